@@ -1,0 +1,156 @@
+//! Everything that can go wrong in the core, in one closed enum, so that a new failure does not
+//! build until the binding has a word for it.
+
+use thiserror::Error;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a storage call failed with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StorageFault {
+    /// The disk or a quota is full.
+    NoSpace,
+    /// The named file or folder is not there.
+    NotFound,
+    /// The named file is there already.
+    AlreadyExists,
+    /// The operating system does not allow it.
+    PermissionDenied,
+    /// Any other failure of the device or file system.
+    Io,
+    /// The simulated machine was stopped during this call; only the simulation returns it.
+    Stopped,
+}
+
+/// Every failure of the core.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Error {
+    /// A call to the file system failed.
+    #[error("{operation} of {path} failed: {message}")]
+    Storage {
+        /// The call, as a verb: `open`, `write`, `sync`, …
+        operation: &'static str,
+        /// The file, relative to the store.
+        path: String,
+        /// The kind of failure.
+        fault: StorageFault,
+        /// The operating system's words.
+        message: String,
+    },
+    /// Bytes that were durable are damaged.
+    #[error("{path} is damaged at offset {offset}: expected {expected}, found {found}")]
+    Corrupt {
+        /// The file, relative to the store.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// What belongs there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A file that must be there is not.
+    #[error("{path} is missing: {reason}")]
+    MissingFile {
+        /// The file, relative to the store.
+        path: String,
+        /// Who needs it.
+        reason: String,
+    },
+    /// The files were written by a newer format than this release reads.
+    #[error("{path} has format {found}, this release reads up to {supported}")]
+    NewerFormat {
+        /// The file, relative to the store.
+        path: String,
+        /// The format found.
+        found: u32,
+        /// The newest that is understood.
+        supported: u32,
+    },
+    /// The folder holds something else than a store.
+    #[error("{path} is not a delaymq store: found {found}")]
+    NotAStore {
+        /// The folder.
+        path: String,
+        /// What stands there.
+        found: String,
+    },
+    /// Another process has the store open.
+    #[error("{path} is open in another process")]
+    Locked {
+        /// The lock file.
+        path: String,
+    },
+    /// A write or sync failed earlier; the store refuses everything until it is opened again.
+    #[error("the store stopped after a failed write and must be opened again: {reason}")]
+    Poisoned {
+        /// What failed first.
+        reason: String,
+    },
+    /// There is no room for new messages; what is stored goes on being delivered.
+    #[error("the disk is full: new messages are refused until there is room")]
+    DiskFull,
+    /// The store is closed, or closing.
+    #[error("the store is closed")]
+    Closed,
+    /// A forked child used its parent's store.
+    #[error("the store belongs to process {owner}, this is process {caller}")]
+    ForkedProcess {
+        /// The process that opened it.
+        owner: u32,
+        /// The process that called.
+        caller: u32,
+    },
+    /// An argument is not what it must be; nothing was stored.
+    #[error("{argument}: expected {expected}, found {found}")]
+    InvalidArgument {
+        /// The argument's name.
+        argument: &'static str,
+        /// What it must be.
+        expected: String,
+        /// What it was.
+        found: String,
+    },
+    /// An argument is over its limit; nothing was stored.
+    #[error("{argument} is too large: the limit is {limit}, found {found}")]
+    TooLarge {
+        /// The argument's name.
+        argument: &'static str,
+        /// The limit.
+        limit: u64,
+        /// What was given.
+        found: u64,
+    },
+    /// A payload fails its check; it is voided, never delivered.
+    #[error("the message at sequence {sequence} in {path} is damaged at offset {offset}: expected {expected}, found {found}")]
+    DamagedPayload {
+        /// The payload's sequence.
+        sequence: u64,
+        /// The file, relative to the store.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// What belongs there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+impl Error {
+    /// True where the failure is a full disk or quota.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Self::DiskFull | Self::Storage { fault: StorageFault::NoSpace, .. })
+    }
+
+    /// True where a file was not found.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Storage { fault: StorageFault::NotFound, .. })
+    }
+
+    /// A damaged place, with the words for what belongs there and what is there.
+    pub fn corrupt(path: &str, offset: u64, expected: impl ToString, found: impl ToString) -> Self {
+        Self::Corrupt { path: path.to_owned(), offset, expected: expected.to_string(), found: found.to_string() }
+    }
+}

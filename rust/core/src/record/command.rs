@@ -1,0 +1,175 @@
+//! Facts about single messages and about the log itself: cancel (kind 2), void (kind 14) and
+//! epoch start (kind 15). Kind 3 is kept for *move* and kind 16 for the adoption of loaded runs.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::read_struct;
+use crate::units::{DueKey, Epoch, Millis, ReadyNumber, Sequence, SubjectNumber};
+
+/// The kind byte of a cancel.
+pub const KIND_CANCEL: u8 = 2;
+/// The kind byte of a void.
+pub const KIND_VOID: u8 = 14;
+/// The kind byte of an epoch start.
+pub const KIND_EPOCH_START: u8 = 15;
+
+/// Fixed part of a cancel: `target_due_ms u64 | target_sequence u64`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CancelFixed {
+    target_due_ms: U64,
+    target_sequence: U64,
+}
+
+/// A cancel of the entry with this key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cancel {
+    /// The entry's due time and own sequence.
+    pub target: DueKey,
+}
+
+/// Appends a cancel.
+pub fn encode_cancel(out: &mut Vec<u8>, cancel: Cancel) {
+    let fixed = CancelFixed {
+        target_due_ms: U64::new(cancel.target.due.0),
+        target_sequence: U64::new(cancel.target.sequence.0),
+    };
+    encode_record(out, KIND_CANCEL, 0, fixed.as_bytes(), &[]);
+}
+
+/// Reads a cancel.
+pub fn decode_cancel(record: &RawRecord<'_>) -> Option<Cancel> {
+    let fixed: CancelFixed = read_struct(record.fixed)?;
+    Some(Cancel {
+        target: DueKey { due: Millis(fixed.target_due_ms.get()), sequence: Sequence(fixed.target_sequence.get()) },
+    })
+}
+
+/// Fixed part of a void: `subject u32 | what u32 (0 ready number, 1 pending entry) |
+/// number u64 (0) or sequence u64 (1)`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct VoidFixed {
+    subject: U32,
+    what: U32,
+    number: U64,
+}
+
+/// A message whose bytes are damaged: it is given up, by name, for every group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Void {
+    /// The ready message of this number of the subject.
+    Ready {
+        /// The subject.
+        subject: SubjectNumber,
+        /// Its number there.
+        number: ReadyNumber,
+    },
+    /// The pending entry of this sequence.
+    Pending {
+        /// The subject, 0 where it cannot be known any more.
+        subject: SubjectNumber,
+        /// The entry's own sequence.
+        sequence: Sequence,
+    },
+}
+
+/// Appends a void.
+pub fn encode_void(out: &mut Vec<u8>, void: Void) {
+    let (subject, what, number) = match void {
+        Void::Ready { subject, number } => (subject, 0, number.0),
+        Void::Pending { subject, sequence } => (subject, 1, sequence.0),
+    };
+    let fixed = VoidFixed { subject: U32::new(subject.0), what: U32::new(what), number: U64::new(number) };
+    encode_record(out, KIND_VOID, 0, fixed.as_bytes(), &[]);
+}
+
+/// Reads a void.
+pub fn decode_void(record: &RawRecord<'_>) -> Option<Void> {
+    let fixed: VoidFixed = read_struct(record.fixed)?;
+    let subject = SubjectNumber(fixed.subject.get());
+    match fixed.what.get() {
+        0 => Some(Void::Ready { subject, number: ReadyNumber(fixed.number.get()) }),
+        1 => Some(Void::Pending { subject, sequence: Sequence(fixed.number.get()) }),
+        _ => None,
+    }
+}
+
+/// Fixed part of an epoch start.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 4 | `epoch` |
+/// | 4 | 4 | `format_version` |
+/// | 8 | 16 | `nonce`: random, keys the checks of this epoch's receipts |
+/// | 24 | 16 | `node` |
+/// | 40 | 4 | `previous_epoch`: 0 for the first |
+/// | 44 | 4 | `previous_chain` |
+/// | 48 | 8 | `previous_sequence`: the last sequence before this fact |
+/// | 56 | 8 | `delay_ms_max`: the store's range of due times |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EpochStartFixed {
+    epoch: U32,
+    format_version: U32,
+    nonce: [u8; 16],
+    node: [u8; 16],
+    previous_epoch: U32,
+    previous_chain: U32,
+    previous_sequence: U64,
+    delay_ms_max: U64,
+}
+const _: () = assert!(size_of::<EpochStartFixed>() == 64);
+
+/// The first fact of each epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EpochStart {
+    /// The epoch that begins.
+    pub epoch: Epoch,
+    /// The format that it writes.
+    pub format_version: u32,
+    /// Random; keys the checks of this epoch's receipts.
+    pub nonce: [u8; 16],
+    /// The node that opened.
+    pub node: [u8; 16],
+    /// The last epoch before, 0 for none.
+    pub previous_epoch: Epoch,
+    /// The chain of the last batch before.
+    pub previous_chain: u32,
+    /// The last sequence before this fact.
+    pub previous_sequence: Sequence,
+    /// The furthest due time ahead of publication that is accepted.
+    pub delay_ms_max: u64,
+}
+
+/// Appends an epoch start.
+pub fn encode_epoch_start(out: &mut Vec<u8>, start: &EpochStart) {
+    let fixed = EpochStartFixed {
+        epoch: U32::new(start.epoch.0),
+        format_version: U32::new(start.format_version),
+        nonce: start.nonce,
+        node: start.node,
+        previous_epoch: U32::new(start.previous_epoch.0),
+        previous_chain: U32::new(start.previous_chain),
+        previous_sequence: U64::new(start.previous_sequence.0),
+        delay_ms_max: U64::new(start.delay_ms_max),
+    };
+    encode_record(out, KIND_EPOCH_START, 0, fixed.as_bytes(), &[]);
+}
+
+/// Reads an epoch start.
+pub fn decode_epoch_start(record: &RawRecord<'_>) -> Option<EpochStart> {
+    let fixed: EpochStartFixed = read_struct(record.fixed)?;
+    Some(EpochStart {
+        epoch: Epoch(fixed.epoch.get()),
+        format_version: fixed.format_version.get(),
+        nonce: fixed.nonce,
+        node: fixed.node,
+        previous_epoch: Epoch(fixed.previous_epoch.get()),
+        previous_chain: fixed.previous_chain.get(),
+        previous_sequence: Sequence(fixed.previous_sequence.get()),
+        delay_ms_max: fixed.delay_ms_max.get(),
+    })
+}

@@ -1,0 +1,62 @@
+//! Every kind of fact under one name, so that who adds a kind is led to each place that must know.
+
+use super::command::{
+    Cancel, EpochStart, KIND_CANCEL, KIND_EPOCH_START, KIND_VOID, Void, decode_cancel, decode_epoch_start, decode_void,
+};
+use super::header::RawRecord;
+use super::message::{KIND_MESSAGE, Message, decode_message};
+use super::name::{
+    GroupStart, KIND_CONSUMER, KIND_CONSUMER_END, KIND_GROUP, KIND_GROUP_END, KIND_SUBJECT, decode_consumer,
+    decode_consumer_end, decode_group, decode_group_end, decode_subject,
+};
+use super::queue::{
+    Acknowledge, Assign, KIND_ACKNOWLEDGE, KIND_ASSIGN, KIND_RESERVE, KIND_RETRY, Reserve, Retry, decode_acknowledge,
+    decode_assign, decode_reserve, decode_retry,
+};
+use super::ready::{KIND_READY, ReadyList, decode_ready};
+use crate::units::{ConsumerNumber, GroupNumber, SubjectNumber};
+
+/// A decoded record.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant is documented where its bytes are")]
+pub enum Fact<'a> {
+    Message(Message<'a>),
+    Cancel(Cancel),
+    Ready(ReadyList<'a>),
+    Subject { number: SubjectNumber, name: &'a str },
+    Group { subject: SubjectNumber, start: GroupStart, name: &'a str },
+    GroupEnd(GroupNumber),
+    Consumer { group: GroupNumber, name: &'a str },
+    ConsumerEnd { group: GroupNumber, consumer: ConsumerNumber },
+    Reserve(Reserve),
+    Assign(Assign<'a>),
+    Acknowledge(Acknowledge<'a>),
+    Retry(Retry),
+    Void(Void),
+    EpochStart(EpochStart),
+}
+
+/// Decodes a record whose header was checked. `None`: the kind is unknown or its parts do not fit,
+/// which in a checked record means a newer writer or a defect. The payload of a message is not
+/// checked here; that of every other kind must have been.
+pub fn decode<'a>(record: &RawRecord<'a>) -> Option<Fact<'a>> {
+    match record.header.kind {
+        KIND_MESSAGE => decode_message(record).map(Fact::Message),
+        KIND_CANCEL => decode_cancel(record).map(Fact::Cancel),
+        KIND_READY => decode_ready(record).map(Fact::Ready),
+        KIND_SUBJECT => decode_subject(record).map(|(number, name)| Fact::Subject { number, name }),
+        KIND_GROUP => decode_group(record).map(|(subject, start, name)| Fact::Group { subject, start, name }),
+        KIND_GROUP_END => decode_group_end(record).map(Fact::GroupEnd),
+        KIND_CONSUMER => decode_consumer(record).map(|(group, name)| Fact::Consumer { group, name }),
+        KIND_CONSUMER_END => {
+            decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer })
+        }
+        KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
+        KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
+        KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),
+        KIND_RETRY => decode_retry(record).map(Fact::Retry),
+        KIND_VOID => decode_void(record).map(Fact::Void),
+        KIND_EPOCH_START => decode_epoch_start(record).map(Fact::EpochStart),
+        _ => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! Kind 1, the message.
+//!
+//! | offset in the fixed part | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | `due_ms` |
+//! | 8 | 8 | `published_ms`: the trusted clock when it was received |
+//! | 16 | 4 | `subject`: the subject's number |
+//! | 20 | 4 | `meta_length`: bytes of the payload before the body |
+//!
+//! Flag bit 3 (value 8): the payload is opaque, which is meta and then the raw body. Without it the
+//! payload is a QMQ wire message, kept as it came. Meta of an opaque message:
+//! `id length u16 | id | tag count u8 | (length u8 | tag)* | attribute count u16 |
+//! (key length u16 | key | value length u32 | value)*`, text in UTF-8.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::read_struct;
+use crate::units::{Millis, SubjectNumber};
+
+/// The kind byte of a message.
+pub const KIND_MESSAGE: u8 = 1;
+/// Flag: meta, then raw bytes.
+pub const FLAG_OPAQUE: u8 = 8;
+
+/// The fixed part of a message record.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct MessageFixed {
+    due_ms: U64,
+    published_ms: U64,
+    subject: U32,
+    meta_length: U32,
+}
+const _: () = assert!(size_of::<MessageFixed>() == 24);
+
+/// A message as it is stored; `meta` and `body` borrow the record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// When it is due.
+    pub due: Millis,
+    /// The trusted clock when it was received.
+    pub published: Millis,
+    /// Its subject's number.
+    pub subject: SubjectNumber,
+    /// True for meta and raw body, false for a QMQ wire message.
+    pub opaque: bool,
+    /// Message id, tags and attributes, encoded by [`encode_meta`].
+    pub meta: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// Appends a message record.
+pub fn encode_message(out: &mut Vec<u8>, message: &Message<'_>) {
+    let fixed = MessageFixed {
+        due_ms: U64::new(message.due.0),
+        published_ms: U64::new(message.published.0),
+        subject: U32::new(message.subject.0),
+        meta_length: U32::new(u32::try_from(message.meta.len()).unwrap_or(u32::MAX)),
+    };
+    let flags = if message.opaque { FLAG_OPAQUE } else { 0 };
+    encode_record(out, KIND_MESSAGE, flags, fixed.as_bytes(), &[message.meta, message.body]);
+}
+
+/// Reads a message; `None` where the fixed part does not fit.
+pub fn decode_message<'a>(record: &RawRecord<'a>) -> Option<Message<'a>> {
+    let fixed: MessageFixed = read_struct(record.fixed)?;
+    let (meta, body) = record.payload.split_at_checked(fixed.meta_length.get() as usize)?;
+    Some(Message {
+        due: Millis(fixed.due_ms.get()),
+        published: Millis(fixed.published_ms.get()),
+        subject: SubjectNumber(fixed.subject.get()),
+        opaque: record.header.flags & FLAG_OPAQUE != 0,
+        meta,
+        body,
+    })
+}
+
+/// Message id, tags and attributes of an opaque message.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Meta {
+    /// The producer's id for the message; empty where it gave none.
+    pub message_id: String,
+    /// Tags, at most 255.
+    pub tags: Vec<String>,
+    /// Attributes in the order given.
+    pub attributes: Vec<(String, Vec<u8>)>,
+}
+
+/// Encodes meta. Limits are checked by the caller; longer parts than their length fields hold are
+/// cut by none, they make the result `None`.
+pub fn encode_meta(meta: &Meta) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&u16::try_from(meta.message_id.len()).ok()?.to_le_bytes());
+    out.extend_from_slice(meta.message_id.as_bytes());
+    out.push(u8::try_from(meta.tags.len()).ok()?);
+    for tag in &meta.tags {
+        out.push(u8::try_from(tag.len()).ok()?);
+        out.extend_from_slice(tag.as_bytes());
+    }
+    out.extend_from_slice(&u16::try_from(meta.attributes.len()).ok()?.to_le_bytes());
+    for (key, value) in &meta.attributes {
+        out.extend_from_slice(&u16::try_from(key.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(key.as_bytes());
+        out.extend_from_slice(&u32::try_from(value.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(value);
+    }
+    Some(out)
+}
+
+/// Decodes meta; `None` where it is malformed or has bytes left over.
+pub fn decode_meta(bytes: &[u8]) -> Option<Meta> {
+    let mut rest = bytes;
+    let id_length = u16::from_le_bytes(take_array(&mut rest)?);
+    let message_id = take_text(&mut rest, usize::from(id_length))?;
+    let [tag_count] = take_array(&mut rest)?;
+    let mut tags = Vec::new();
+    for _ in 0..tag_count {
+        let [length] = take_array(&mut rest)?;
+        tags.push(take_text(&mut rest, usize::from(length))?);
+    }
+    let attribute_count = u16::from_le_bytes(take_array(&mut rest)?);
+    let mut attributes = Vec::new();
+    for _ in 0..attribute_count {
+        let key_length = u16::from_le_bytes(take_array(&mut rest)?);
+        let key = take_text(&mut rest, usize::from(key_length))?;
+        let value_length = u32::from_le_bytes(take_array(&mut rest)?);
+        attributes.push((key, take(&mut rest, value_length as usize)?.to_vec()));
+    }
+    rest.is_empty().then_some(Meta { message_id, tags, attributes })
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (head, tail) = rest.split_at_checked(length)?;
+    *rest = tail;
+    Some(head)
+}
+
+fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    take(rest, N)?.try_into().ok()
+}
+
+fn take_text(rest: &mut &[u8], length: usize) -> Option<String> {
+    String::from_utf8(take(rest, length)?.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::header::{read_record, seal_record};
+    use crate::units::Sequence;
+
+    #[test]
+    fn a_message_reads_back() {
+        let meta = encode_meta(&Meta {
+            message_id: "order-17".to_owned(),
+            tags: vec!["a".to_owned(), "β".to_owned()],
+            attributes: vec![("k".to_owned(), vec![0, 1, 2])],
+        })
+        .unwrap();
+        let message = Message {
+            due: Millis(5),
+            published: Millis(4),
+            subject: SubjectNumber(3),
+            opaque: true,
+            meta: &meta,
+            body: b"body",
+        };
+        let mut bytes = Vec::new();
+        encode_message(&mut bytes, &message);
+        seal_record(&mut bytes, Sequence(1)).unwrap();
+        let record = read_record(&bytes, Sequence(1)).unwrap();
+        assert_eq!(decode_message(&record), Some(message));
+        assert_eq!(decode_meta(&meta).unwrap().tags[1], "β");
+    }
+
+    #[test]
+    fn every_prefix_of_meta_is_refused() {
+        let meta = encode_meta(&Meta { message_id: "x".to_owned(), tags: vec![], attributes: vec![("k".into(), vec![1])] })
+            .unwrap();
+        for cut in 0..meta.len() {
+            assert_eq!(decode_meta(&meta[..cut]), None, "{cut}");
+        }
+    }
+}

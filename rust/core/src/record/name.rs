@@ -1,0 +1,113 @@
+//! Facts that bring names and who bears them into being and to an end: subject (kind 5), group
+//! (6), group end (7), consumer (8), consumer end (9). Names are UTF-8 payloads.
+//!
+//! A subject's number is given out before its fact is applied, so the fact carries it, and each
+//! publish repeats the fact until it has been applied. Groups and consumers get their numbers from
+//! `apply`.
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::read_struct;
+use crate::units::{ConsumerNumber, GroupNumber, SubjectNumber};
+
+/// The kind byte of a subject fact.
+pub const KIND_SUBJECT: u8 = 5;
+/// The kind byte of a group fact.
+pub const KIND_GROUP: u8 = 6;
+/// The kind byte of a group's end.
+pub const KIND_GROUP_END: u8 = 7;
+/// The kind byte of a consumer fact.
+pub const KIND_CONSUMER: u8 = 8;
+/// The kind byte of a consumer's end.
+pub const KIND_CONSUMER_END: u8 = 9;
+
+/// Fixed part of all five: `first u32 | second u32`, as each fact says.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct NameFixed {
+    first: U32,
+    second: U32,
+}
+
+/// Where a new group starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupStart {
+    /// With the earliest message that is kept.
+    Earliest,
+    /// With the next message that becomes ready.
+    Latest,
+}
+
+/// Appends `number | 0`, name.
+pub fn encode_subject(out: &mut Vec<u8>, number: SubjectNumber, name: &str) {
+    encode(out, KIND_SUBJECT, number.0, 0, name);
+}
+
+/// Appends `subject | start (0 earliest, 1 latest)`, group name.
+pub fn encode_group(out: &mut Vec<u8>, subject: SubjectNumber, start: GroupStart, name: &str) {
+    let start = match start {
+        GroupStart::Earliest => 0,
+        GroupStart::Latest => 1,
+    };
+    encode(out, KIND_GROUP, subject.0, start, name);
+}
+
+/// Appends `group | 0`: the group is removed.
+pub fn encode_group_end(out: &mut Vec<u8>, group: GroupNumber) {
+    encode(out, KIND_GROUP_END, group.0, 0, "");
+}
+
+/// Appends `group | 0`, consumer name.
+pub fn encode_consumer(out: &mut Vec<u8>, group: GroupNumber, name: &str) {
+    encode(out, KIND_CONSUMER, group.0, 0, name);
+}
+
+/// Appends `group | consumer`: what it holds goes back to its group.
+pub fn encode_consumer_end(out: &mut Vec<u8>, group: GroupNumber, consumer: ConsumerNumber) {
+    encode(out, KIND_CONSUMER_END, group.0, consumer.0, "");
+}
+
+fn encode(out: &mut Vec<u8>, kind: u8, first: u32, second: u32, name: &str) {
+    let fixed = NameFixed { first: U32::new(first), second: U32::new(second) };
+    encode_record(out, kind, 0, fixed.as_bytes(), &[name.as_bytes()]);
+}
+
+fn fixed_of(record: &RawRecord<'_>) -> Option<(u32, u32)> {
+    let fixed: NameFixed = read_struct(record.fixed)?;
+    Some((fixed.first.get(), fixed.second.get()))
+}
+
+/// Reads a subject fact: number and name.
+pub fn decode_subject<'a>(record: &RawRecord<'a>) -> Option<(SubjectNumber, &'a str)> {
+    let (number, _) = fixed_of(record)?;
+    Some((SubjectNumber(number), std::str::from_utf8(record.payload).ok()?))
+}
+
+/// Reads a group fact: subject, start and name.
+pub fn decode_group<'a>(record: &RawRecord<'a>) -> Option<(SubjectNumber, GroupStart, &'a str)> {
+    let (subject, start) = fixed_of(record)?;
+    let start = match start {
+        0 => GroupStart::Earliest,
+        1 => GroupStart::Latest,
+        _ => return None,
+    };
+    Some((SubjectNumber(subject), start, std::str::from_utf8(record.payload).ok()?))
+}
+
+/// Reads a group's end.
+pub fn decode_group_end(record: &RawRecord<'_>) -> Option<GroupNumber> {
+    fixed_of(record).map(|(group, _)| GroupNumber(group))
+}
+
+/// Reads a consumer fact: group and name.
+pub fn decode_consumer<'a>(record: &RawRecord<'a>) -> Option<(GroupNumber, &'a str)> {
+    let (group, _) = fixed_of(record)?;
+    Some((GroupNumber(group), std::str::from_utf8(record.payload).ok()?))
+}
+
+/// Reads a consumer's end.
+pub fn decode_consumer_end(record: &RawRecord<'_>) -> Option<(GroupNumber, ConsumerNumber)> {
+    fixed_of(record).map(|(group, consumer)| (GroupNumber(group), ConsumerNumber(consumer)))
+}

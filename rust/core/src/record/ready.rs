@@ -1,0 +1,76 @@
+//! Kind 4, the ready fact: entries whose time has come, in dispatch order.
+//!
+//! Fixed part: `count u32 | reserved u32`. Payload: `count` times `due_ms u64 | sequence u64`. No
+//! location stands in it: a replay finds each entry by its key, and skips what is not pending.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::read_struct;
+use crate::units::{DueKey, Millis, Sequence};
+
+/// The kind byte of a ready fact.
+pub const KIND_READY: u8 = 4;
+/// Bytes of one entry in the payload.
+pub const READY_ENTRY_BYTES: usize = 16;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ReadyFixed {
+    count: U32,
+    reserved: U32,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ReadyEntry {
+    due_ms: U64,
+    sequence: U64,
+}
+const _: () = assert!(size_of::<ReadyEntry>() == READY_ENTRY_BYTES);
+
+/// The entries of a ready fact, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyList<'a> {
+    payload: &'a [u8],
+}
+
+impl<'a> ReadyList<'a> {
+    /// How many entries it lists.
+    pub fn len(&self) -> usize {
+        self.payload.len() / READY_ENTRY_BYTES
+    }
+
+    /// True where it lists none.
+    pub fn is_empty(&self) -> bool {
+        self.payload.is_empty()
+    }
+
+    /// The entries' keys, in order.
+    pub fn keys(&self) -> impl Iterator<Item = DueKey> + 'a {
+        self.payload.chunks_exact(READY_ENTRY_BYTES).filter_map(|chunk| {
+            let entry: ReadyEntry = read_struct(chunk)?;
+            Some(DueKey { due: Millis(entry.due_ms.get()), sequence: Sequence(entry.sequence.get()) })
+        })
+    }
+}
+
+/// Appends a ready fact.
+pub fn encode_ready(out: &mut Vec<u8>, keys: impl ExactSizeIterator<Item = DueKey>) {
+    let count = keys.len();
+    let mut payload = Vec::with_capacity(count * READY_ENTRY_BYTES);
+    for key in keys {
+        let entry = ReadyEntry { due_ms: U64::new(key.due.0), sequence: U64::new(key.sequence.0) };
+        payload.extend_from_slice(entry.as_bytes());
+    }
+    let fixed = ReadyFixed { count: U32::new(u32::try_from(count).unwrap_or(u32::MAX)), reserved: U32::ZERO };
+    encode_record(out, KIND_READY, 0, fixed.as_bytes(), &[&payload]);
+}
+
+/// Reads a ready fact; `None` where count and payload differ.
+pub fn decode_ready<'a>(record: &RawRecord<'a>) -> Option<ReadyList<'a>> {
+    let fixed: ReadyFixed = read_struct(record.fixed)?;
+    let fits = record.payload.len() == fixed.count.get() as usize * READY_ENTRY_BYTES;
+    fits.then_some(ReadyList { payload: record.payload })
+}

@@ -1,0 +1,88 @@
+//! The disk as the core sees it: the seam under which every durability claim is tested.
+//!
+//! Paths are relative to the store's folder and use `/`. A new file becomes durable by
+//! `sync_data` on it *and* `sync_folder` on its folder; a rename or removal by `sync_folder`.
+
+mod memory;
+
+pub use memory::{Crash, MemoryStorage};
+
+use std::sync::Arc;
+
+use crate::error::Result;
+
+/// Files and folders of one store.
+pub trait Storage: Send + Sync {
+    /// Makes a new, empty file for reading and writing. Fails where the name is taken.
+    fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>>;
+
+    /// Opens an existing file for reading and writing.
+    fn open(&self, path: &str) -> Result<Arc<dyn StorageFile>>;
+
+    /// The names of the files in a folder, sorted. An absent folder is a `NotFound` failure.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// Gives a file another name, replacing what has that name.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file's name; those who hold it open may go on reading.
+    fn remove(&self, path: &str) -> Result<()>;
+
+    /// Makes a folder; one that is there already is fine.
+    fn create_folder(&self, folder: &str) -> Result<()>;
+
+    /// Makes the creations, renames and removals in a folder durable. `""` is the store's own.
+    fn sync_folder(&self, folder: &str) -> Result<()>;
+}
+
+/// One open file.
+pub trait StorageFile: Send + Sync {
+    /// Its path, relative to the store.
+    fn path(&self) -> &str;
+
+    /// Its length in bytes.
+    fn length(&self) -> Result<u64>;
+
+    /// Reads up to `into.len()` bytes from `offset`; fewer only at the end of the file.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize>;
+
+    /// As `read_at`, but `None` where the disk would have to be waited for.
+    fn try_read_at(&self, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        self.read_at(offset, into).map(Some)
+    }
+
+    /// Asks for bytes that will be read soon.
+    fn prefetch(&self, _offset: u64, _length: u64) {}
+
+    /// Writes all of `bytes` at `offset`, extending the file where needed.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Takes the room for `length` bytes from the disk, so that writing them cannot run out of it.
+    fn allocate(&self, length: u64) -> Result<()>;
+
+    /// Makes all that was written durable, and the length.
+    fn sync_data(&self) -> Result<()>;
+}
+
+/// Reads exactly `length` bytes at `offset`, or as many as there are.
+pub fn read_upto(file: &dyn StorageFile, offset: u64, length: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let read = file.read_at(offset, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Writes a whole file so that it is there whole or not at all: temporary name, sync, rename,
+/// folder sync. `folder` is the folder of `path`.
+pub fn write_atomically(storage: &dyn Storage, folder: &str, path: &str, bytes: &[u8]) -> Result<()> {
+    let temporary = format!("{path}.tmp");
+    match storage.remove(&temporary) {
+        Err(error) if !error.is_not_found() => return Err(error),
+        _ => {}
+    }
+    let file = storage.create(&temporary)?;
+    file.write_at(0, bytes)?;
+    file.sync_data()?;
+    storage.rename(&temporary, path)?;
+    storage.sync_folder(folder)
+}

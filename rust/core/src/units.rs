@@ -1,0 +1,193 @@
+//! Numbers with a meaning. No signature of this crate takes a bare `u64` where one of these fits.
+
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// The number that follows; saturates at the type's end, which no store reaches.
+            #[inline]
+            pub const fn next(self) -> Self {
+                Self(self.0.saturating_add(1))
+            }
+
+            /// This number moved up by `by`; saturates.
+            #[inline]
+            pub const fn plus(self, by: $inner) -> Self {
+                Self(self.0.saturating_add(by))
+            }
+
+            /// How far `self` lies above `earlier`; zero where it does not.
+            #[inline]
+            pub const fn since(self, earlier: Self) -> $inner {
+                self.0.saturating_sub(earlier.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(formatter)
+            }
+        }
+    };
+}
+
+number! {
+    /// The place of a fact in the message log: dense, from 1, never reused.
+    Sequence, u64
+}
+number! {
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    Millis, u64
+}
+number! {
+    /// One opening of a store for writing; from 1.
+    Epoch, u32
+}
+number! {
+    /// A message-log segment; from 1.
+    SegmentNumber, u32
+}
+number! {
+    /// A run file; from 1, one counter for schedule and dispatch runs.
+    RunNumber, u32
+}
+number! {
+    /// A subject's number; from 1, never reused.
+    SubjectNumber, u32
+}
+number! {
+    /// One life of a group of a subject; from 1, never reused.
+    GroupNumber, u32
+}
+number! {
+    /// A consumer of one group; from 1, never reused.
+    ConsumerNumber, u32
+}
+number! {
+    /// The place of a ready message within its subject: dense, from 0.
+    ReadyNumber, u64
+}
+number! {
+    /// The place of a message among those that one consumer was given: dense, from 0.
+    PullOffset, u64
+}
+
+/// Where a record lies: a file and a byte offset. Also a position in the log, since locations
+/// within segments compare in log order.
+///
+/// Packed as `run flag (1 bit) | file number (31 bits) | offset (32 bits)`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Location(pub u64);
+
+/// What a [`Location`] points into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocationFile {
+    /// A message-log segment.
+    Segment(SegmentNumber),
+    /// The payload area of a schedule run.
+    Run(RunNumber),
+}
+
+impl Location {
+    const RUN: u64 = 1 << 63;
+    const NUMBER_MASK: u64 = 0x7FFF_FFFF;
+
+    /// A place in a segment of the message log.
+    #[inline]
+    pub const fn in_segment(segment: SegmentNumber, offset: u32) -> Self {
+        Self(((segment.0 as u64 & Self::NUMBER_MASK) << 32) | offset as u64)
+    }
+
+    /// A place in the payload area of a run.
+    #[inline]
+    pub const fn in_run(run: RunNumber, offset: u32) -> Self {
+        Self(Self::RUN | ((run.0 as u64 & Self::NUMBER_MASK) << 32) | offset as u64)
+    }
+
+    /// The file that this location points into.
+    #[inline]
+    pub const fn file(self) -> LocationFile {
+        let number = ((self.0 >> 32) & Self::NUMBER_MASK) as u32;
+        if self.0 & Self::RUN == 0 {
+            LocationFile::Segment(SegmentNumber(number))
+        } else {
+            LocationFile::Run(RunNumber(number))
+        }
+    }
+
+    /// The segment number, for a location in the log.
+    #[inline]
+    pub const fn segment(self) -> Option<SegmentNumber> {
+        match self.file() {
+            LocationFile::Segment(segment) => Some(segment),
+            LocationFile::Run(_) => None,
+        }
+    }
+
+    /// The byte offset within the file.
+    #[inline]
+    pub const fn offset(self) -> u32 {
+        (self.0 & 0xFFFF_FFFF) as u32
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.file() {
+            LocationFile::Segment(segment) => write!(formatter, "segment {segment} offset {}", self.offset()),
+            LocationFile::Run(run) => write!(formatter, "run {run} offset {}", self.offset()),
+        }
+    }
+}
+
+/// A point in the schedule's order: due time first, then sequence.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DueKey {
+    /// When it is due.
+    pub due: Millis,
+    /// The entry's own sequence.
+    pub sequence: Sequence,
+}
+
+impl DueKey {
+    /// Before every entry.
+    pub const START: Self = Self { due: Millis(0), sequence: Sequence(0) };
+
+    /// The last key of a millisecond.
+    pub const fn end_of(due: Millis) -> Self {
+        Self { due, sequence: Sequence(u64::MAX) }
+    }
+}
+
+/// How many bytes `length` takes when padded to the log's alignment of 8.
+#[inline]
+pub const fn padded(length: usize) -> usize {
+    length.saturating_add(7) & !7
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_keeps_its_file_and_offset() {
+        let segment = Location::in_segment(SegmentNumber(7), 4096);
+        let run = Location::in_run(RunNumber(9), u32::MAX);
+        assert_eq!(segment.file(), LocationFile::Segment(SegmentNumber(7)));
+        assert_eq!(segment.offset(), 4096);
+        assert_eq!(run.file(), LocationFile::Run(RunNumber(9)));
+        assert_eq!(run.offset(), u32::MAX);
+    }
+
+    #[test]
+    fn log_locations_sort_by_segment_then_offset() {
+        let early = Location::in_segment(SegmentNumber(1), u32::MAX);
+        let late = Location::in_segment(SegmentNumber(2), 0);
+        assert!(early < late);
+    }
+}
