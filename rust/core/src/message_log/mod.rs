@@ -5,6 +5,8 @@
 
 mod appender;
 mod commit;
+#[cfg(test)]
+mod fixture;
 mod identity;
 mod judge;
 mod preparing;
