@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
-use delaymq_core::store::{CheckpointWork, FinishedCheckpoint, Removable};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
 
 use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
@@ -215,16 +215,16 @@ impl Shared {
         helping.checkpoint_again = None;
         if helping.checkpoint.is_none() {
             helping.checkpoint = held(&self.background.checkpoints).work.take();
-            // What the checkpoint stands for must be on disk before it is.
-            if helping.checkpoint.is_some()
-                && let Err(error) = self.sync_log()
-            {
-                self.checkpoint_failed(helping, error);
-                return false;
-            }
         }
         let Some(work) = helping.checkpoint.as_mut() else { return false };
-        match work.write_piece(&self.storage, PIECE_BYTES) {
+        let synced = self.with_commits(|commits| commits.synced_mark().location);
+        let progress = match work.write_piece(&self.storage, PIECE_BYTES, synced) {
+            Ok(CheckpointProgress::WaitForSync(_)) => self.sync_log().map(|()| None),
+            Ok(CheckpointProgress::More) => Ok(None),
+            Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
+            Err(error) => Err(error),
+        };
+        match progress {
             Ok(None) => true,
             Ok(Some(finished)) => {
                 helping.checkpoint = None;

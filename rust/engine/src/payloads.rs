@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
-use delaymq_core::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
+use delaymq_core::record::header::{RECORD_HEADER_BYTES, read_record};
 use delaymq_core::record::message::decode_message;
 use delaymq_core::record::{RawRecord, RecordFault};
-use delaymq_core::run::run_path;
-use delaymq_core::storage::{Storage, StorageFile, read_upto};
+use delaymq_core::run::{read_payload, run_path};
+use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::delivery::Payload;
@@ -22,8 +22,6 @@ use crate::mapping::Mapping;
 const MAPPED_SEGMENTS: usize = 8;
 /// Files that stay open for reading.
 const OPEN_FILES: usize = 64;
-/// Read at once where a record's length is not known: most records are shorter.
-const FIRST_READ: usize = 4 << 10;
 
 /// A message as it was stored, its payload checked.
 #[derive(Clone, Debug)]
@@ -113,12 +111,9 @@ impl Payloads {
             Err(error) if error.is_not_found() => return Err(damaged(path, at, sequence, "the file", "none")),
             other => other?,
         };
-        let mut bytes = read_upto(file.as_ref(), at, FIRST_READ)?;
-        let length = bytes.first_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
-        if length > bytes.len() && length <= RECORD_BYTES_MAX {
-            bytes = read_upto(file.as_ref(), at, length)?;
-        }
-        let (record, published, subject, meta_length) = checked(&bytes, path, at, sequence)?;
+        let mut bytes = Vec::new();
+        read_payload(file.as_ref(), at, sequence, None, &mut bytes)?;
+        let (record, published, subject, meta_length) = message_of(&bytes, path, at, sequence)?;
         Ok(Stored { published, subject, payload: Payload::owned(record.payload, meta_length) })
     }
 }
@@ -133,14 +128,22 @@ fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -
     Ok(Stored { published, subject, payload: Payload::mapped(Arc::clone(mapping), start, meta_length, length) })
 }
 
-/// The record at the front of `bytes`, checked whole: its published time, subject and length of
-/// meta.
-fn checked<'a>(
-    bytes: &'a [u8],
-    path: &str,
-    at: u64,
-    sequence: Sequence,
-) -> Result<(RawRecord<'a>, Millis, SubjectNumber, u32)> {
+/// As `message_of`, with the payload's check.
+fn checked<'a>(bytes: &'a [u8], path: &str, at: u64, sequence: Sequence) -> Result<Checked<'a>> {
+    let checked = message_of(bytes, path, at, sequence)?;
+    if !checked.0.payload_is_whole() {
+        let expected = format!("payload check {:08x}", checked.0.header.payload_check);
+        let found = format!("{:08x}", crc32fast::hash(checked.0.payload));
+        return Err(damaged(path, at, sequence, expected, found));
+    }
+    Ok(checked)
+}
+
+/// A message's record, when it was published, its subject, the length of its meta.
+type Checked<'a> = (RawRecord<'a>, Millis, SubjectNumber, u32);
+
+/// The message at the front of `bytes`, its header checked.
+fn message_of<'a>(bytes: &'a [u8], path: &str, at: u64, sequence: Sequence) -> Result<Checked<'a>> {
     let record = read_record(bytes, sequence).map_err(|fault| match fault {
         RecordFault::Short => damaged(path, at, sequence, "a whole record", "too few bytes"),
         RecordFault::Length(length) => damaged(path, at, sequence, "the length of a record", length),
@@ -148,10 +151,6 @@ fn checked<'a>(
             damaged(path, at, sequence, format!("header check {expected:08x}"), format!("{found:08x}"))
         }
     })?;
-    if !record.payload_is_whole() {
-        let expected = format!("payload check {:08x}", record.header.payload_check);
-        return Err(damaged(path, at, sequence, expected, "other bytes"));
-    }
     let Some(message) = decode_message(&record) else {
         return Err(damaged(path, at, sequence, "a message", format!("kind {}", record.header.kind)));
     };
