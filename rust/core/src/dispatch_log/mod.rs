@@ -183,7 +183,12 @@ impl DispatchLog {
     ///
     /// # Errors
     /// As [`Self::admit`].
-    pub fn restore_queue(&mut self, subject: SubjectNumber, next: ReadyNumber, finished_below: ReadyNumber) -> Result<()> {
+    pub fn restore_queue(
+        &mut self,
+        subject: SubjectNumber,
+        next: ReadyNumber,
+        finished_below: ReadyNumber,
+    ) -> Result<()> {
         self.admit(subject)?;
         if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
             *queue = SubjectQueue::restored(next, finished_below);
@@ -198,5 +203,6 @@ impl DispatchLog {
 }
 
 fn unreadable(run: &Run, error: Option<Error>) -> Error {
-    error.unwrap_or_else(|| Error::corrupt(&crate::run::run_path(run.number()), 0, "the row of a ready message", "none"))
+    error
+        .unwrap_or_else(|| Error::corrupt(&crate::run::run_path(run.number()), 0, "the row of a ready message", "none"))
 }

@@ -43,9 +43,9 @@ impl DispatchRun {
     pub fn count_from(&self, subject: SubjectNumber, number: ReadyNumber) -> u64 {
         let ranges = self.ranges();
         let range = ranges.binary_search_by_key(&subject, |range| range.subject).ok().and_then(|at| ranges.get(at));
-        range.filter(|range| range.first <= number && number <= range.last).map_or(0, |range| {
-            range.last.next().since(number)
-        })
+        range
+            .filter(|range| range.first <= number && number <= range.last)
+            .map_or(0, |range| range.last.next().since(number))
     }
 }
 

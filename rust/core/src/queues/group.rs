@@ -119,7 +119,9 @@ impl Group {
             if first >= end {
                 continue;
             }
-            while let Some((offset, held)) = consumer.held.range(first..end).next().map(|(offset, held)| (*offset, *held)) {
+            while let Some((offset, held)) =
+                consumer.held.range(first..end).next().map(|(offset, held)| (*offset, *held))
+            {
                 consumer.held.remove(&offset);
                 self.done.insert(held.number.0);
             }
@@ -171,7 +173,12 @@ impl Group {
 
     /// The highest offset that any consumer of this life may have been given, plus one.
     pub fn offset_end(&self) -> PullOffset {
-        self.consumers.values().map(|consumer| consumer.reserved_offset).max().unwrap_or_default().max(self.offset_floor)
+        self.consumers
+            .values()
+            .map(|consumer| consumer.reserved_offset)
+            .max()
+            .unwrap_or_default()
+            .max(self.offset_floor)
     }
 }
 
@@ -200,7 +207,8 @@ mod tests {
     }
 
     fn assign(group: &mut Group, first_offset: u64, numbers: &[(u64, u64)]) {
-        let ranges: Vec<_> = numbers.iter().map(|(first, count)| NumberRange { first: *first, count: *count }).collect();
+        let ranges: Vec<_> =
+            numbers.iter().map(|(first, count)| NumberRange { first: *first, count: *count }).collect();
         let mut bytes = Vec::new();
         encode_assign(&mut bytes, group.number, CONSUMER, PullOffset(first_offset), &ranges);
         seal_record(&mut bytes, Sequence(1)).unwrap();

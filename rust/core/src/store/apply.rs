@@ -272,7 +272,12 @@ fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry
     ensure_group(state, retry.target, ReadyNumber(0), &name);
     let key = DueKey { due: retry.due, sequence: arrival.sequence };
     let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
-    place(state, effects, arrival, Entry::new(key, attempt, origin.payload_sequence(), origin.location(), retry.target));
+    place(
+        state,
+        effects,
+        arrival,
+        Entry::new(key, attempt, origin.payload_sequence(), origin.location(), retry.target),
+    );
     state.settle(subject);
     effects.woken.insert(retry.group);
     Ok(())

@@ -71,7 +71,7 @@ enum Stage {
     ScheduleStart,
     Schedule(Box<PartWriter>),
     DispatchStart,
-    Dispatch(DispatchRunWork),
+    Dispatch(Box<DispatchRunWork>),
     File,
 }
 
@@ -174,11 +174,17 @@ impl CheckpointWork {
             return Ok(());
         }
         let head = RunHead { number: self.dispatch_number, stream: self.stream.id, row_count: row_count as u64 };
-        self.stage = Stage::Dispatch(DispatchRunWork { writer: RunWriter::create(storage, head)?, subject: 0, entry: 0 });
+        let writer = RunWriter::create(storage, head)?;
+        self.stage = Stage::Dispatch(Box::new(DispatchRunWork { writer, subject: 0, entry: 0 }));
         Ok(())
     }
 
-    fn go_on_with_dispatch(&mut self, storage: &dyn Storage, mut work: DispatchRunWork, budget_bytes: u64) -> Result<()> {
+    fn go_on_with_dispatch(
+        &mut self,
+        storage: &dyn Storage,
+        mut work: Box<DispatchRunWork>,
+        budget_bytes: u64,
+    ) -> Result<()> {
         // Until the piece is done, an error leads back to the start of this run.
         self.stage = Stage::DispatchStart;
         if work.write_piece(&self.ready, budget_bytes)? {

@@ -9,8 +9,8 @@ use super::effects::{Effects, Outcome};
 use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
-use super::retention::{KeptFiles, Removable};
 use super::rescue::Rescue;
+use super::retention::{KeptFiles, Removable};
 use super::state::{SegmentStart, State};
 use super::step::{Budget, Progress, Window, step};
 use crate::clock::Reading;
@@ -20,7 +20,7 @@ use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::command::{Void, encode_void};
 use crate::record::name::{encode_consumer_end, encode_group_end, encode_subject};
 use crate::record::queue::{Retry, encode_acknowledge, encode_retry, ranges_of};
-use crate::record::{Records, RecordFault};
+use crate::record::{RecordFault, Records};
 use crate::schedule_log::Feed;
 use crate::storage::Storage;
 use crate::units::{
@@ -197,7 +197,7 @@ impl Owner {
     /// Decides which messages a consumer gets now, and proposes the facts for it.
     ///
     /// # Errors
-    /// None today; kept for views that must be read.
+    /// `Corrupt` where the views lack a message that is unfinished: the store must not go on.
     pub fn pull(&mut self, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
         self.deciding.pull(&self.state, request, proposals)
     }
@@ -304,7 +304,9 @@ impl Owner {
             .since(self.sequence_at_freeze)
             .saturating_add(self.state.dispatch.entries_since_freeze());
         let bytes = self.bytes_applied.saturating_sub(self.bytes_at_freeze);
-        !self.freezing && facts > 0 && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
+        !self.freezing
+            && facts > 0
+            && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
     }
 
     /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use super::proposals::Proposals;
 use super::state::State;
 use crate::dispatch_log::{Posting, ReadPostings, read_postings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::queues::{Consumer, Group};
 use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
-use crate::run::Run;
+use crate::run::{RUN_FOLDER, Run};
 use crate::schedule_log::Entry;
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
 use std::sync::Arc;
@@ -167,7 +167,7 @@ impl Deciding {
         deciding.propose_reserve(group, consumer, request, proposals);
         let room = deciding.room(consumer, request);
         let mut found = Vec::new();
-        if let Some(load) = deciding.collect(state, group, room, &mut found) {
+        if let Some(load) = deciding.collect(state, group, room, &mut found)? {
             return Ok(Pull::Load(load));
         }
         if found.is_empty() {
@@ -175,6 +175,13 @@ impl Deciding {
         }
         Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
     }
+}
+
+/// An unfinished message without a posting in memory or in any run: the views are not what the log
+/// says, and nothing may be skipped.
+fn no_posting(group: &Group, number: ReadyNumber) -> Error {
+    let expected = format!("a posting of ready number {number} of subject {}", group.subject);
+    Error::corrupt(RUN_FOLDER, 0, expected, "none")
 }
 
 impl GroupDeciding {
@@ -225,18 +232,18 @@ impl GroupDeciding {
         group: &Group,
         room: usize,
         found: &mut Vec<(ReadyNumber, Entry, u32)>,
-    ) -> Option<LoadRequest> {
+    ) -> Result<Option<LoadRequest>> {
         for (number, before) in &group.returned {
             if found.len() >= room {
-                return None;
+                return Ok(None);
             }
             if self.taken.contains_key(number) || group.done.contains(number.0) {
                 continue;
             }
             match self.find(state, group, *number) {
                 Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
-                Found::Load(load) => return found.is_empty().then_some(load),
-                Found::Gone => {}
+                Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                Found::Gone => return Err(no_posting(group, *number)),
             }
         }
         let end = group.reserved_number.min(state.dispatch.next_number(group.subject));
@@ -247,13 +254,13 @@ impl GroupDeciding {
                     Found::Entry(entry) => {
                         found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
                     }
-                    Found::Load(load) => return found.is_empty().then_some(load),
-                    Found::Gone => {}
+                    Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                    Found::Gone => return Err(no_posting(group, number)),
                 }
             }
             self.cursor = number.next();
         }
-        None
+        Ok(None)
     }
 
     fn find(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Found {

@@ -314,8 +314,8 @@ fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles]) -> 
 
 /// Files that never got their name.
 fn remove_temporary(storage: &dyn Storage, folder: &str) -> Result<()> {
-    for name in storage.list(folder)?.iter().filter(|name| name.ends_with(".tmp")) {
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+    for name in storage.list(folder)?.iter().filter_map(|name| name.strip_suffix(".tmp")) {
+        let path = if folder.is_empty() { format!("{name}.tmp") } else { format!("{folder}/{name}.tmp") };
         storage.remove(&path)?;
     }
     Ok(())

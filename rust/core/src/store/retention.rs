@@ -59,7 +59,8 @@ pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
     let Some(floor) = kept.iter().map(|files| files.floor).min() else { return };
     let is_gone = |run: RunNumber| kept.iter().all(|files| !files.runs.contains(&run));
     state.dispatch.forget_runs(&is_gone);
-    let runs: Vec<RunNumber> = state.schedule.windows().iter().filter_map(|window| window.run()).map(|run| run.number()).collect();
+    let runs: Vec<RunNumber> =
+        state.schedule.windows().iter().filter_map(|window| window.run()).map(|run| run.number()).collect();
     for run in runs.into_iter().filter(|run| is_gone(*run)) {
         state.schedule.release(run);
     }
@@ -150,7 +151,15 @@ mod tests {
         assert_eq!(removable(&mut all), Removable::default());
         all.push(kept(3, 5, &[3, 4]));
         let gone = removable(&mut all);
-        assert_eq!(gone.paths, vec![checkpoint_path(1), run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))]);
+        assert_eq!(
+            gone.paths,
+            vec![
+                checkpoint_path(1),
+                run_path(RunNumber(1)),
+                segment_path(SegmentNumber(1)),
+                segment_path(SegmentNumber(2))
+            ]
+        );
     }
 
     #[test]

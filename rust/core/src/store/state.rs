@@ -8,8 +8,7 @@ use crate::message_log::Stream;
 use crate::queues::Group;
 use crate::schedule_log::Schedule;
 use crate::units::{
-    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence,
-    SubjectNumber,
+    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence, SubjectNumber,
 };
 
 /// One epoch that the stream has seen.
