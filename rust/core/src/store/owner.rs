@@ -220,7 +220,7 @@ impl Owner {
     /// What reading a run gives.
     pub fn step(&mut self, reading: Reading, budget: Budget, proposals: &mut Proposals) -> Result<Progress> {
         let window = Window {
-            window_ms: self.options.window_ms,
+            ahead_ms: self.options.window_ms,
             entries_max: self.options.window_entries_max,
             ready_entries_max: self.options.ready_fact_entries(),
         };

@@ -14,8 +14,8 @@ use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
 use crate::message_log::{LOG_FOLDER, segment_path};
-use crate::storage::Storage;
 use crate::run::{RUN_FOLDER, Run, run_path};
+use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
 /// What one checkpoint needs.
@@ -218,10 +218,7 @@ mod tests {
         let gone = removable(&mut all);
         assert_eq!(
             gone.paths,
-            vec![run_path(RunNumber(1)),
-                segment_path(SegmentNumber(1)),
-                segment_path(SegmentNumber(2))
-            ]
+            vec![run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))]
         );
     }
 

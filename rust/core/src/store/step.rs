@@ -38,7 +38,7 @@ pub struct Progress {
 /// How far ahead the feed looks, and how much it holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    pub(super) window_ms: u64,
+    pub(super) ahead_ms: u64,
     pub(super) entries_max: usize,
     /// Entries that one ready fact lists, at most.
     pub(super) ready_entries_max: usize,
@@ -80,7 +80,7 @@ pub(super) fn step(
 /// Loads the next slice, past blocks of runs that cannot be read.
 fn load(state: &mut State, effects: &mut Effects, window: Window, now: Millis) -> Result<Loaded> {
     loop {
-        match effects.feed.load(&mut state.schedule, now, window.window_ms, window.entries_max) {
+        match effects.feed.load(&mut state.schedule, now, window.ahead_ms, window.entries_max) {
             Ok(loaded) => return Ok(loaded),
             Err(damage) => effects.rescue(state, &damage)?,
         }
@@ -115,7 +115,7 @@ fn propose_ready(effects: &mut Effects, due: Vec<Entry>, entries_max: usize, pro
 
 /// The next due entry that the feed holds, or the time to load the next slice.
 fn next_call(state: &State, effects: &Effects, window: Window) -> Option<Millis> {
-    let slice = (state.schedule.pending() > 0).then(|| effects.feed.next_load(window.window_ms));
+    let slice = (state.schedule.pending() > 0).then(|| effects.feed.next_load(window.ahead_ms));
     match (effects.feed.next_due(), slice) {
         (Some(due), Some(slice)) => Some(due.min(slice)),
         (due, slice) => due.or(slice),
