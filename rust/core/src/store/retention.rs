@@ -216,10 +216,9 @@ mod tests {
         assert_eq!(removable(&mut all), Removable::default());
         all.push(kept(3, 5, &[3, 4]));
         let gone = removable(&mut all);
-        assert_eq!(
-            gone.paths,
-            vec![run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))]
-        );
+        assert_eq!(gone.checkpoints, vec![checkpoint_path(1)]);
+        let files = [run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))];
+        assert_eq!(gone.files, files);
     }
 
     #[test]

@@ -115,7 +115,8 @@ fn propose_ready(effects: &mut Effects, due: Vec<Entry>, entries_max: usize, pro
 
 /// The next due entry that the feed holds, or the time to load the next slice.
 fn next_call(state: &State, effects: &Effects, window: Window) -> Option<Millis> {
-    let slice = (state.schedule.pending() > 0).then(|| effects.feed.next_load(window.ahead_ms));
+    let pending = state.schedule.pending() > 0;
+    let slice = effects.feed.next_load(window.ahead_ms, window.entries_max).filter(|_| pending);
     match (effects.feed.next_due(), slice) {
         (Some(due), Some(slice)) => Some(due.min(slice)),
         (due, slice) => due.or(slice),
