@@ -119,34 +119,18 @@ pub fn recover(
         ..RecoveryReport::default()
     };
     let (state, kept) = restore(storage, stream, chosen.used.as_ref(), chosen.older.as_ref())?;
-    let never_written = is_never_written(storage.as_ref())?;
-    let mut scanner = None;
-    if !never_written {
-        check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
-        scanner = Some(Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?);
-    }
+    check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
+    let mut scanner = Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?;
     let epoch = epochs.raise()?;
     remove_unused(storage.as_ref(), &chosen, &kept)?;
-    let mut next_segment = SegmentNumber(1);
-    if let Some(scanner) = &scanner {
-        let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
-        next_segment = repaired.next_segment;
-        report.set_aside = repaired.set_aside;
-    }
+    let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
+    report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
     let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint);
-    if let Some(scanner) = &mut scanner {
-        apply_log(scanner, &mut owner, &mut report, progress)?;
-    }
+    apply_log(&mut scanner, &mut owner, &mut report, progress)?;
     let position = owner.state().position;
-    let last_batch = scanner.as_ref().map(|scanner| scanner.ending().trusted).unwrap_or_default();
-    Ok(Recovered { owner, epoch, position, trusted: position.trusted.max(last_batch), next_segment, report })
-}
-
-/// True for a store whose first segment was never made; one that has lost its log is not that.
-fn is_never_written(storage: &dyn Storage) -> Result<bool> {
-    let no_log = list_segments(storage)?.is_empty();
-    Ok(no_log && list_checkpoints(storage)?.is_empty() && list_runs(storage)?.is_empty())
+    let trusted = position.trusted.max(scanner.ending().trusted);
+    Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
 }
 
 /// An owner as of one checkpoint, or as of the first fact; for reading only.
