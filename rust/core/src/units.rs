@@ -85,7 +85,7 @@ number! {
 pub struct Location(pub u64);
 
 /// What a [`Location`] points into.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LocationFile {
     /// A message-log segment.
     Segment(SegmentNumber),
@@ -94,6 +94,9 @@ pub enum LocationFile {
 }
 
 impl Location {
+    /// No place at all: what points here cannot be read, and is voided by who tries.
+    pub const NOWHERE: Self = Self(0);
+
     const RUN: u64 = 1 << 63;
     const NUMBER_MASK: u64 = 0x7FFF_FFFF;
 
