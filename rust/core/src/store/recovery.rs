@@ -22,7 +22,7 @@ use crate::message_log::{
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
 use crate::storage::{Storage, read_upto};
-use crate::units::{Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{DueKey, Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// The folder of pins: files that hold retention back.
 pub const PIN_FOLDER: &str = "pins";
@@ -126,11 +126,15 @@ pub fn recover(
     let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
     report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
-    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint);
+    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint, feed_from(chosen.used.as_ref()));
     apply_log(&mut scanner, &mut owner, &mut report, progress)?;
     let position = owner.state().position;
     let trusted = position.trusted.max(scanner.ending().trusted);
     Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
+}
+
+fn feed_from(checkpoint: Option<&ReadCheckpoint>) -> DueKey {
+    checkpoint.map_or(DueKey::START, |read| read.snapshot.feed_from)
 }
 
 /// An owner as of one checkpoint, or as of the first fact; for reading only.
@@ -140,7 +144,7 @@ pub(super) fn restored_owner(
     checkpoint: Option<&ReadCheckpoint>,
 ) -> Result<Owner> {
     let (state, kept) = restore(storage, stream, checkpoint, None)?;
-    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1))
+    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1, feed_from(checkpoint)))
 }
 
 pub(super) fn scan_start(position: &LogPosition) -> ScanStart {
