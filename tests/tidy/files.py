@@ -54,7 +54,7 @@ class Source:
     @property
     def is_test(self) -> bool:
         parts = self.path.split("/")
-        return "tests" in parts[:-1] or self.name in {"tests.rs", "conftest.py"}
+        return "tests" in parts[:-1] or self.name in {"tests.rs", "conftest.py"} or self.name.endswith("_tests.rs")
 
 
 @dataclass(frozen=True)
