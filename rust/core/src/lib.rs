@@ -4,6 +4,7 @@ pub mod clock;
 pub mod dispatch_log;
 pub mod error;
 pub mod message_log;
+pub mod planted;
 pub mod queues;
 pub mod record;
 pub mod run;

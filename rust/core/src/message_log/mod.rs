@@ -1,1 +1,20 @@
-//! (base)
+//! The truth: one segmented write-ahead log of facts in one dense sequence.
+//!
+//! [`GroupCommit`] decides what goes into the next batch, [`SegmentAppender`] puts it on the disk,
+//! [`Scanner`] judges what a stop has left, and [`repair`] gives the log a trustworthy end.
+
+mod appender;
+mod commit;
+mod identity;
+mod preparing;
+mod room;
+mod segment;
+
+pub use appender::{AppendMarks, Appended, AppenderStart, SegmentAppender};
+pub use commit::{Class, Commit, Durability, GroupCommit, GroupCommitOptions, Mark, Submission, Submitted};
+pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
+pub use preparing::{PreparedSegment, Preparing, PreparingStep};
+pub use segment::{
+    ASIDE_FOLDER, LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES,
+    SegmentHeader, Stream, fresh_room, list_segments, records_max, segment_name, segment_path,
+};

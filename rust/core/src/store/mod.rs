@@ -1,1 +1,5 @@
-//! (base)
+//! The owner (base).
+mod receipt;
+mod siphash;
+
+pub use receipt::{RECEIPT_BYTES, Receipt};

@@ -1,1 +1,277 @@
-//! (base)
+//! What is near its time: a timing wheel of four levels with 256 slots each.
+//!
+//! | level | a slot spans | the level spans |
+//! |---|---|---|
+//! | 0 | 1 ms | 256 ms |
+//! | 1 | 256 ms | 65 s |
+//! | 2 | 65 s | 4.6 h |
+//! | 3 | 4.6 h | 49 days |
+//!
+//! `base` is the first millisecond that was not taken apart yet. An entry stands at the level of
+//! the highest byte in which its due time differs from `base`, in the slot which that byte names:
+//! so the slots of a level that are in use all lie above base's own, and nothing wraps around.
+//! What differs above the fourth byte waits beyond the levels. When `base` enters a slot of a
+//! higher level, the slot's entries move down. What is due before `base` is taken apart already:
+//! `staged` is one millisecond's entries in order, `late` holds what was inserted after its time.
+
+mod levels;
+mod slots;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use levels::Levels;
+use slots::ChunkPool;
+
+use crate::schedule_log::{Entry, sort_by_key};
+use crate::units::{DueKey, Millis};
+
+/// Entries by due time; see the module.
+#[derive(Debug)]
+pub struct Wheel {
+    levels: Levels,
+    pool: ChunkPool,
+    /// Every entry due before this is in `staged` or `late`.
+    base: u64,
+    staged: Vec<Entry>,
+    /// How many of `staged` were handed out.
+    staged_taken: usize,
+    late: BinaryHeap<Reverse<ByKey>>,
+    length: usize,
+}
+
+impl Wheel {
+    /// An empty wheel whose first millisecond is `now`.
+    pub fn new(now: Millis) -> Self {
+        Self {
+            levels: Levels::new(),
+            pool: ChunkPool::default(),
+            base: now.0,
+            staged: Vec::new(),
+            staged_taken: 0,
+            late: BinaryHeap::new(),
+            length: 0,
+        }
+    }
+
+    /// Adds an entry, whenever it is due.
+    #[inline]
+    pub fn insert(&mut self, entry: Entry) {
+        self.length = self.length.saturating_add(1);
+        if entry.due().0 < self.base {
+            self.late.push(Reverse(ByKey(entry)));
+        } else {
+            self.levels.insert(self.base, entry, &mut self.pool);
+        }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// When to look again: the due time of the first entry, or, where that stands in a higher
+    /// level, the start of its slot; so never later than the first entry is due.
+    pub fn next_due(&self) -> Option<Millis> {
+        self.first_in_hand().map(Entry::due).or_else(|| self.levels.next_tick(self.base).map(Millis))
+    }
+
+    /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due
+    /// time and sequence. What is over the limit stays, also within one millisecond.
+    pub fn take_until(&mut self, now: Millis, limit: usize, into: &mut Vec<Entry>) {
+        let mut room = limit;
+        while room > 0 {
+            let Some(due) = self.first_in_hand().map(Entry::due) else {
+                if self.stage_next(now.0) {
+                    continue;
+                }
+                break;
+            };
+            if due > now {
+                break;
+            }
+            if self.late.is_empty() {
+                room = room.saturating_sub(self.take_staged(room, into));
+            } else if let Some(entry) = self.take_first() {
+                into.push(entry);
+                self.length = self.length.saturating_sub(1);
+                room = room.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The key of the entry that is handed out next, if that is due at `now` or before.
+    pub fn first_until(&mut self, now: Millis) -> Option<DueKey> {
+        while self.first_in_hand().is_none() {
+            if !self.stage_next(now.0) {
+                return None;
+            }
+        }
+        self.first_in_hand().map(Entry::key).filter(|key| key.due <= now)
+    }
+
+    /// Removes and returns the entry that [`Self::first_until`] spoke of.
+    pub fn take_first_until(&mut self, now: Millis) -> Option<Entry> {
+        self.first_until(now)?;
+        let entry = self.take_first()?;
+        self.length = self.length.saturating_sub(1);
+        Some(entry)
+    }
+
+    /// Removes the latest entries so that `keep` remain, and returns the greatest key that was
+    /// kept: [`DueKey::START`] where that is none. `None` where nothing had to be removed.
+    pub fn shed(&mut self, keep: usize) -> Option<DueKey> {
+        if self.length <= keep {
+            return None;
+        }
+        let in_hand = self.in_hand_len();
+        if keep > in_hand {
+            let kept = self.levels.shed(keep.saturating_sub(in_hand), &mut self.pool);
+            self.length = keep;
+            return Some(kept);
+        }
+        self.levels.clear(&mut self.pool);
+        let mut left = self.unstage();
+        if keep < left.len() {
+            left.truncate(keep);
+            left.shrink_to_fit();
+        }
+        self.length = left.len();
+        let kept = left.last().map_or(DueKey::START, Entry::key);
+        self.staged = left;
+        Some(kept)
+    }
+
+    /// Removes every entry above `key`.
+    pub fn remove_above(&mut self, key: DueKey) {
+        let mut left = self.unstage();
+        left.truncate(left.partition_point(|entry| entry.key() <= key));
+        self.length = left.len().saturating_add(self.levels.remove_above(key, &mut self.pool));
+        self.staged = left;
+    }
+
+    /// The least key there is. Costs a pass over the first slot in use.
+    pub fn lowest(&self) -> Option<DueKey> {
+        self.first_in_hand().map(Entry::key).or_else(|| self.levels.lowest())
+    }
+
+    /// Bytes of memory that the wheel takes.
+    pub fn memory_bytes(&self) -> usize {
+        let in_hand = self.staged.capacity().saturating_add(self.late.capacity()).saturating_mul(size_of::<Entry>());
+        in_hand.saturating_add(self.levels.memory_bytes()).saturating_add(self.pool.memory_bytes())
+    }
+
+    /// How many entries stand in `staged` and `late`.
+    fn in_hand_len(&self) -> usize {
+        self.staged.len().saturating_sub(self.staged_taken).saturating_add(self.late.len())
+    }
+
+    #[inline]
+    fn first_in_hand(&self) -> Option<&Entry> {
+        let staged = self.staged.get(self.staged_taken);
+        let late = self.late.peek().map(|Reverse(ByKey(entry))| entry);
+        match (staged, late) {
+            (Some(staged), Some(late)) if late.key() < staged.key() => Some(late),
+            (Some(staged), _) => Some(staged),
+            (None, late) => late,
+        }
+    }
+
+    /// Removes the first entry in hand; `length` is the caller's.
+    #[inline]
+    fn take_first(&mut self) -> Option<Entry> {
+        let staged = self.staged.get(self.staged_taken).copied();
+        let late = self.late.peek().map(|Reverse(ByKey(entry))| *entry);
+        match (staged, late) {
+            (Some(staged), late) if late.is_none_or(|late| staged.key() < late.key()) => {
+                self.staged_taken = self.staged_taken.saturating_add(1);
+                self.drop_spent_stage();
+                Some(staged)
+            }
+            _ => self.late.pop().map(|Reverse(ByKey(entry))| entry),
+        }
+    }
+
+    /// Hands out up to `room` of `staged`, where nothing late comes before; returns how many.
+    fn take_staged(&mut self, room: usize, into: &mut Vec<Entry>) -> usize {
+        let rest = self.staged.get(self.staged_taken..).unwrap_or_default();
+        let part = rest.get(..room).unwrap_or(rest);
+        into.extend_from_slice(part);
+        let count = part.len();
+        self.staged_taken = self.staged_taken.saturating_add(count);
+        self.length = self.length.saturating_sub(count);
+        self.drop_spent_stage();
+        count
+    }
+
+    fn drop_spent_stage(&mut self) {
+        if self.staged_taken >= self.staged.len() {
+            self.staged_taken = 0;
+            if self.staged.capacity() > STAGE_KEPT_MAX {
+                self.staged = Vec::new();
+            } else {
+                self.staged.clear();
+            }
+        }
+    }
+
+    /// Takes the next millisecond in use apart, if it is at `now` or before. Otherwise moves
+    /// `base` past `now` and returns false. Nothing may be in hand.
+    fn stage_next(&mut self, now: u64) -> bool {
+        while let Some(tick) = self.levels.next_tick(self.base).filter(|tick| *tick <= now) {
+            self.move_base(tick);
+            if self.levels.take_tick(tick, &mut self.staged, &mut self.pool) {
+                sort_by_key(&mut self.staged);
+                self.move_base(tick.saturating_add(1));
+                return true;
+            }
+        }
+        if now >= self.base {
+            self.move_base(now.saturating_add(1));
+        }
+        false
+    }
+
+    fn move_base(&mut self, to: u64) {
+        let from = std::mem::replace(&mut self.base, to);
+        self.levels.enter(from, to, &mut self.pool);
+    }
+
+    /// All that is in hand, in order; `staged` and `late` are empty after it.
+    fn unstage(&mut self) -> Vec<Entry> {
+        let mut left = std::mem::take(&mut self.staged);
+        left.drain(..self.staged_taken.min(left.len()));
+        self.staged_taken = 0;
+        let late = std::mem::take(&mut self.late);
+        left.extend(late.into_iter().map(|Reverse(ByKey(entry))| entry));
+        sort_by_key(&mut left);
+        left
+    }
+}
+
+/// A stage with more room than this is given back when it is spent.
+const STAGE_KEPT_MAX: usize = 8_192;
+
+/// An entry that compares by its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ByKey(Entry);
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.key().cmp(&other.0.key())
+    }
+}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}

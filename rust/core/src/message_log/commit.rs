@@ -1,0 +1,376 @@
+//! Group commit, as a state machine: what goes into the next batch, when it must be synced, who is
+//! answered when, and what happens after a failure. It calls nothing and waits for nothing.
+//!
+//! Records are copied once, into the buffer that will be written, when they are submitted; their
+//! sequences are known from then on, since nothing that was accepted is dropped or overtaken. Only
+//! a poisoned log answers none of what is queued.
+//!
+//! Whoever commits holds the appender and repeats: [`GroupCommit::take`], append, sync where
+//! [`Commit::must_sync`] says so, [`GroupCommit::written`], [`GroupCommit::synced`],
+//! [`GroupCommit::room`], [`GroupCommit::recycle`].
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::room::{Place, Room};
+use super::segment::records_max;
+use crate::error::{Error, Result};
+use crate::planted::{self, Planted};
+use crate::record::batch::BATCH_HEADER_BYTES;
+use crate::units::{Location, Sequence};
+
+/// Buffers that are kept for the next batches.
+const SPARE_BUFFERS: usize = 4;
+
+/// What an answer waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// The disk: it survives a power cut.
+    Disk,
+    /// The operating system: it survives a killed process.
+    Os,
+}
+
+impl Durability {
+    /// The number that batches carry.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Disk => 0,
+            Self::Os => 1,
+        }
+    }
+}
+
+/// Who may use the room that is kept for finishing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Makes the store grow: messages, new names. Refused while the disk is full.
+    Growing,
+    /// Brings what is stored to its end: ready, acknowledge, cancel and all others.
+    Finishing,
+}
+
+/// Records that belong together: all are stored, in one batch, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    /// Freshly encoded records, padded, back to back.
+    pub records: &'a [u8],
+    /// How many there are; at least one.
+    pub record_count: u32,
+    /// What room they may use.
+    pub class: Class,
+    /// True where even under `Durability::Os` nothing from here on is visible before it is synced.
+    pub must_sync: bool,
+}
+
+/// What became of a submission.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Submitted {
+    /// It will be written with these sequences.
+    Accepted(Range<Sequence>),
+    /// It must wait until a segment was prepared; ask for one, then submit again.
+    NeedRoom,
+    /// It must wait until a batch was taken: too many bytes are queued.
+    QueueFull,
+}
+
+/// A point between two batches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Mark {
+    /// Where the next batch may start.
+    pub location: Location,
+    /// The sequence of its first fact.
+    pub sequence: Sequence,
+}
+
+/// One batch to write.
+#[derive(Debug)]
+pub struct Commit {
+    /// Room for the batch header, then the records.
+    pub bytes: Vec<u8>,
+    /// How many records there are.
+    pub record_count: u32,
+    /// The sequence of the first.
+    pub base: Sequence,
+    /// True where it must be synced before anybody is answered.
+    pub must_sync: bool,
+    /// The end of what was visible when it was taken.
+    pub committed: Location,
+}
+
+/// What does not change while a log is open.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupCommitOptions {
+    /// What an answer waits for.
+    pub durability: Durability,
+    /// Where the log goes on.
+    pub start: Mark,
+    /// Bytes of a segment; bounds what one submission may hold.
+    pub segment_bytes: u32,
+    /// A batch takes no further submission beyond so many bytes.
+    pub batch_bytes_max: usize,
+    /// Growing submissions wait while more bytes than this are queued.
+    pub queue_bytes_max: usize,
+}
+
+impl GroupCommitOptions {
+    /// The usual bounds: batches of 4 MiB, 64 MiB queued.
+    pub fn new(durability: Durability, start: Mark, segment_bytes: u32) -> Self {
+        Self { durability, start, segment_bytes, batch_bytes_max: 4 << 20, queue_bytes_max: 64 << 20 }
+    }
+}
+
+/// A batch that is queued or being written.
+#[derive(Debug)]
+struct Pending {
+    commit: Commit,
+    charge: u64,
+    place: Place,
+}
+
+/// The queue before the log, and the positions behind it.
+#[derive(Debug)]
+pub struct GroupCommit {
+    options: GroupCommitOptions,
+    queue: VecDeque<Pending>,
+    in_flight: VecDeque<u64>,
+    queued_bytes: usize,
+    next: Sequence,
+    written: Mark,
+    synced: Mark,
+    visible: Mark,
+    sync_until: Option<Sequence>,
+    room: Room,
+    disk_full: bool,
+    spare: Vec<Vec<u8>>,
+    poison: Option<String>,
+    closed: bool,
+}
+
+impl GroupCommit {
+    /// An empty queue at `options.start`, all before it durable and visible. It accepts nothing
+    /// before [`GroupCommit::room`] was told.
+    pub fn new(options: GroupCommitOptions) -> Self {
+        Self {
+            options,
+            queue: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            queued_bytes: 0,
+            next: options.start.sequence,
+            written: options.start,
+            synced: options.start,
+            visible: options.start,
+            sync_until: None,
+            room: Room::default(),
+            disk_full: false,
+            spare: Vec::new(),
+            poison: None,
+            closed: false,
+        }
+    }
+
+    /// Queues records and says which sequences they have. Errors: `Poisoned`, `Closed`, `TooLarge`,
+    /// `DiskFull` where there is no room and none could be prepared; nothing is queued then.
+    pub fn submit(&mut self, submission: Submission<'_>) -> Result<Submitted> {
+        self.refuse_if_done()?;
+        let length = submission.records.len();
+        let limit = records_max(self.options.segment_bytes);
+        if length as u64 > limit {
+            return Err(Error::TooLarge { argument: "records", limit, found: length as u64 });
+        }
+        if submission.record_count == 0 || length == 0 || !length.is_multiple_of(8) {
+            let found = format!("{} records in {length} bytes", submission.record_count);
+            return Err(Error::InvalidArgument { argument: "records", expected: "padded records".to_owned(), found });
+        }
+        let growing = submission.class == Class::Growing;
+        if growing && self.queued_bytes > self.options.queue_bytes_max {
+            return Ok(Submitted::QueueFull);
+        }
+        let charge = (length as u64).saturating_add(BATCH_HEADER_BYTES as u64);
+        let reserve = usize::from(growing);
+        let Some(place) = self.room.foresee(charge).filter(|place| self.room.untouched(*place) >= reserve) else {
+            return if self.disk_full { Err(Error::DiskFull) } else { Ok(Submitted::NeedRoom) };
+        };
+        self.room.take(place);
+        Ok(Submitted::Accepted(self.enqueue(submission, charge, place)))
+    }
+
+    fn enqueue(&mut self, submission: Submission<'_>, charge: u64, place: Place) -> Range<Sequence> {
+        let base = self.next;
+        let end = base.plus(u64::from(submission.record_count));
+        let bytes_max = self.options.batch_bytes_max;
+        let joins = self.queue.back().is_some_and(|last| {
+            let joined = last.commit.bytes.len().saturating_add(submission.records.len());
+            last.place.segment == place.segment && joined <= bytes_max
+        });
+        if !joins {
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.resize(BATCH_HEADER_BYTES, 0);
+            let commit = Commit { bytes, record_count: 0, base, must_sync: false, committed: self.visible.location };
+            self.queue.push_back(Pending { commit, charge: 0, place });
+        }
+        if let Some(last) = self.queue.back_mut() {
+            last.commit.bytes.extend_from_slice(submission.records);
+            last.commit.record_count = last.commit.record_count.saturating_add(submission.record_count);
+            last.commit.must_sync |= submission.must_sync || self.options.durability == Durability::Disk;
+            last.charge = last.charge.saturating_add(charge);
+        }
+        self.queued_bytes = self.queued_bytes.saturating_add(submission.records.len());
+        self.next = end;
+        base..end
+    }
+
+    /// The next batch to write: all that has arrived, up to the bounds of a batch. `None` where
+    /// nothing has, or the log is poisoned.
+    pub fn take(&mut self) -> Option<Commit> {
+        if self.poison.is_some() {
+            return None;
+        }
+        let Pending { mut commit, charge, .. } = self.queue.pop_front()?;
+        let records = commit.bytes.len().saturating_sub(BATCH_HEADER_BYTES);
+        self.queued_bytes = self.queued_bytes.saturating_sub(records);
+        self.in_flight.push_back(charge);
+        commit.committed = self.visible.location;
+        if commit.must_sync {
+            self.sync_until = Some(commit.base.plus(u64::from(commit.record_count)));
+        }
+        Some(commit)
+    }
+
+    /// The batch taken first was written and ends at `mark`. Call it before `synced` of the same.
+    pub fn written(&mut self, mark: Mark) {
+        if self.poison.is_some() {
+            return;
+        }
+        self.in_flight.pop_front();
+        self.written = self.written.max(mark);
+        let unsynced_matters = self.options.durability == Durability::Disk || self.sync_until.is_some();
+        if !unsynced_matters || planted::is_on(Planted::AckBeforeSync) {
+            self.visible = self.written;
+        }
+    }
+
+    /// Everything before `mark` is durable.
+    pub fn synced(&mut self, mark: Mark) {
+        if self.poison.is_some() {
+            return;
+        }
+        self.synced = self.synced.max(mark);
+        self.visible = self.visible.max(self.synced);
+        if self.sync_until.is_some_and(|until| until <= self.synced.sequence) {
+            self.sync_until = None;
+            if self.options.durability == Durability::Os {
+                self.visible = self.visible.max(self.written);
+            }
+        }
+    }
+
+    /// A write or sync failed: nothing more becomes visible and nothing more is accepted. The
+    /// first reason stands.
+    pub fn failed(&mut self, reason: &str) {
+        self.poison.get_or_insert_with(|| reason.to_owned());
+        self.queue.clear();
+        self.in_flight.clear();
+        self.queued_bytes = 0;
+    }
+
+    /// Why the log is poisoned, if it is.
+    pub fn poison(&self) -> Option<&str> {
+        self.poison.as_deref()
+    }
+
+    /// Accepts nothing more; what is queued is still written.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// The first sequence that nobody may see yet, and where it will be.
+    pub fn visible(&self) -> Mark {
+        self.visible
+    }
+
+    /// The end of what was written.
+    pub fn written_mark(&self) -> Mark {
+        self.written
+    }
+
+    /// The end of what is durable.
+    pub fn synced_mark(&self) -> Mark {
+        self.synced
+    }
+
+    /// The sequence of the next fact to be submitted.
+    pub fn next_sequence(&self) -> Sequence {
+        self.next
+    }
+
+    /// Bytes of records that wait to be taken.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// True where nothing waits and nothing is being written.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Takes a written buffer back, for a later batch.
+    pub fn recycle(&mut self, bytes: Vec<u8>) {
+        let small_enough = bytes.capacity() <= self.options.batch_bytes_max.saturating_mul(2);
+        if small_enough && self.spare.len() < SPARE_BUFFERS {
+            self.spare.push(bytes);
+        }
+    }
+
+    /// What the appender has: room in its segment and in each of its stock. Told before the first
+    /// submission, after each batch or witness and after each adopted segment, with the appender in
+    /// hand, so that both speak of the same moment.
+    pub fn room(&mut self, tail: u64, prepared: impl IntoIterator<Item = u64>) {
+        self.room.reset(tail, prepared);
+        for charge in &self.in_flight {
+            place(&mut self.room, *charge);
+        }
+        for pending in &mut self.queue {
+            pending.place = place(&mut self.room, pending.charge);
+        }
+    }
+
+    /// True where a growing submission of `length` bytes of records would have to wait for room,
+    /// or where less than `spare` prepared segments would be left: time to prepare one.
+    pub fn needs_segment(&self, length: u64, spare: usize) -> bool {
+        let charge = length.saturating_add(BATCH_HEADER_BYTES as u64);
+        self.room.foresee(charge).is_none_or(|place| self.room.untouched(place) < spare.max(1))
+    }
+
+    /// Whether the last try to prepare a segment failed for lack of room on the disk.
+    pub fn set_disk_full(&mut self, disk_full: bool) {
+        self.disk_full = disk_full;
+    }
+
+    /// True while growing submissions that find no room are refused.
+    pub fn is_disk_full(&self) -> bool {
+        self.disk_full
+    }
+
+    fn refuse_if_done(&self) -> Result<()> {
+        match &self.poison {
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+            None if self.closed => Err(Error::Closed),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Places a whole batch; one that fits nowhere uses up everything.
+fn place(room: &mut Room, charge: u64) -> Place {
+    match room.foresee(charge) {
+        Some(place) => room.take(place),
+        None => room.exhaust(),
+    }
+    room.end()
+}
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! Who a store is: the one file that is read before all others.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | `magic`: `DMQSTORE` |
+//! | 8 | 4 | `format_version` |
+//! | 12 | 4 | `flags`: bit 0 clustered |
+//! | 16 | 16 | `stream` |
+//! | 32 | 4 | `timeline` |
+//! | 36 | 4 | `promised_epoch` |
+//! | 40 | 16 | `node` |
+//! | 56 | 4 | `segment_bytes` |
+//! | 60 | 4 | `check`: CRC-32 of bytes 0..60 |
+//!
+//! It is always replaced whole.
+
+use std::sync::Arc;
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Stream};
+use crate::error::{Error, Result};
+use crate::record::FORMAT_VERSION;
+use crate::storage::{Storage, read_upto, write_atomically};
+use crate::units::Epoch;
+
+/// The path of the identity.
+pub const IDENTITY_PATH: &str = "identity";
+const IDENTITY_MAGIC: [u8; 8] = *b"DMQSTORE";
+const IDENTITY_BYTES: usize = 64;
+const CHECK_OFFSET: usize = 60;
+const FLAG_CLUSTERED: u32 = 1;
+
+/// What is fixed when a store is made, and the epoch it has promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// The history that it holds.
+    pub stream: Stream,
+    /// This copy's own random bytes; another copy of the same stream has others.
+    pub node: [u8; 16],
+    /// The last epoch that was begun or promised; 0 before the first.
+    pub promised_epoch: Epoch,
+    /// True where the store belongs to a cluster and must not be opened alone.
+    pub clustered: bool,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawIdentity {
+    magic: [u8; 8],
+    format_version: U32,
+    flags: U32,
+    stream: [u8; 16],
+    timeline: U32,
+    promised_epoch: U32,
+    node: [u8; 16],
+    segment_bytes: U32,
+    check: U32,
+}
+const _: () = assert!(size_of::<RawIdentity>() == IDENTITY_BYTES);
+
+impl RawIdentity {
+    fn expected_check(&self) -> u32 {
+        crc32fast::hash(self.as_bytes().get(..CHECK_OFFSET).unwrap_or_default())
+    }
+}
+
+impl Identity {
+    /// Reads the identity. `None` where there is no such file. Errors: `NotAStore` where the file
+    /// is something else, `NewerFormat`, `Corrupt`, and those of the storage.
+    pub fn read(storage: &dyn Storage) -> Result<Option<Self>> {
+        let file = match storage.open(IDENTITY_PATH) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Self::decode(&read_upto(&*file, 0, IDENTITY_BYTES + 1)?).map(Some)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let path = IDENTITY_PATH;
+        if !bytes.starts_with(&IDENTITY_MAGIC) {
+            let found = format!("{} bytes that do not start with DMQSTORE", bytes.len());
+            return Err(Error::NotAStore { path: path.to_owned(), found });
+        }
+        let Ok(raw) = RawIdentity::read_from_bytes(bytes) else {
+            return Err(Error::corrupt(path, 0, format!("{IDENTITY_BYTES} bytes"), bytes.len()));
+        };
+        let (expected, found) = (raw.expected_check(), raw.check.get());
+        if expected != found {
+            let words = (format!("check {expected:08x}"), format!("{found:08x}"));
+            return Err(Error::corrupt(path, CHECK_OFFSET as u64, words.0, words.1));
+        }
+        if raw.format_version.get() > FORMAT_VERSION {
+            let found = raw.format_version.get();
+            return Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+        }
+        let segment_bytes = raw.segment_bytes.get();
+        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {
+            return Err(Error::corrupt(path, 56, "the size of a segment", segment_bytes));
+        }
+        Ok(Self {
+            stream: Stream { id: raw.stream, timeline: raw.timeline.get() },
+            node: raw.node,
+            promised_epoch: Epoch(raw.promised_epoch.get()),
+            clustered: raw.flags.get() & FLAG_CLUSTERED != 0,
+            segment_bytes,
+        })
+    }
+
+    /// Replaces the identity file, durably.
+    pub fn write(&self, storage: &dyn Storage) -> Result<()> {
+        let mut raw = RawIdentity {
+            magic: IDENTITY_MAGIC,
+            format_version: U32::new(FORMAT_VERSION),
+            flags: U32::new(if self.clustered { FLAG_CLUSTERED } else { 0 }),
+            stream: self.stream.id,
+            timeline: U32::new(self.stream.timeline),
+            promised_epoch: U32::new(self.promised_epoch.0),
+            node: self.node,
+            segment_bytes: U32::new(self.segment_bytes),
+            check: U32::ZERO,
+        };
+        raw.check = U32::new(raw.expected_check());
+        write_atomically(storage, "", IDENTITY_PATH, raw.as_bytes())
+    }
+}
+
+/// Where the next epoch comes from.
+pub trait EpochSource {
+    /// An epoch above all before it, durable when this returns: no two openings get the same.
+    fn raise(&mut self) -> Result<Epoch>;
+}
+
+/// Epochs of a store that stands alone: a number in its identity.
+pub struct FileEpochSource {
+    storage: Arc<dyn Storage>,
+    identity: Identity,
+}
+
+impl FileEpochSource {
+    /// Goes on from the epoch that `identity`, just read, has promised.
+    pub fn new(storage: Arc<dyn Storage>, identity: Identity) -> Self {
+        Self { storage, identity }
+    }
+
+    /// The identity as it stands in the file now.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+impl EpochSource for FileEpochSource {
+    fn raise(&mut self) -> Result<Epoch> {
+        let raised = Identity { promised_epoch: self.identity.promised_epoch.next(), ..self.identity };
+        raised.write(&*self.storage)?;
+        self.identity = raised;
+        Ok(raised.promised_epoch)
+    }
+}
+
+#[cfg(test)]
+#[path = "identity_tests.rs"]
+mod tests;

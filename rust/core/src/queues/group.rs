@@ -1,0 +1,274 @@
+//! One life of a group of a subject.
+
+use std::collections::BTreeMap;
+
+use super::consumer::{Consumer, Held};
+use super::ranges::RangeSet;
+use crate::record::queue::{Acknowledge, Assign, Reserve};
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
+
+/// A group, as applied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Its number; another life of the same name has another.
+    pub number: GroupNumber,
+    /// The subject it consumes.
+    pub subject: SubjectNumber,
+    /// Its name, unique in its subject.
+    pub name: String,
+    /// The next number that was never assigned.
+    pub cursor: ReadyNumber,
+    /// Numbers below this may have been handed out already, by assignments that a crash lost.
+    pub reserved_number: ReadyNumber,
+    /// Numbers below this that are assigned from the cursor are marked as redelivered.
+    pub marked_below: ReadyNumber,
+    /// Numbers that are finished for this group. What lies below its start counts as finished.
+    pub done: RangeSet,
+    /// Numbers that a consumer gave back or left behind, with how often they were handed over.
+    pub returned: BTreeMap<ReadyNumber, u32>,
+    /// Its consumers.
+    pub consumers: BTreeMap<ConsumerNumber, Consumer>,
+    /// No consumer that begins now gets an offset below this.
+    pub offset_floor: PullOffset,
+}
+
+/// A delivery that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// The message's number in the subject.
+    pub number: ReadyNumber,
+    /// How often it had been handed over.
+    pub deliveries: u32,
+}
+
+impl Group {
+    /// A group that starts with the message `start`.
+    pub fn new(
+        number: GroupNumber,
+        subject: SubjectNumber,
+        name: &str,
+        start: ReadyNumber,
+        offset_floor: PullOffset,
+    ) -> Self {
+        Self {
+            number,
+            subject,
+            name: name.to_owned(),
+            cursor: start,
+            reserved_number: start,
+            marked_below: start,
+            done: RangeSet::starting_at(start.0),
+            returned: BTreeMap::new(),
+            consumers: BTreeMap::new(),
+            offset_floor,
+        }
+    }
+
+    /// The consumer of this name.
+    pub fn consumer_named(&self, name: &str) -> Option<ConsumerNumber> {
+        self.consumers.values().find(|consumer| consumer.name == name).map(|consumer| consumer.number)
+    }
+
+    /// Applies a reserve; one of a consumer that is gone changes nothing.
+    pub fn reserve(&mut self, reserve: &Reserve) {
+        if let Some(consumer) = self.consumers.get_mut(&reserve.consumer) {
+            consumer.reserved_offset = consumer.reserved_offset.max(reserve.offset_end);
+            self.reserved_number = self.reserved_number.max(reserve.number_end);
+        }
+    }
+
+    /// Applies an assignment. One that does not continue the consumer's offsets, or reaches beyond
+    /// what was reserved, changes nothing.
+    pub fn assign(&mut self, assign: &Assign<'_>) {
+        let count: u64 = assign.numbers.iter().map(|range| range.count).fold(0, u64::saturating_add);
+        let Some(consumer) = self.consumers.get_mut(&assign.consumer) else { return };
+        let end = assign.first_offset.plus(count);
+        if assign.first_offset != consumer.next_offset || end > consumer.reserved_offset {
+            return;
+        }
+        let mut offset = assign.first_offset;
+        for range in assign.numbers.iter() {
+            for number in range.first..range.first.saturating_add(range.count) {
+                let number = ReadyNumber(number);
+                let deliveries = if let Some(before) = self.returned.remove(&number) {
+                    Some(before.saturating_add(1))
+                } else if number >= self.cursor {
+                    self.cursor = number.next();
+                    Some(if number < self.marked_below { 2 } else { 1 })
+                } else {
+                    None
+                };
+                if let Some(deliveries) = deliveries
+                    && !self.done.contains(number.0)
+                {
+                    consumer.held.insert(offset, Held { number, deliveries });
+                }
+                offset = offset.next();
+            }
+        }
+        consumer.next_offset = end;
+    }
+
+    /// Applies an acknowledgement; offsets that the consumer does not hold change nothing. True
+    /// where the floor of what is done rose.
+    pub fn acknowledge(&mut self, acknowledge: &Acknowledge<'_>) -> bool {
+        let floor = self.done.below();
+        let Some(consumer) = self.consumers.get_mut(&acknowledge.consumer) else { return false };
+        for range in acknowledge.offsets.iter() {
+            let (first, end) = (PullOffset(range.first), PullOffset(range.first.saturating_add(range.count)));
+            if first >= end {
+                continue;
+            }
+            while let Some((offset, held)) = consumer.held.range(first..end).next().map(|(offset, held)| (*offset, *held)) {
+                consumer.held.remove(&offset);
+                self.done.insert(held.number.0);
+            }
+        }
+        self.done.below() > floor
+    }
+
+    /// Ends one delivery, whose message goes on elsewhere: `None`, and nothing changed, where the
+    /// consumer does not hold this number under this offset.
+    pub fn take(&mut self, consumer: ConsumerNumber, offset: PullOffset, number: ReadyNumber) -> Option<Taken> {
+        let consumer = self.consumers.get_mut(&consumer)?;
+        let held = *consumer.held.get(&offset)?;
+        if held.number != number {
+            return None;
+        }
+        consumer.held.remove(&offset);
+        self.done.insert(number.0);
+        Some(Taken { number, deliveries: held.deliveries })
+    }
+
+    /// Ends a consumer: what it holds goes back to the group, and its offsets are never used again.
+    /// True where there was one.
+    pub fn end_consumer(&mut self, consumer: ConsumerNumber) -> bool {
+        let Some(ended) = self.consumers.remove(&consumer) else { return false };
+        for held in ended.held.values() {
+            self.returned.insert(held.number, held.deliveries);
+        }
+        self.offset_floor = self.offset_floor.max(ended.reserved_offset);
+        true
+    }
+
+    /// Gives a message up: nobody of the group will get it any more.
+    pub fn void(&mut self, number: ReadyNumber) {
+        self.returned.remove(&number);
+        for consumer in self.consumers.values_mut() {
+            consumer.held.retain(|_, held| held.number != number);
+        }
+        self.done.insert(number.0);
+    }
+
+    /// A new epoch begins: what was reserved and not assigned by a durable fact may have been
+    /// handed over. The offsets are void for ever, the numbers come again, marked.
+    pub fn begin_epoch(&mut self) {
+        for consumer in self.consumers.values_mut() {
+            consumer.next_offset = consumer.reserved_offset;
+        }
+        self.marked_below = self.marked_below.max(self.reserved_number);
+    }
+
+    /// The highest offset that any consumer of this life may have been given, plus one.
+    pub fn offset_end(&self) -> PullOffset {
+        self.consumers.values().map(|consumer| consumer.reserved_offset).max().unwrap_or_default().max(self.offset_floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::queue::{NumberRange, decode_acknowledge, decode_assign, encode_acknowledge, encode_assign};
+    use crate::record::{header::read_record, seal_record};
+    use crate::units::Sequence;
+
+    const CONSUMER: ConsumerNumber = ConsumerNumber(1);
+
+    fn group() -> Group {
+        let mut group = Group::new(GroupNumber(1), SubjectNumber(1), "billing", ReadyNumber(0), PullOffset(0));
+        group.consumers.insert(CONSUMER, Consumer::new(CONSUMER, "a", PullOffset(0)));
+        group
+    }
+
+    fn reserve(group: &mut Group, offset_end: u64, number_end: u64) {
+        group.reserve(&Reserve {
+            group: group.number,
+            consumer: CONSUMER,
+            offset_end: PullOffset(offset_end),
+            number_end: ReadyNumber(number_end),
+        });
+    }
+
+    fn assign(group: &mut Group, first_offset: u64, numbers: &[(u64, u64)]) {
+        let ranges: Vec<_> = numbers.iter().map(|(first, count)| NumberRange { first: *first, count: *count }).collect();
+        let mut bytes = Vec::new();
+        encode_assign(&mut bytes, group.number, CONSUMER, PullOffset(first_offset), &ranges);
+        seal_record(&mut bytes, Sequence(1)).unwrap();
+        group.assign(&decode_assign(&read_record(&bytes, Sequence(1)).unwrap()).unwrap());
+    }
+
+    fn acknowledge(group: &mut Group, first: u64, count: u64) -> bool {
+        let mut bytes = Vec::new();
+        encode_acknowledge(&mut bytes, group.number, CONSUMER, &[NumberRange { first, count }]);
+        seal_record(&mut bytes, Sequence(1)).unwrap();
+        group.acknowledge(&decode_acknowledge(&read_record(&bytes, Sequence(1)).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_done_and_the_rest_is_held() {
+        let mut group = group();
+        reserve(&mut group, 4, 4);
+        assign(&mut group, 0, &[(0, 3)]);
+        assert!(!acknowledge(&mut group, 1, 1));
+        assert!(acknowledge(&mut group, 0, 1));
+        assert_eq!(group.done.below(), 2);
+        assert_eq!(group.consumers[&CONSUMER].held.len(), 1);
+    }
+
+    #[test]
+    fn an_acknowledgement_of_a_void_offset_completes_nothing() {
+        let mut group = group();
+        reserve(&mut group, 4, 4);
+        assign(&mut group, 0, &[(0, 1)]);
+        // Offsets 1 to 3 were handed out by an assignment that a power cut lost.
+        group.begin_epoch();
+        reserve(&mut group, 8, 4);
+        assign(&mut group, 4, &[(1, 3)]);
+        assert!(!acknowledge(&mut group, 1, 3));
+        assert_eq!(group.consumers[&CONSUMER].held.len(), 4);
+        assert!(group.consumers[&CONSUMER].held.range(PullOffset(4)..).all(|(_, held)| held.deliveries == 2));
+    }
+
+    #[test]
+    fn an_assignment_beyond_the_reserve_changes_nothing() {
+        let mut group = group();
+        reserve(&mut group, 2, 2);
+        let before = group.clone();
+        assign(&mut group, 0, &[(0, 3)]);
+        assign(&mut group, 1, &[(0, 1)]);
+        assert_eq!(group, before);
+    }
+
+    #[test]
+    fn what_an_ended_consumer_held_comes_again_marked() {
+        let mut group = group();
+        reserve(&mut group, 4, 4);
+        assign(&mut group, 0, &[(0, 2)]);
+        assert!(group.end_consumer(CONSUMER));
+        assert_eq!(group.returned.len(), 2);
+        group.consumers.insert(CONSUMER, Consumer::new(CONSUMER, "a", group.offset_floor));
+        reserve(&mut group, 8, 4);
+        assign(&mut group, 4, &[(0, 1)]);
+        assert_eq!(group.consumers[&CONSUMER].held[&PullOffset(4)].deliveries, 2);
+    }
+
+    #[test]
+    fn a_retry_of_what_another_holds_changes_nothing() {
+        let mut group = group();
+        reserve(&mut group, 4, 4);
+        assign(&mut group, 0, &[(0, 2)]);
+        assert_eq!(group.take(CONSUMER, PullOffset(0), ReadyNumber(1)), None);
+        assert_eq!(group.take(CONSUMER, PullOffset(0), ReadyNumber(0)).unwrap().deliveries, 1);
+        assert_eq!(group.take(CONSUMER, PullOffset(0), ReadyNumber(0)), None);
+    }
+}

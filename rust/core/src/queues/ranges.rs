@@ -1,0 +1,113 @@
+//! A set of numbers that fills up from below: a floor under which everything is in, and ranges
+//! above it.
+
+use std::collections::BTreeMap;
+
+/// Numbers that are done. Memory is by ranges, not by numbers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RangeSet {
+    below: u64,
+    /// First number of a range to the number after its last; disjoint, not adjacent, all above
+    /// `below`.
+    above: BTreeMap<u64, u64>,
+}
+
+impl RangeSet {
+    /// A set that holds everything below `below`.
+    pub fn starting_at(below: u64) -> Self {
+        Self { below, above: BTreeMap::new() }
+    }
+
+    /// Everything below this number is in the set, and this number is not.
+    pub fn below(&self) -> u64 {
+        self.below
+    }
+
+    /// The ranges above [`Self::below`], as first and end (exclusive), ascending.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.above.iter().map(|(first, end)| (*first, *end))
+    }
+
+    /// How many ranges lie above the floor.
+    pub fn range_count(&self) -> usize {
+        self.above.len()
+    }
+
+    /// True where `number` is in the set.
+    pub fn contains(&self, number: u64) -> bool {
+        number < self.below || self.above.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
+    }
+
+    /// Adds one number. True where it was not in the set.
+    pub fn insert(&mut self, number: u64) -> bool {
+        if self.contains(number) {
+            return false;
+        }
+        self.insert_range(number, number.saturating_add(1));
+        true
+    }
+
+    /// Adds `first..end`, which may touch or overlap what is there.
+    pub fn insert_range(&mut self, first: u64, end: u64) {
+        let (mut first, mut end) = (first.max(self.below), end);
+        if first >= end {
+            return;
+        }
+        if let Some((before, before_end)) = self.above.range(..=first).next_back().map(|(key, value)| (*key, *value))
+            && before_end >= first
+        {
+            first = before;
+            end = end.max(before_end);
+            self.above.remove(&before);
+        }
+        while let Some((after, after_end)) = self.above.range(first..=end).next().map(|(key, value)| (*key, *value)) {
+            end = end.max(after_end);
+            self.above.remove(&after);
+        }
+        if first == self.below {
+            self.below = end;
+        } else {
+            self.above.insert(first, end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_floor_rises_over_ranges_that_it_meets() {
+        let mut set = RangeSet::default();
+        set.insert(1);
+        set.insert(2);
+        set.insert(4);
+        assert_eq!((set.below(), set.range_count()), (0, 2));
+        set.insert(0);
+        assert_eq!((set.below(), set.range_count()), (3, 1));
+        set.insert(3);
+        assert_eq!((set.below(), set.range_count()), (5, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_set(inserts in prop::collection::vec((0_u64..60, 1_u64..6), 0..60)) {
+            let mut set = RangeSet::default();
+            let mut plain = BTreeSet::new();
+            for (first, count) in inserts {
+                set.insert_range(first, first + count);
+                plain.extend(first..first + count);
+                for number in 0..70 {
+                    prop_assert_eq!(set.contains(number), plain.contains(&number));
+                }
+                prop_assert!(!set.contains(set.below()));
+                let ranges: Vec<_> = set.ranges().collect();
+                for pair in ranges.windows(2) {
+                    prop_assert!(pair[0].1 < pair[1].0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The receipt: what a producer keeps to cancel a message later. It carries all that deciding
+//! needs, so that a cancel reads nothing from disk.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 1 | version: 1 |
+//! | 1 | 16 | `stream` |
+//! | 17 | 4 | `epoch` |
+//! | 21 | 8 | `sequence` |
+//! | 29 | 6 | `due_ms` |
+//! | 35 | 4 | `subject` |
+//! | 39 | 4 | `size`: bytes of the body |
+//! | 43 | 5 | `check`: low 40 bits of SipHash-2-4 over bytes 0..43, keyed by the epoch's nonce |
+//!
+//! As text: `dmq1-` and the 48 bytes in base64url without padding: 69 ASCII characters.
+
+use super::siphash::siphash_2_4;
+use crate::error::{Error, Result};
+use crate::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
+
+/// Bytes of a receipt.
+pub const RECEIPT_BYTES: usize = 48;
+const CHECKED_BYTES: usize = 43;
+const VERSION: u8 = 1;
+const PREFIX: &str = "dmq1-";
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Names one stored message for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Receipt {
+    /// The stream that holds the message.
+    pub stream: [u8; 16],
+    /// The epoch in which it was stored.
+    pub epoch: Epoch,
+    /// Its sequence and due time.
+    pub key: DueKey,
+    /// Its subject's number.
+    pub subject: SubjectNumber,
+    /// Bytes of its body.
+    pub size: u32,
+    /// Proves that this stream gave the receipt out.
+    pub check: u64,
+}
+
+impl Receipt {
+    /// A receipt with its check, from the nonce of its epoch.
+    pub fn new(stream: [u8; 16], epoch: Epoch, key: DueKey, subject: SubjectNumber, size: u32, nonce: &[u8; 16]) -> Self {
+        let mut receipt = Self { stream, epoch, key, subject, size, check: 0 };
+        receipt.check = receipt.check_under(nonce);
+        receipt
+    }
+
+    /// True where the check fits the epoch's nonce.
+    pub fn is_genuine(&self, nonce: &[u8; 16]) -> bool {
+        self.check == self.check_under(nonce)
+    }
+
+    fn check_under(&self, nonce: &[u8; 16]) -> u64 {
+        siphash_2_4(nonce, self.to_bytes().get(..CHECKED_BYTES).unwrap_or_default()) & 0xFF_FFFF_FFFF
+    }
+
+    /// The receipt's bytes; see the module's table.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(RECEIPT_BYTES);
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&self.stream);
+        bytes.extend_from_slice(&self.epoch.0.to_le_bytes());
+        bytes.extend_from_slice(&self.key.sequence.0.to_le_bytes());
+        bytes.extend_from_slice(self.key.due.0.to_le_bytes().get(..6).unwrap_or_default());
+        bytes.extend_from_slice(&self.subject.0.to_le_bytes());
+        bytes.extend_from_slice(&self.size.to_le_bytes());
+        bytes.extend_from_slice(self.check.to_le_bytes().get(..5).unwrap_or_default());
+        bytes
+    }
+
+    /// Reads a receipt's bytes; `None` where they are not one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; RECEIPT_BYTES] = bytes.try_into().ok()?;
+        let [version, rest @ ..] = bytes;
+        let (stream, rest) = rest.split_first_chunk::<16>()?;
+        let (epoch, rest) = rest.split_first_chunk::<4>()?;
+        let (sequence, rest) = rest.split_first_chunk::<8>()?;
+        let (due, rest) = rest.split_first_chunk::<6>()?;
+        let (subject, rest) = rest.split_first_chunk::<4>()?;
+        let (size, check) = rest.split_first_chunk::<4>()?;
+        (*version == VERSION).then_some(Self {
+            stream: *stream,
+            epoch: Epoch(u32::from_le_bytes(*epoch)),
+            key: DueKey { due: Millis(widened(due)), sequence: Sequence(u64::from_le_bytes(*sequence)) },
+            subject: SubjectNumber(u32::from_le_bytes(*subject)),
+            size: u32::from_le_bytes(*size),
+            check: widened(check),
+        })
+    }
+
+    /// One line of ASCII, made to be kept in the user's database.
+    pub fn to_text(&self) -> String {
+        let mut text = String::from(PREFIX);
+        for chunk in self.to_bytes().chunks(3) {
+            let bits = chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte));
+            for shift in [18, 12, 6, 0] {
+                text.push(char::from(ALPHABET.get((bits >> shift) as usize & 63).copied().unwrap_or_default()));
+            }
+        }
+        text
+    }
+
+    /// Reads the text of a receipt.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the text is not one; whether this store gave it out is asked later.
+    pub fn parse(text: &str) -> Result<Self> {
+        let refused = || Error::InvalidArgument {
+            argument: "receipt",
+            expected: "the text of a receipt".to_owned(),
+            found: text.chars().take(80).collect(),
+        };
+        let digits = text.strip_prefix(PREFIX).ok_or_else(refused)?.as_bytes();
+        if digits.len() != RECEIPT_BYTES / 3 * 4 {
+            return Err(refused());
+        }
+        let mut bytes = Vec::with_capacity(RECEIPT_BYTES);
+        for chunk in digits.chunks(4) {
+            let mut bits = 0_u32;
+            for digit in chunk {
+                let value = ALPHABET.iter().position(|letter| letter == digit).ok_or_else(refused)?;
+                bits = (bits << 6) | value as u32;
+            }
+            bytes.extend_from_slice(bits.to_be_bytes().get(1..).unwrap_or_default());
+        }
+        Self::from_bytes(&bytes).ok_or_else(refused)
+    }
+}
+
+fn widened(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| (value << 8) | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt() -> Receipt {
+        let key = DueKey { due: Millis(1_800_000_000_123), sequence: Sequence(987_654_321_012) };
+        Receipt::new([0xAB; 16], Epoch(7), key, SubjectNumber(50), 4096, &[3; 16])
+    }
+
+    #[test]
+    fn a_receipt_survives_its_text() {
+        let text = receipt().to_text();
+        assert_eq!(text.len(), 69);
+        assert!(text.is_ascii());
+        let read = Receipt::parse(&text).unwrap();
+        assert_eq!(read, receipt());
+        assert!(read.is_genuine(&[3; 16]));
+        assert!(!read.is_genuine(&[4; 16]));
+    }
+
+    #[test]
+    fn a_changed_field_is_not_genuine() {
+        let mut changed = receipt();
+        changed.key.sequence = Sequence(1);
+        assert!(!changed.is_genuine(&[3; 16]));
+    }
+
+    #[test]
+    fn other_texts_are_refused_by_name() {
+        for text in ["", "dmq1-", "dmq1-AAAA", "dmq2-", "é"] {
+            assert!(matches!(Receipt::parse(text), Err(Error::InvalidArgument { argument: "receipt", .. })), "{text}");
+        }
+        let mut text = receipt().to_text();
+        text.replace_range(6..7, "*");
+        assert!(Receipt::parse(&text).is_err());
+    }
+}
