@@ -3,5 +3,6 @@
 
 mod batches;
 mod files;
+mod log_files;
 mod receipts;
 mod records;
