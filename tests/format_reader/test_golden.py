@@ -12,6 +12,7 @@ from format_reader.identity import read_identity
 from format_reader.layout import DamagedError, location
 from format_reader.receipts import parse_receipt, read_receipt, receipt_check, siphash_2_4
 from format_reader.records import KINDS, Record, read_record
+from format_reader.runs import read_footer, read_run
 from format_reader.segments import HEADER_BYTES, read_segment
 
 DUE = 1_700_000_600_000
@@ -220,6 +221,40 @@ def found_in_segment(data: bytes) -> bool:
     except DamagedError:
         return True
     return segment.break_ is not None
+
+
+def test_a_schedule_run_says_what_was_written() -> None:
+    run = read_run(read_golden("run_schedule")[1])
+    assert (run.header["kind"], run.header["number"], run.footer["stream"]) == (1, 12, b"golden stream 01")
+    assert [row["sequence"] for row in run.rows] == list(range(1_001, 1_091))
+    first, fourth, last = run.rows[0], run.rows[3], run.rows[-1]
+    assert (first["due_ms"], first["payload_sequence"], first["attempt"], first["length"]) == (DUE, 1_001, 1, 0)
+    assert location(first["location"]) == ("segment", 7, 4_104)
+    assert (fourth["due_ms"], fourth["payload_sequence"], fourth["attempt"]) == (DUE + 2, 4, 2)
+    assert (last["due_ms"], last["subject"], location(last["location"])[:2]) == (DUE + 3_600_000, 3, ("run", 12))
+    assert {sequence: record.fields for sequence, record in run.payloads.items()} == {1_089: MESSAGE, 1_090: MESSAGE}
+    assert run.footer["references"] == [(3, 22), (7, 66), (0x8000_000C, 2)]
+
+
+def test_a_dispatch_run_says_what_was_written() -> None:
+    run = read_run(read_golden("run_dispatch")[1])
+    assert (run.header["kind"], run.header["number"]) == (2, 13)
+    assert [(row["subject"], row["number"], row["attempt"]) for row in run.rows] == [(3, 41, 1), (3, 42, 1), (8, 0, 2)]
+    assert run.footer["subjects"] == [(3, 2, 41, 42), (8, 1, 0, 0)]
+    assert run.footer["references"] == [(7, 1), (0x8000_000C, 2)]
+
+
+@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch"])
+def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
+    _, data = read_golden(name)
+    trailer, _ = read_footer(data)
+    for byte in range(len(data)):
+        bits = range(8) if byte >= trailer["footer_offset"] or byte % 7 == 0 else [byte % 8]
+        for bit in bits:
+            flipped = bytearray(data)
+            flipped[byte] ^= 1 << bit
+            with pytest.raises(DamagedError):
+                read_run(bytes(flipped))
 
 
 def test_a_receipt_says_what_was_written_and_proves_itself() -> None:

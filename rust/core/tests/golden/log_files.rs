@@ -7,23 +7,17 @@ use delaymq_core::message_log::{
     segment_path,
 };
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
-use delaymq_core::storage::{MemoryStorage, Storage, read_upto};
+use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
 use crate::batches::STREAM;
-use crate::files::{Outcome, compare};
+use crate::files::{Outcome, compare_file};
 use crate::records;
 
 const TRUSTED: Millis = Millis(1_700_000_000_000);
 
 fn stream() -> Stream {
     Stream { id: STREAM, timeline: 1 }
-}
-
-fn compare_file(storage: &dyn Storage, path: &str, name: &str) -> Outcome {
-    let file = storage.open(path)?;
-    let length = usize::try_from(file.length()?)?;
-    compare(name, &[("path", path.to_owned())], &read_upto(&*file, 0, length)?)
 }
 
 #[test]

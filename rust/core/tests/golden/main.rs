@@ -6,3 +6,4 @@ mod files;
 mod log_files;
 mod receipts;
 mod records;
+mod runs;
