@@ -103,7 +103,7 @@ impl MemoryStorage {
         self.lock().image()
     }
 
-    /// Flips bits of one byte of a file, durably, as rot does. False where there is no such byte.
+    /// Flips bits of one byte of a file, in whatever version of it survives. False where there is no such byte.
     pub fn damage(&self, path: &str, offset: u64, mask: u8) -> bool {
         self.lock().damage(path, offset, mask)
     }

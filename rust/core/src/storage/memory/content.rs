@@ -117,7 +117,13 @@ impl Content {
         bytes
     }
 
+    /// Flips bits of a byte in every version of it.
     pub(super) fn damage(&mut self, offset: usize, mask: u8) -> bool {
+        for change in &mut self.unsynced {
+            if let Some(byte) = offset.checked_sub(change.offset).and_then(|at| change.bytes.get_mut(at)) {
+                *byte ^= mask;
+            }
+        }
         if let Some(byte) = self.durable.get_mut(offset) {
             *byte ^= mask;
         }
