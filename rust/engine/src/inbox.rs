@@ -5,6 +5,7 @@
 
 use std::sync::Mutex;
 
+use delaymq_core::clock::Reading;
 use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use delaymq_core::store::VisibleBatch;
 use delaymq_core::units::{Location, Millis};
@@ -13,6 +14,9 @@ use crate::held;
 
 /// A batch of at least this many bytes is handed over with its buffer.
 const HANDED_OVER_FROM: usize = 128 << 10;
+
+/// Later than everything.
+const FAR: Millis = Millis(u64::MAX);
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
@@ -91,10 +95,10 @@ pub(crate) struct Haste {
 
 impl Haste {
     /// Nothing is in a hurry.
-    pub(crate) const NONE: Self = Self { urgent: false, earliest_due: Millis(u64::MAX) };
+    pub(crate) const NONE: Self = Self { urgent: false, earliest_due: FAR };
 
     /// Somebody waits for it.
-    pub(crate) const URGENT: Self = Self { urgent: true, earliest_due: Millis(u64::MAX) };
+    pub(crate) const URGENT: Self = Self { urgent: true, earliest_due: FAR };
 
     /// Both.
     #[must_use]
@@ -104,13 +108,13 @@ impl Haste {
 }
 
 /// Who should look at the inbox now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Attention {
     /// Nobody: the driver is awake or will be soon enough.
     None,
-    /// The driver must learn that there is something, but nothing is due.
-    Soon,
-    /// The owner must be driven now.
+    /// The driver, which sleeps: there is something for it to plan.
+    Driver,
+    /// Whoever is nearest to the owner: somebody waits for what applying it brings.
     Now,
 }
 
@@ -118,6 +122,7 @@ pub(crate) enum Attention {
 struct State {
     batches: Batches,
     urgent: bool,
+    earliest_due: Millis,
     /// When the driver looks here again by itself.
     driver_looks_at: Millis,
     /// The driver has been told that there is something, and looks often until there is nothing.
@@ -132,22 +137,25 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new() -> Self {
-        let state = State { batches: Batches::default(), urgent: false, driver_looks_at: Millis(0), told: true };
+        let state = State { batches: Batches::default(), urgent: false, earliest_due: FAR, driver_looks_at: Millis(0), told: true };
         Self { state: Mutex::new(state) }
     }
 
     /// Adds a visible batch; callers do so in log order. `buffer` is empty afterwards.
-    pub(crate) fn push(&self, start: Location, buffer: &mut Vec<u8>, haste: Haste) -> Attention {
+    pub(crate) fn push(&self, start: Location, buffer: &mut Vec<u8>, haste: Haste, now: Reading) -> Attention {
         let mut state = held(&self.state);
         state.batches.add(start, buffer);
-        state.urgent |= haste.urgent || haste.earliest_due < state.driver_looks_at;
+        state.earliest_due = state.earliest_due.min(haste.earliest_due);
+        let is_ready = haste.earliest_due <= now.now && !now.held;
+        state.urgent |= haste.urgent || is_ready;
         if state.urgent {
             Attention::Now
-        } else if state.told {
-            Attention::None
-        } else {
+        } else if !state.told || haste.earliest_due < state.driver_looks_at {
             state.told = true;
-            Attention::Soon
+            state.driver_looks_at = Millis(0);
+            Attention::Driver
+        } else {
+            Attention::None
         }
     }
 
@@ -156,6 +164,7 @@ impl Inbox {
         let mut state = held(&self.state);
         std::mem::swap(&mut state.batches, emptied);
         state.urgent = false;
+        state.earliest_due = FAR;
     }
 
     /// True where something waits here that should be applied at once.
@@ -168,16 +177,21 @@ impl Inbox {
         held(&self.state).batches.bytes
     }
 
-    /// The driver is going to sleep until `looks_at`; false where it must not, since something
-    /// urgent is here. `told` says that it will be back within the lazy interval anyway.
+    /// The driver is going to sleep until `looks_at`, and not longer than the lazy interval where
+    /// `told`. False where it must not: something is here that it has not seen.
     pub(crate) fn driver_sleeps(&self, looks_at: Millis, told: bool) -> bool {
         let mut state = held(&self.state);
-        if state.urgent {
+        if state.urgent || state.earliest_due < looks_at || (!told && !state.batches.is_empty()) {
             return false;
         }
         state.driver_looks_at = looks_at;
         state.told = told;
-        told || state.batches.is_empty()
+        true
+    }
+
+    /// Asks for the driver within the lazy interval; true where it must be woken for that.
+    pub(crate) fn remind(&self) -> bool {
+        !std::mem::replace(&mut held(&self.state).told, true)
     }
 
     /// The driver is awake and looks here before it sleeps again.
@@ -222,7 +236,7 @@ mod tests {
         let inbox = Inbox::new();
         for (base, body) in [(1, 10), (2, 1 << 20), (3, 20)] {
             let mut bytes = batch(base, body);
-            inbox.push(Location(base), &mut bytes, Haste::NONE);
+            inbox.push(Location(base), &mut bytes, Haste::NONE, Reading { now: Millis(0), held: false });
             assert!(bytes.is_empty());
         }
         let mut batches = Batches::default();
@@ -237,12 +251,16 @@ mod tests {
     #[test]
     fn the_driver_is_told_once_and_woken_for_what_is_due_before_it_looks() {
         let inbox = Inbox::new();
+        let now = Reading { now: Millis(50), held: false };
+        let due = |due| Haste { urgent: false, earliest_due: Millis(due) };
         assert!(inbox.driver_sleeps(Millis(100), false));
-        let far = Haste { urgent: false, earliest_due: Millis(100) };
-        assert_eq!(inbox.push(Location(1), &mut batch(1, 1), far), Attention::Soon);
-        assert_eq!(inbox.push(Location(2), &mut batch(2, 1), far), Attention::None);
-        let near = Haste { urgent: false, earliest_due: Millis(99) };
-        assert_eq!(inbox.push(Location(3), &mut batch(3, 1), near), Attention::Now);
+        assert_eq!(inbox.push(Location(1), &mut batch(1, 1), due(100), now), Attention::Driver);
+        inbox.take(&mut Batches::default());
+        assert!(inbox.driver_sleeps(Millis(100), true));
+        assert_eq!(inbox.push(Location(2), &mut batch(2, 1), due(100), now), Attention::None);
+        assert_eq!(inbox.push(Location(3), &mut batch(3, 1), due(99), now), Attention::Driver);
         assert!(!inbox.driver_sleeps(Millis(200), false));
+        assert_eq!(inbox.push(Location(4), &mut batch(4, 1), due(50), now), Attention::Now);
+        assert!(!inbox.driver_sleeps(Millis(200), true));
     }
 }

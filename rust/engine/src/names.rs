@@ -1,13 +1,10 @@
-//! Subjects by name: the numbers that messages carry instead of their names.
-//!
-//! A number is given out before its fact is in the log. Whoever submits first with a new name puts
-//! the fact in front of its own; since the log keeps the order of submissions, those who come after
-//! an accepted one need not repeat it.
+//! Subjects by name, for publishers and consumers on many threads; the core's directory decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::store::{SubjectDirectory, Subjects};
 use delaymq_core::units::SubjectNumber;
 
 /// The longest subject or group name, in characters.
@@ -20,60 +17,48 @@ const RETRY_PREFIX: &str = "%RETRY%";
 pub(crate) struct Subject {
     pub(crate) number: SubjectNumber,
     pub(crate) name: Arc<str>,
-    /// Its fact is in the log, or on its way there ahead of everything that is submitted from now.
-    pub(crate) in_log: bool,
+    /// Its fact must go along with what names it.
+    pub(crate) needs_fact: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
-    by_name: HashMap<Arc<str>, Subject>,
+    directory: SubjectDirectory,
     by_number: HashMap<SubjectNumber, Arc<str>>,
-    last: SubjectNumber,
 }
 
 impl Table {
-    fn insert(&mut self, number: SubjectNumber, name: &str, in_log: bool) -> Subject {
-        let name: Arc<str> = Arc::from(name);
-        let subject = Subject { number, name: Arc::clone(&name), in_log };
-        self.by_number.insert(number, Arc::clone(&name));
-        self.by_name.insert(name, subject.clone());
-        self.last = self.last.max(number);
-        subject
+    fn subject(&self, name: &str) -> Option<Subject> {
+        let named = self.directory.get(name)?;
+        let name = self.by_number.get(&named.number).cloned().unwrap_or_else(|| Arc::from(name));
+        Some(Subject { number: named.number, name, needs_fact: named.needs_fact })
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Names {
     table: RwLock<Table>,
 }
 
 impl Names {
-    /// Takes in what recovery found.
-    pub(crate) fn adopt<'a>(&self, subjects: impl Iterator<Item = (SubjectNumber, &'a str)>) {
-        let mut table = self.write();
-        for (number, name) in subjects {
-            table.insert(number, name, true);
-        }
+    /// What recovery found.
+    pub(crate) fn of(subjects: &Subjects) -> Self {
+        let by_number = subjects.iter().map(|(number, subject)| (number, Arc::from(subject.name.as_str()))).collect();
+        Self { table: RwLock::new(Table { directory: SubjectDirectory::of(subjects), by_number }) }
     }
 
     /// The subject of this name, which gets a number now where it has none.
-    pub(crate) fn subject(&self, name: &str) -> Subject {
-        if let Some(subject) = self.read().by_name.get(name) {
-            return subject.clone();
+    ///
+    /// # Errors
+    /// `TooLarge` where the store has as many subjects as it can.
+    pub(crate) fn subject(&self, name: &str) -> Result<Subject> {
+        if let Some(subject) = self.read().subject(name) {
+            return Ok(subject);
         }
         let mut table = self.write();
-        match table.by_name.get(name) {
-            Some(subject) => subject.clone(),
-            None => {
-                let number = table.last.next();
-                table.insert(number, name, false)
-            }
-        }
-    }
-
-    /// The subject of this name, where it has a number.
-    pub(crate) fn find(&self, name: &str) -> Option<Subject> {
-        self.read().by_name.get(name).cloned()
+        let named = table.directory.assign(name)?;
+        let name: Arc<str> = Arc::clone(table.by_number.entry(named.number).or_insert_with(|| Arc::from(name)));
+        Ok(Subject { number: named.number, name, needs_fact: named.needs_fact })
     }
 
     /// The name of a number; empty where there is none.
@@ -81,16 +66,15 @@ impl Names {
         self.read().by_number.get(&number).cloned().unwrap_or_else(|| Arc::from(""))
     }
 
-    /// The facts of these subjects were accepted into the log's queue.
+    /// The facts of these subjects were accepted by the log's queue. Since the log keeps a prefix
+    /// of what it accepted, whoever submits after this need not repeat them.
     pub(crate) fn submitted(&self, subjects: &[Subject]) {
         if subjects.is_empty() {
             return;
         }
         let mut table = self.write();
         for subject in subjects {
-            if let Some(known) = table.by_name.get_mut(&subject.name) {
-                known.in_log = true;
-            }
+            table.directory.confirm(&subject.name);
         }
     }
 
@@ -135,14 +119,15 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_number_and_needs_one_fact() {
-        let names = Names::default();
-        names.adopt([(SubjectNumber(4), "old")].into_iter());
-        let new = names.subject("new");
-        assert_eq!((new.number, new.in_log), (SubjectNumber(5), false));
-        assert!(!names.subject("new").in_log);
+        let mut subjects = Subjects::default();
+        subjects.add(SubjectNumber(4), "old");
+        let names = Names::of(&subjects);
+        let new = names.subject("new").unwrap();
+        assert_eq!((new.number, new.needs_fact), (SubjectNumber(5), true));
+        assert!(names.subject("new").unwrap().needs_fact);
         names.submitted(&[new]);
-        assert!(names.subject("new").in_log);
-        assert!(names.subject("old").in_log);
+        assert!(!names.subject("new").unwrap().needs_fact);
+        assert!(!names.subject("old").unwrap().needs_fact);
         assert_eq!(&*names.name_of(SubjectNumber(5)), "new");
     }
 

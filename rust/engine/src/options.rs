@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::Millis;
 
+pub use delaymq_core::message_log::Durability;
 pub use delaymq_core::record::name::GroupStart;
 
 use crate::clock::{Clock, SystemClock};
@@ -19,26 +21,6 @@ pub const META_BYTES_MAX: usize = 1 << 20;
 /// The smallest segment; tests use it to cross every edge.
 pub const SEGMENT_BYTES_MIN: u32 = 64 << 10;
 
-/// When an answer may leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
-    /// After `fdatasync` covered what it answers: survives a power cut.
-    #[default]
-    Disk,
-    /// After the write reached the operating system: survives a killed process.
-    Os,
-}
-
-impl Durability {
-    /// The word used in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::Os => "os",
-        }
-    }
-}
-
 /// How a store is opened.
 #[derive(Clone)]
 pub struct Options {
@@ -46,18 +28,10 @@ pub struct Options {
     pub durability: Durability,
     /// Bytes of one log segment, from 64 KiB; fixed when the store is created.
     pub segment_bytes: u32,
-    /// The furthest due time ahead, in milliseconds; fixed when the store is created.
+    /// The furthest due time ahead that a publish may have, in milliseconds.
     pub delay_ms_max: u64,
-    /// Log bytes after which a checkpoint is taken.
-    pub checkpoint_bytes: u64,
-    /// Facts after which a checkpoint is taken.
-    pub checkpoint_facts: u64,
-    /// How far ahead of their time entries are loaded from runs, in milliseconds.
-    pub window_ms: u64,
-    /// The most entries held in memory by the feed.
-    pub window_entries_max: usize,
-    /// How long what is finished is kept, in milliseconds.
-    pub keep_finished_ms: u64,
+    /// When checkpoints are taken, what memory holds, how long finished messages are kept.
+    pub owner: OwnerOptions,
     /// Makes the store where there is none; otherwise an absent one is refused.
     pub create: bool,
     /// Where time comes from.
@@ -70,11 +44,7 @@ impl Default for Options {
             durability: Durability::Disk,
             segment_bytes: 128 << 20,
             delay_ms_max: 10 * 366 * 24 * 3_600_000,
-            checkpoint_bytes: 256 << 20,
-            checkpoint_facts: 1_000_000,
-            window_ms: 5_000,
-            window_entries_max: 1_000_000,
-            keep_finished_ms: 72 * 3_600_000,
+            owner: OwnerOptions::default(),
             create: true,
             clock: Arc::new(SystemClock),
         }

@@ -1,14 +1,17 @@
 //! Publishing: a batch that is encoded as it is filled, a ticket for one under way, the receipts.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
+use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
 use crate::options::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, META_BYTES_MAX};
 use crate::shared::Shared;
@@ -31,11 +34,20 @@ pub struct PublishBatch {
     new_subjects: Vec<Subject>,
     last_subject: Option<Subject>,
     now: Option<Millis>,
+    earliest_due: Millis,
 }
 
 impl PublishBatch {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, records: Vec::new(), notes: Vec::new(), new_subjects: Vec::new(), last_subject: None, now: None }
+        Self {
+            shared,
+            records: Vec::new(),
+            notes: Vec::new(),
+            new_subjects: Vec::new(),
+            last_subject: None,
+            now: None,
+            earliest_due: NEVER,
+        }
     }
 
     /// How many messages it holds.
@@ -54,6 +66,7 @@ impl PublishBatch {
         self.notes.clear();
         self.new_subjects.clear();
         self.now = None;
+        self.earliest_due = NEVER;
     }
 
     /// Adds a message. `meta` is as `record::message::encode_meta` gives it. A delay counts from
@@ -79,11 +92,12 @@ impl PublishBatch {
         let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
         self.notes.push(Note { due, subject: number, size });
         self.now = Some(now);
+        self.earliest_due = self.earliest_due.min(due);
         Ok(())
     }
 
     fn due_time(&self, due: Due, now: Millis) -> Result<Millis> {
-        let delay_ms_max = self.shared.delay_ms_max();
+        let delay_ms_max = self.shared.options.delay_ms_max;
         let time = match due {
             Due::After(delay_ms) => now.plus(delay_ms),
             Due::At(time) => time,
@@ -101,14 +115,14 @@ impl PublishBatch {
     fn subject_number(&mut self, name: &str) -> Result<SubjectNumber> {
         if let Some(last) = &self.last_subject
             && &*last.name == name
-            && last.in_log
+            && !last.needs_fact
         {
             return Ok(last.number);
         }
         check_name("subject", name)?;
-        let subject = self.shared.names().subject(name);
+        let subject = self.shared.names.subject(name)?;
         let number = subject.number;
-        if !subject.in_log && !self.new_subjects.iter().any(|new| new.number == number) {
+        if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
             self.new_subjects.push(subject.clone());
         }
         self.last_subject = Some(subject);
@@ -117,30 +131,48 @@ impl PublishBatch {
 
     /// Hands all messages to the log's queue, in order and as one; the batch is empty afterwards.
     pub(crate) fn submit(&mut self) -> Result<Ticket> {
+        if self.is_empty() {
+            let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
+            return Ok(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts });
+        }
         let facts = self.new_subjects.len();
         let range = if facts == 0 {
-            self.shared.submit_messages(&self.records, self.notes.len())?
+            self.submit_records(&self.records, self.notes.len())?
         } else {
             let mut records = Vec::with_capacity(self.records.len().saturating_add(facts.saturating_mul(160)));
             for subject in &self.new_subjects {
                 encode_subject(&mut records, subject.number, &subject.name);
             }
             records.extend_from_slice(&self.records);
-            let range = self.shared.submit_messages(&records, self.notes.len().saturating_add(facts))?;
-            self.shared.names().submitted(&self.new_subjects);
+            let range = self.submit_records(&records, self.notes.len().saturating_add(facts))?;
+            self.shared.names.submitted(&self.new_subjects);
             range
         };
+        self.shared.metrics.published.add(self.notes.len() as u64);
         let first = range.start.plus(facts as u64);
         let notes = match self.notes.as_slice() {
             [note] => Notes::One(*note),
             _ => Notes::Many(Arc::new(std::mem::take(&mut self.notes))),
         };
-        let receipts = Receipts { issuer: Arc::clone(self.shared.issuer()), first, notes };
-        self.last_subject = self.last_subject.take().map(|last| Subject { in_log: true, ..last });
+        let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first, notes };
+        self.last_subject = self.last_subject.take().map(|last| Subject { needs_fact: false, ..last });
         self.clear();
         Ok(Ticket { shared: Arc::clone(&self.shared), end: range.end, receipts })
     }
+
+    fn submit_records(&self, records: &[u8], count: usize) -> Result<Range<Sequence>> {
+        let submission = Submission {
+            records,
+            record_count: u32::try_from(count).unwrap_or(u32::MAX),
+            class: Class::Growing,
+            must_sync: false,
+        };
+        self.shared.submit(submission, Haste { urgent: false, earliest_due: self.earliest_due })
+    }
 }
+
+/// Later than everything.
+const NEVER: Millis = Millis(u64::MAX);
 
 /// What a record takes beside meta and body, rounded up.
 const RECORD_OVERHEAD: usize = 64;
@@ -209,6 +241,10 @@ enum Notes {
 }
 
 impl Notes {
+    fn none() -> Self {
+        Self::Many(Arc::new(Vec::new()))
+    }
+
     fn as_slice(&self) -> &[Note] {
         match self {
             Self::One(note) => std::slice::from_ref(note),

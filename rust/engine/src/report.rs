@@ -1,25 +1,22 @@
-//! What the store tells about itself: events for a log, a snapshot of its state, progress of an
-//! open, the findings of a verification.
+//! What the store tells about itself: events for a log, and a snapshot of its state.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, Sequence};
 
 use crate::held;
-use crate::options::Durability;
 
 /// An event that somebody who runs the store wants to read in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// The end of the log was not vouched for: its good part was kept, the rest set aside.
     TailRepaired {
-        /// What was kept aside, relative to the store.
+        /// What was set aside, in words.
         aside: Vec<String>,
-        /// What was found there.
-        reason: String,
     },
     /// A checkpoint could not be read; the other one was used.
     CheckpointUnreadable {
@@ -90,8 +87,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TailRepaired { aside, reason } => {
-                write!(out, "the end of the log was cut back ({reason}); kept aside: {}", aside.join(", "))
+            Self::TailRepaired { aside } => {
+                write!(out, "the end of the log was not vouched for; set aside: {}", aside.join(", "))
             }
             Self::CheckpointUnreadable { path, reason } => {
                 write!(out, "{path} is unreadable ({reason}); the other checkpoint was used")
@@ -150,7 +147,7 @@ pub struct Status {
     pub recovered_in: Duration,
     /// Facts that recovery applied.
     pub recovered_facts: u64,
-    /// Files that were set aside, relative to the store.
+    /// What this open set aside, in words.
     pub aside: Vec<String>,
     /// Damaged messages given up since this open.
     pub voided: u64,
@@ -158,47 +155,6 @@ pub struct Status {
     pub created: bool,
     /// Counters of the engine.
     pub metrics: crate::metrics::Snapshot,
-}
-
-/// What an open is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RecoveryPhase {
-    /// Reads identity and checkpoints, opens runs.
-    Opening,
-    /// Reads the log after the checkpoint for breaks, changing nothing.
-    Scanning,
-    /// Sets a suspect tail right.
-    Repairing,
-    /// Applies the facts after the checkpoint.
-    Applying,
-}
-
-/// Progress of an open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecoveryProgress {
-    /// What is being done.
-    pub phase: RecoveryPhase,
-    /// Bytes of the log done in this phase.
-    pub done: u64,
-    /// Bytes of the log to do in this phase.
-    pub total: u64,
-}
-
-/// What a verification found.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct VerifyReport {
-    /// Log batches read and checked.
-    pub batches: u64,
-    /// Log records read and checked, payloads included.
-    pub records: u64,
-    /// Bytes of log and runs read.
-    pub bytes: u64,
-    /// Run blocks read and checked.
-    pub blocks: u64,
-    /// Names of the files that were set aside by an earlier repair, relative to the store.
-    pub aside: Vec<String>,
-    /// What is wrong, a line each, naming file and offset. Empty for a sound store.
-    pub problems: Vec<String>,
 }
 
 /// Reports that nobody has read yet; the oldest go where nobody reads.

@@ -35,6 +35,11 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
+    /// Everything below `visible` is visible.
+    pub(crate) fn starting_at(visible: Sequence) -> Self {
+        Self { visible: AtomicU64::new(visible.0), ..Self::default() }
+    }
+
     /// Facts below this are visible.
     pub(crate) fn visible(&self) -> Sequence {
         Sequence(self.visible.load(Ordering::SeqCst))

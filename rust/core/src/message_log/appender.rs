@@ -344,3 +344,7 @@ fn malformed(bytes: usize, record_count: u32) -> Error {
         found: format!("{bytes} bytes that do not hold them"),
     }
 }
+
+#[cfg(test)]
+#[path = "appender_tests.rs"]
+mod tests;

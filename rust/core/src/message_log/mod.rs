@@ -5,15 +5,27 @@
 
 mod appender;
 mod commit;
+#[cfg(test)]
+mod fixture;
 mod identity;
+mod judge;
 mod preparing;
+mod reader;
+mod repair;
 mod room;
+mod scanner;
+mod search;
 mod segment;
+mod survey;
+mod window;
 
 pub use appender::{AppendMarks, Appended, AppenderStart, SegmentAppender};
 pub use commit::{Class, Commit, Durability, GroupCommit, GroupCommitOptions, Mark, Submission, Submitted};
 pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
 pub use preparing::{PreparedSegment, Preparing, PreparingStep};
+pub use reader::{BatchReader, ScannedBatch};
+pub use repair::{Repaired, repair};
+pub use scanner::{LaterSegment, ScanEnd, ScanStart, Scanner, TornTail};
 pub use segment::{
     ASIDE_FOLDER, LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES,
     SegmentHeader, Stream, fresh_room, list_segments, records_max, segment_name, segment_path,

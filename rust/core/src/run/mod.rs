@@ -1,1 +1,56 @@
-//! (base)
+//! Immutable sorted files: what a checkpoint moves out of memory.
+//!
+//! | part | bytes | what it is |
+//! |---|---|---|
+//! | header | 4096 | who the file is; see [`writer`](RunWriter) |
+//! | blocks | 4096 each | rows in the order of their key, with a check each |
+//! | payload area | any | schedule runs: whole message records, 8-aligned, in due order |
+//! | footer | any | fences, references, counts; see the table in `footer.rs` |
+//! | trailer | 40 | where the footer is, and its check |
+//!
+//! Schedule runs and dispatch runs are the same file with another row. A file is written under a
+//! temporary name, synced and renamed, so one that has its name is whole. Opening reads trailer
+//! and footer; rows are read block by block, and a damaged block costs its own rows only.
+
+mod block;
+mod footer;
+mod payload;
+mod reader;
+mod rows;
+mod scan;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+pub(crate) mod tests_storage;
+
+#[cfg(test)]
+mod tests;
+
+use crate::units::RunNumber;
+
+pub use block::BLOCK_ROWS;
+pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
+pub use payload::read_payload;
+pub use reader::{DamagedBlock, Run};
+pub use rows::{DispatchRow, Row, RowKey, ScheduleRow};
+pub use scan::{Patches, RowScan, ScanBuffer};
+pub use writer::{RunHead, RunWriter};
+
+/// The folder of all runs.
+pub const RUN_FOLDER: &str = "runs";
+
+/// What the rows of a run are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum RunKind {
+    /// What is pending, by due time and sequence.
+    Schedule = 1,
+    /// What became ready, by subject and number.
+    Dispatch = 2,
+}
+
+/// The path of a run, relative to the store.
+pub fn run_path(number: RunNumber) -> String {
+    format!("{RUN_FOLDER}/{:010}.run", number.0)
+}

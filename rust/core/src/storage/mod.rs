@@ -5,7 +5,7 @@
 
 mod memory;
 
-pub use memory::{Crash, MemoryStorage};
+pub use memory::{Call, CallCounts, Crash, MemoryStorage};
 
 use std::sync::Arc;
 

@@ -188,6 +188,7 @@ proptest! {
 /// Run with `cargo test --release -- --ignored --nocapture measured`.
 #[test]
 #[ignore = "a measurement, not a check"]
+#[expect(clippy::print_stderr, reason = "a measurement speaks")]
 fn measured_with_a_million_pending() {
     let count = 1_000_000_u64;
     for span in [4_000_u64, 60_000, 3_600_000] {

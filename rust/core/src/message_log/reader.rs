@@ -1,0 +1,143 @@
+//! Reading batches that are known to be good: those that a scan has judged, or those of a running
+//! log below what is visible.
+
+use std::sync::Arc;
+
+use super::judge::{Fault, Scratch, check_records, read_header};
+use super::segment::{SEGMENT_HEADER_BYTES, Stream, segment_path};
+use super::window::{Opening, Window};
+use crate::error::{Error, Result};
+use crate::planted::{self, Planted};
+use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use crate::storage::Storage;
+use crate::units::{Location, SegmentNumber};
+
+/// One batch, read.
+#[derive(Debug)]
+pub struct ScannedBatch {
+    /// Its header.
+    pub header: BatchHeader,
+    /// Where its header starts.
+    pub start: Location,
+    /// The whole batch, header and records; give it back when done.
+    pub bytes: Vec<u8>,
+}
+
+impl ScannedBatch {
+    /// Its records.
+    pub fn records(&self) -> &[u8] {
+        self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default()
+    }
+}
+
+/// Batches from one position to another, in order.
+pub struct BatchReader {
+    window: Window,
+    open: Option<SegmentNumber>,
+    next: Location,
+    end: Location,
+    chain: Option<u32>,
+    scratch: Scratch,
+    spare: Vec<Vec<u8>>,
+}
+
+impl BatchReader {
+    /// Reads from `start`, where a batch starts, up to `end`, where one ends. Both must have been
+    /// visible or judged by a scan.
+    pub fn new(storage: Arc<dyn Storage>, stream: Stream, start: Location, end: Location) -> Self {
+        Self {
+            window: Window::new(storage, stream),
+            open: None,
+            next: start,
+            end,
+            chain: None,
+            scratch: Scratch::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Where the next batch is looked for.
+    pub fn position(&self) -> Location {
+        self.next
+    }
+
+    /// Lets it read on, up to `end`.
+    pub fn extend(&mut self, end: Location) {
+        self.end = self.end.max(end);
+    }
+
+    /// The next batch with facts; `None` at the end. Errors: `Corrupt` and `MissingFile` where a
+    /// batch is not what it was, and those of the storage. Payloads are not checked.
+    pub fn next_batch(&mut self) -> Result<Option<ScannedBatch>> {
+        while self.next < self.end {
+            self.open_segment()?;
+            let at = self.next.offset();
+            let header = match read_header(&mut self.window, at)? {
+                Ok(header) => self.check_chain(header, at)?,
+                Err(fault) => return Err(self.corrupt(&fault)),
+            };
+            let start = self.next;
+            self.next = if header.is_seal() {
+                Location::in_segment(self.window.number().next(), SEGMENT_HEADER_BYTES)
+            } else {
+                self.window.at(at.saturating_add(header.length.get()))
+            };
+            self.chain = Some(header.chain.get());
+            if header.record_count.get() > 0 {
+                let bytes = self.copy_batch(&header, at)?;
+                return Ok(Some(ScannedBatch { header, start, bytes }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a buffer back, for a later batch.
+    pub fn recycle(&mut self, bytes: Vec<u8>) {
+        if self.spare.is_empty() {
+            self.spare.push(bytes);
+        }
+    }
+
+    fn open_segment(&mut self) -> Result<()> {
+        let number = self.next.segment().unwrap_or_default();
+        if self.open == Some(number) {
+            return Ok(());
+        }
+        match self.window.open(number)? {
+            Opening::Ready => self.open = Some(number),
+            Opening::Unreadable(error) => return Err(error),
+            Opening::Missing => {
+                let reason = format!("the log goes on there, up to {}", self.end);
+                return Err(Error::MissingFile { path: segment_path(number), reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_chain(&self, header: BatchHeader, at: u32) -> Result<BatchHeader> {
+        match self.chain {
+            Some(chain) if header.chain_before.get() != chain => {
+                let found = format!("{:08x}", header.chain_before.get());
+                Err(self.corrupt(&Fault { offset: at, expected: format!("chain {chain:08x}"), found }))
+            }
+            _ => Ok(header),
+        }
+    }
+
+    fn copy_batch(&mut self, header: &BatchHeader, at: u32) -> Result<Vec<u8>> {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        let stream = self.window.stream().id;
+        let bytes = self.window.bytes(at, header.length.get() as usize)?;
+        let checked = check_records(bytes, at, header, &stream, &mut self.scratch);
+        copy.extend_from_slice(bytes);
+        match checked {
+            Err(fault) if !planted::is_on(Planted::TornTailAccepted) => Err(self.corrupt(&fault)),
+            _ => Ok(copy),
+        }
+    }
+
+    fn corrupt(&self, fault: &Fault) -> Error {
+        fault.corrupt(&self.window.path())
+    }
+}

@@ -1,0 +1,125 @@
+//! Reading one segment after another through one buffer.
+
+use std::sync::Arc;
+
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, Stream, segment_path};
+use crate::error::{Error, Result};
+use crate::storage::{Storage, StorageFile, read_upto};
+use crate::units::{Location, SegmentNumber};
+
+/// Bytes of one read.
+pub(super) const WINDOW_BYTES: usize = 1 << 20;
+
+/// A segment that is being read, and the piece of it that is in memory.
+pub(super) struct Window {
+    storage: Arc<dyn Storage>,
+    stream: Stream,
+    number: SegmentNumber,
+    /// Where batches end at the latest.
+    end: u32,
+    file: Option<Arc<dyn StorageFile>>,
+    buffer: Vec<u8>,
+    buffer_at: u32,
+    buffered: usize,
+}
+
+/// What opening a segment found.
+pub(super) enum Opening {
+    Ready,
+    Missing,
+    /// The file is there and its header is not that of the segment; its bytes can be read.
+    Unreadable(Error),
+}
+
+impl Window {
+    pub(super) fn new(storage: Arc<dyn Storage>, stream: Stream) -> Self {
+        Self {
+            storage,
+            stream,
+            number: SegmentNumber(0),
+            end: 0,
+            file: None,
+            buffer: Vec::new(),
+            buffer_at: 0,
+            buffered: 0,
+        }
+    }
+
+    pub(super) fn number(&self) -> SegmentNumber {
+        self.number
+    }
+
+    pub(super) fn end(&self) -> u32 {
+        self.end
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn path(&self) -> String {
+        segment_path(self.number)
+    }
+
+    pub(super) fn at(&self, offset: u32) -> Location {
+        Location::in_segment(self.number, offset)
+    }
+
+    pub(super) fn open(&mut self, number: SegmentNumber) -> Result<Opening> {
+        let path = segment_path(number);
+        self.number = number;
+        self.buffered = 0;
+        self.end = 0;
+        self.file = None;
+        let file = match self.storage.open(&path) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(Opening::Missing),
+            Err(error) => return Err(error),
+        };
+        let length = u32::try_from(file.length()?).unwrap_or(u32::MAX);
+        let block = read_upto(&*file, 0, SEGMENT_HEADER_BYTES as usize)?;
+        self.file = Some(file);
+        let header = SegmentHeader::read(&path, &block)
+            .and_then(|header| header.check_place(&path, number, &self.stream).map(|()| header));
+        match header {
+            Ok(header) => {
+                self.end = length.min(header.capacity);
+                Ok(Opening::Ready)
+            }
+            // A segment of a later release is not one to judge.
+            Err(error @ Error::NewerFormat { .. }) => Err(error),
+            Err(error) => {
+                self.end = length;
+                Ok(Opening::Unreadable(error))
+            }
+        }
+    }
+
+    /// Up to `length` bytes at `offset`; fewer where batches cannot reach any more.
+    pub(super) fn bytes(&mut self, offset: u32, length: usize) -> Result<&[u8]> {
+        let length = length.min(self.end.saturating_sub(offset) as usize);
+        let inside = offset.checked_sub(self.buffer_at).map(|start| start as usize);
+        let buffered = inside.filter(|start| start.saturating_add(length) <= self.buffered);
+        let start = if let Some(start) = buffered {
+            start
+        } else {
+            self.fill(offset, length)?;
+            0
+        };
+        let end = start.saturating_add(length).min(self.buffered);
+        Ok(self.buffer.get(start..end).unwrap_or_default())
+    }
+
+    fn fill(&mut self, offset: u32, length: usize) -> Result<()> {
+        let wanted = length.max(WINDOW_BYTES).min(self.end.saturating_sub(offset) as usize);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        self.buffered = 0;
+        self.buffer_at = offset;
+        if let (Some(file), Some(into)) = (&self.file, self.buffer.get_mut(..wanted)) {
+            self.buffered = file.read_at(u64::from(offset), into)?;
+        }
+        Ok(())
+    }
+}

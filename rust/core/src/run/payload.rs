@@ -1,0 +1,63 @@
+//! Reading one payload record, wherever it lies.
+
+use crate::error::{Error, Result};
+use crate::record::RecordFault;
+use crate::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
+use crate::storage::StorageFile;
+use crate::units::{Sequence, padded};
+
+/// What is read at first where the length is not known: most records are smaller.
+const FIRST_READ_BYTES: usize = 4_096;
+
+/// Reads the record at `offset` into `into`, which holds exactly its padded bytes afterwards, and
+/// checks header, sequence and payload. `length` is the record's length where it is known.
+///
+/// # Errors
+/// [`Error::DamagedPayload`] where the bytes there are not that record; what the storage says
+/// where it could not be read.
+pub fn read_payload(
+    file: &dyn StorageFile,
+    offset: u64,
+    sequence: Sequence,
+    length: Option<u32>,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    let hint = length.map_or(FIRST_READ_BYTES, |length| padded(length as usize));
+    read_exactly(file, offset, hint.clamp(RECORD_HEADER_BYTES, RECORD_BYTES_MAX), into)?;
+    let said = into.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
+    let whole = padded(said);
+    if said <= RECORD_BYTES_MAX && whole > into.len() {
+        read_exactly(file, offset, whole, into)?;
+    }
+    let damaged = |expected: String, found: String| Error::DamagedPayload {
+        sequence: sequence.0,
+        path: file.path().to_owned(),
+        offset,
+        expected,
+        found,
+    };
+    let record = read_record(into, sequence).map_err(|fault| match fault {
+        RecordFault::Short => damaged(format!("a record of {said} bytes"), "the end of the file".to_owned()),
+        RecordFault::Length(length) => damaged("a record's length".to_owned(), length.to_string()),
+        RecordFault::HeaderCheck { expected, found } => {
+            damaged(format!("header check {expected:08x}"), format!("{found:08x}"))
+        }
+    })?;
+    if !record.payload_is_whole() {
+        let found = crc32fast::hash(record.payload);
+        return Err(damaged(format!("payload check {:08x}", record.header.payload_check), format!("{found:08x}")));
+    }
+    if into.len() < whole {
+        return Err(damaged(format!("{whole} bytes"), into.len().to_string()));
+    }
+    into.truncate(whole);
+    Ok(())
+}
+
+fn read_exactly(file: &dyn StorageFile, offset: u64, length: usize, into: &mut Vec<u8>) -> Result<()> {
+    into.clear();
+    into.resize(length, 0);
+    let read = file.read_at(offset, into)?;
+    into.truncate(read);
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! An open run: its footer in memory, its rows on disk.
+
+use std::sync::Arc;
+
+use super::block::{BLOCK_BYTES, BLOCK_ROWS};
+use super::footer::{
+    Footer, FooterPlace, GROUP_BLOCKS, Reference, SubjectRange, TRAILER_BYTES, TimeBucket, block_count, decode_trailer,
+};
+use super::rows::RowKey;
+use super::{RunKind, run_path};
+use crate::error::{Error, Result};
+use crate::storage::{Storage, StorageFile, read_upto};
+use crate::units::{RunNumber, Sequence};
+
+/// One run, immutable; shared by all who read it.
+pub struct Run {
+    pub(super) file: Arc<dyn StorageFile>,
+    /// Without time buckets, which are read again when somebody asks.
+    footer: Footer,
+    kind: RunKind,
+    place: FooterPlace,
+    length: u64,
+}
+
+/// A block whose rows cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DamagedBlock {
+    /// The run.
+    pub run: RunNumber,
+    /// The block's number within it.
+    pub block: u32,
+    /// No row of the block has a key below this.
+    pub from: RowKey,
+    /// Nor one at or above this; `None` at the end of the run.
+    pub to: Option<RowKey>,
+    /// What is wrong: `Corrupt`, or what the storage said.
+    pub error: Error,
+}
+
+impl Run {
+    /// Opens a run by its trailer and footer.
+    ///
+    /// # Errors
+    /// `MissingFile`, `NewerFormat`, or `Corrupt` where trailer and footer are damaged or belong
+    /// to another run, kind or stream.
+    pub fn open(storage: &dyn Storage, number: RunNumber, kind: RunKind, stream: &[u8; 16]) -> Result<Self> {
+        let path = run_path(number);
+        let file = storage.open(&path).map_err(|error| {
+            if error.is_not_found() {
+                Error::MissingFile { path: path.clone(), reason: "a checkpoint names it".to_owned() }
+            } else {
+                error
+            }
+        })?;
+        let length = file.length()?;
+        let trailer = read_upto(file.as_ref(), length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
+        let place = decode_trailer(&trailer, &path, length)?;
+        let mut footer = read_footer(file.as_ref(), place)?;
+        let expected = (kind as u32, number.0, *stream);
+        if (footer.kind, footer.number.0, footer.stream) != expected {
+            let found = format!("{:?}", (footer.kind, footer.number.0, footer.stream));
+            return Err(Error::corrupt(&path, place.offset, format!("kind, run and stream {expected:?}"), found));
+        }
+        let payload_start = Footer::payload_start_of(footer.row_count);
+        let ends = footer.payload_start.checked_add(footer.payload_bytes);
+        if footer.payload_start != payload_start || ends != Some(place.offset) {
+            let expected = format!("payloads from {payload_start} to {}", place.offset);
+            let found = format!("{} bytes from {}", footer.payload_bytes, footer.payload_start);
+            return Err(Error::corrupt(&path, place.offset, expected, found));
+        }
+        footer.buckets = Vec::new();
+        Ok(Self { file, footer, kind, place, length })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> RunNumber {
+        self.footer.number
+    }
+
+    /// What its rows are.
+    pub fn kind(&self) -> RunKind {
+        self.kind
+    }
+
+    /// The stream that it belongs to.
+    pub fn stream(&self) -> [u8; 16] {
+        self.footer.stream
+    }
+
+    /// How many rows it holds.
+    pub fn row_count(&self) -> u64 {
+        self.footer.row_count
+    }
+
+    /// How many blocks these take.
+    pub fn block_count(&self) -> u32 {
+        u32::try_from(block_count(self.footer.row_count)).unwrap_or(u32::MAX)
+    }
+
+    /// The least sequence among its rows.
+    pub fn first_sequence(&self) -> Sequence {
+        self.footer.first_sequence
+    }
+
+    /// The greatest sequence among its rows.
+    pub fn last_sequence(&self) -> Sequence {
+        self.footer.last_sequence
+    }
+
+    /// How many of its rows have their payload in which file.
+    pub fn references(&self) -> &[Reference] {
+        &self.footer.references
+    }
+
+    /// What a dispatch run holds of each subject, by subject; empty for a schedule run.
+    pub fn subjects(&self) -> &[SubjectRange] {
+        &self.footer.subjects
+    }
+
+    /// What is due in which hour, read from disk; empty for a dispatch run.
+    pub fn time_buckets(&self) -> Result<Vec<TimeBucket>> {
+        Ok(read_footer(self.file.as_ref(), self.place)?.buckets)
+    }
+
+    /// The file's length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The footer's check: with the length, what a checkpoint writes down to know the file again.
+    pub fn digest(&self) -> u32 {
+        self.place.check
+    }
+
+    /// Where the payload area starts.
+    pub fn payload_start(&self) -> u64 {
+        self.footer.payload_start
+    }
+
+    /// Bytes of the payload area.
+    pub fn payload_bytes(&self) -> u64 {
+        self.footer.payload_bytes
+    }
+
+    /// The open file, for reading payloads.
+    pub fn file(&self) -> &Arc<dyn StorageFile> {
+        &self.file
+    }
+
+    /// Bytes of memory that the open run takes.
+    pub fn memory_bytes(&self) -> usize {
+        let fences = self.footer.fences.capacity().saturating_mul(size_of::<RowKey>());
+        let references = self.footer.references.capacity().saturating_mul(size_of::<Reference>());
+        let subjects = self.footer.subjects.capacity().saturating_mul(size_of::<SubjectRange>());
+        size_of::<Self>().saturating_add(fences).saturating_add(references).saturating_add(subjects)
+    }
+
+    /// The first key of the run.
+    pub fn first_key(&self) -> Option<RowKey> {
+        self.footer.fences.first().copied()
+    }
+
+    /// The blocks among which the row with `key` stands, if there is one.
+    pub(super) fn group_of(&self, key: RowKey) -> u32 {
+        let above = self.footer.fences.partition_point(|fence| *fence <= key);
+        u32::try_from(above.saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    /// The first block of a group.
+    pub(super) fn block_of_group(&self, group: u32) -> u32 {
+        group.saturating_mul(GROUP_BLOCKS).min(self.block_count())
+    }
+
+    /// How many rows a block holds.
+    pub(super) fn rows_in_block(&self, block: u32) -> usize {
+        let before = u64::from(block).saturating_mul(BLOCK_ROWS as u64);
+        usize::try_from(self.row_count().saturating_sub(before)).unwrap_or(usize::MAX).min(BLOCK_ROWS)
+    }
+
+    pub(super) fn fences(&self) -> &[RowKey] {
+        &self.footer.fences
+    }
+
+    pub(super) fn block_offset(block: u32) -> u64 {
+        u64::from(block).saturating_add(1).saturating_mul(BLOCK_BYTES as u64)
+    }
+
+    pub(super) fn damaged(&self, block: u32, error: Error) -> Box<DamagedBlock> {
+        let group = (block / GROUP_BLOCKS) as usize;
+        Box::new(DamagedBlock {
+            run: self.number(),
+            block,
+            from: self.footer.fences.get(group).copied().unwrap_or_default(),
+            to: self.footer.fences.get(group.saturating_add(1)).copied(),
+            error,
+        })
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Run")
+            .field("number", &self.number().0)
+            .field("kind", &self.kind)
+            .field("rows", &self.row_count())
+            .finish_non_exhaustive()
+    }
+}
+
+fn read_footer(file: &dyn StorageFile, place: FooterPlace) -> Result<Footer> {
+    let bytes = read_upto(file, place.offset, usize::try_from(place.bytes).unwrap_or(usize::MAX))?;
+    let check = crc32fast::hash(&bytes);
+    if check != place.check {
+        let found = format!("{check:08x}");
+        return Err(Error::corrupt(file.path(), place.offset, format!("footer check {:08x}", place.check), found));
+    }
+    Footer::decode(&bytes).ok_or_else(|| {
+        Error::corrupt(file.path(), place.offset, "a footer whose parts fit", format!("{} bytes", bytes.len()))
+    })
+}

@@ -1,0 +1,125 @@
+//! Checking a run whole.
+
+use super::block::BLOCK_BYTES;
+use super::footer::{Footer, GROUP_BLOCKS, Reference, file_code, file_of};
+use super::payload::read_payload;
+use super::reader::Run;
+use super::rows::{Row, RowKey};
+use super::scan::{RowScan, ScanBuffer};
+use super::writer::{RunHead, encode_header};
+use crate::error::{Error, Result};
+use crate::storage::read_upto;
+use crate::units::{LocationFile, padded};
+
+impl Run {
+    /// Reads everything and tells `report` what is damaged: header, blocks, their order, fences,
+    /// counts, and each record of the payload area with the zeros behind it. A damaged block is
+    /// reported once, and the rest is checked. Returns how many rows were read.
+    ///
+    /// # Errors
+    /// None of its own; what cannot be read is reported.
+    pub fn verify<R: Row>(&self, report: &mut dyn FnMut(Error)) -> u64 {
+        if let Err(error) = self.verify_header(R::KIND) {
+            report(error);
+        }
+        let mut buffer = ScanBuffer::default();
+        let mut scan = RowScan::<R>::from_block(self, 0, None, &mut buffer);
+        let mut gathered = Footer::default();
+        let mut references = std::collections::BTreeMap::<u32, u64>::new();
+        let mut payload_end = self.payload_start();
+        let mut record = Vec::new();
+        let mut last: Option<RowKey> = None;
+        let mut whole = true;
+        loop {
+            match scan.next_row() {
+                Ok(None) => break,
+                Ok(Some(row)) => {
+                    if last.is_some_and(|last| last >= row.key()) {
+                        let found = format!("{:?} behind {last:?}", row.key());
+                        report(self.block_error(scan.block(), "keys in order", &found));
+                    }
+                    last = Some(row.key());
+                    gathered.add(&row);
+                    let rows = references.entry(file_code(row.location().file())).or_default();
+                    *rows = rows.saturating_add(1);
+                    if let Err(error) = self.verify_payload(&row, &mut payload_end, &mut record) {
+                        report(error);
+                    }
+                }
+                Err(damaged) => {
+                    whole = false;
+                    report(damaged.error);
+                    scan.skip_block();
+                }
+            }
+        }
+        if whole {
+            let counted: Vec<Reference> =
+                references.iter().map(|(code, rows)| Reference { file: file_of(*code), rows: *rows }).collect();
+            self.verify_footer(&gathered, &counted, payload_end, report);
+        }
+        gathered.row_count
+    }
+
+    fn verify_header(&self, kind: super::RunKind) -> Result<()> {
+        let head = RunHead { number: self.number(), stream: self.stream(), row_count: self.row_count() };
+        let expected = encode_header(&head, kind);
+        let found = read_upto(self.file.as_ref(), 0, BLOCK_BYTES)?;
+        if expected == found {
+            return Ok(());
+        }
+        let at = expected.iter().zip(&found).position(|(expected, found)| expected != found).unwrap_or(found.len());
+        let byte = |bytes: &[u8]| bytes.get(at).map_or("the end".to_owned(), |byte| format!("{byte:02x}"));
+        Err(Error::corrupt(self.file.path(), at as u64, byte(&expected), byte(&found)))
+    }
+
+    /// Payloads that were copied stand one behind the other in the order of the rows.
+    fn verify_payload<R: Row>(&self, row: &R, payload_end: &mut u64, record: &mut Vec<u8>) -> Result<()> {
+        if row.location().file() != LocationFile::Run(self.number()) {
+            return Ok(());
+        }
+        let offset = u64::from(row.location().offset());
+        let expected =
+            std::mem::replace(payload_end, offset.saturating_add(padded(row.payload_length() as usize) as u64));
+        if offset != expected {
+            return Err(Error::corrupt(self.file.path(), offset, format!("a payload at {expected}"), offset));
+        }
+        read_payload(self.file.as_ref(), offset, row.payload_sequence(), Some(row.payload_length()), record)?;
+        let length = row.payload_length() as usize;
+        let said = record.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
+        let zeros = record.get(length..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0));
+        if said != length || !zeros {
+            let expected = format!("a record of {length} bytes and zeros behind it");
+            return Err(Error::corrupt(self.file.path(), offset, expected, format!("{said} bytes")));
+        }
+        Ok(())
+    }
+
+    fn verify_footer(
+        &self,
+        gathered: &Footer,
+        references: &[Reference],
+        payload_end: u64,
+        report: &mut dyn FnMut(Error),
+    ) {
+        let sequences = (self.first_sequence(), self.last_sequence());
+        let fits = gathered.fences == self.fences()
+            && gathered.row_count == self.row_count()
+            && (gathered.first_sequence, gathered.last_sequence) == sequences
+            && gathered.subjects == self.subjects()
+            && references == self.references()
+            && payload_end == self.payload_start().saturating_add(self.payload_bytes());
+        let buckets = self.time_buckets();
+        let buckets_fit = buckets.as_ref().is_ok_and(|buckets| *buckets == gathered.buckets);
+        if !fits || !buckets_fit {
+            let offset = self.payload_start().saturating_add(self.payload_bytes());
+            report(Error::corrupt(self.file.path(), offset, "a footer that agrees with the rows", "another"));
+        }
+        let groups = self.block_count().div_ceil(GROUP_BLOCKS) as usize;
+        debug_assert_eq!(self.fences().len(), groups);
+    }
+
+    fn block_error(&self, block: u32, expected: &str, found: &str) -> Error {
+        Error::corrupt(self.file.path(), Self::block_offset(block), expected, found)
+    }
+}

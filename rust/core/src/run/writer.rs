@@ -1,0 +1,234 @@
+//! Writing a run.
+//!
+//! | offset in the header | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | `magic`: `DMQRUN__` |
+//! | 8 | 4 | `format` |
+//! | 12 | 4 | `kind`: 1 schedule, 2 dispatch |
+//! | 16 | 4 | `number` |
+//! | 20 | 4 | `reserved` |
+//! | 24 | 16 | `stream` |
+//! | 40 | 8 | `row_count` |
+//! | 48 | 8 | `payload_start` |
+//! | 56 | 4036 | zeros |
+//! | 4092 | 4 | `check`: CRC-32 of bytes 0..4092 |
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::block::{BLOCK_BYTES, BLOCK_ROWS, encode_block};
+use super::footer::{Footer, FooterPlace, Reference, encode_trailer, file_code, file_of};
+use super::rows::{ROW_BYTES, Row, RowKey};
+use super::{RUN_FOLDER, Run, RunKind, run_path};
+use crate::error::{Error, Result};
+use crate::record::FORMAT_VERSION;
+use crate::storage::{Storage, StorageFile};
+use crate::units::RunNumber;
+
+/// What is gathered before it is written.
+const WRITE_BYTES: usize = 64 << 10;
+pub(super) const HEADER_MAGIC: [u8; 8] = *b"DMQRUN__";
+pub(super) const HEADER_CHECK_OFFSET: usize = BLOCK_BYTES - 4;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RunHeader {
+    magic: [u8; 8],
+    format: U32,
+    kind: U32,
+    number: U32,
+    reserved: U32,
+    stream: [u8; 16],
+    row_count: U64,
+    payload_start: U64,
+}
+
+/// Who a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunHead {
+    /// Its number.
+    pub number: RunNumber,
+    /// The stream that it belongs to.
+    pub stream: [u8; 16],
+    /// How many rows it will hold; not zero.
+    pub row_count: u64,
+}
+
+/// The header block's bytes.
+pub(super) fn encode_header(head: &RunHead, kind: RunKind) -> Vec<u8> {
+    let header = RunHeader {
+        magic: HEADER_MAGIC,
+        format: U32::new(FORMAT_VERSION),
+        kind: U32::new(kind as u32),
+        number: U32::new(head.number.0),
+        reserved: U32::ZERO,
+        stream: head.stream,
+        row_count: U64::new(head.row_count),
+        payload_start: U64::new(Footer::payload_start_of(head.row_count)),
+    };
+    let mut block = header.as_bytes().to_vec();
+    block.resize(HEADER_CHECK_OFFSET, 0);
+    block.extend_from_slice(&crc32fast::hash(&block).to_le_bytes());
+    block
+}
+
+/// Bytes that are gathered and written one after the other.
+struct Stream {
+    offset: u64,
+    buffer: Vec<u8>,
+}
+
+impl Stream {
+    fn flush(&mut self, file: &dyn StorageFile) -> Result<()> {
+        file.write_at(self.offset, &self.buffer)?;
+        self.offset = self.offset.saturating_add(self.buffer.len() as u64);
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn flush_if_large(&mut self, file: &dyn StorageFile) -> Result<()> {
+        if self.buffer.len() >= WRITE_BYTES { self.flush(file) } else { Ok(()) }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.buffer.len() as u64)
+    }
+}
+
+/// A run that is being written: first its payloads, if it has any, then its rows, then the end.
+pub struct RunWriter<R: Row> {
+    file: Arc<dyn StorageFile>,
+    head: RunHead,
+    footer: Footer,
+    references: BTreeMap<u32, u64>,
+    blocks: Stream,
+    payloads: Stream,
+    block: Vec<u8>,
+    block_index: u32,
+    last_key: Option<RowKey>,
+    row: PhantomData<R>,
+}
+
+impl<R: Row> RunWriter<R> {
+    /// Begins a run under its temporary name; what has that name is removed.
+    pub fn create(storage: &dyn Storage, head: RunHead) -> Result<Self> {
+        let temporary = temporary_path(head.number);
+        match storage.remove(&temporary) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+        let payload_start = Footer::payload_start_of(head.row_count);
+        let footer = Footer {
+            kind: R::KIND as u32,
+            number: head.number,
+            stream: head.stream,
+            payload_start,
+            ..Footer::default()
+        };
+        Ok(Self {
+            file: storage.create(&temporary)?,
+            head,
+            footer,
+            references: BTreeMap::new(),
+            blocks: Stream { offset: 0, buffer: encode_header(&head, R::KIND) },
+            payloads: Stream { offset: payload_start, buffer: Vec::new() },
+            block: Vec::with_capacity(BLOCK_ROWS * ROW_BYTES),
+            block_index: 0,
+            last_key: None,
+            row: PhantomData,
+        })
+    }
+
+    /// Adds a whole record to the payload area and says where it begins; `None` where no
+    /// location can name that place. `record` is padded to 8 bytes.
+    pub fn push_payload(&mut self, record: &[u8]) -> Result<Option<u32>> {
+        debug_assert!(record.len().is_multiple_of(8));
+        let Ok(offset) = u32::try_from(self.payloads.end()) else { return Ok(None) };
+        self.payloads.buffer.extend_from_slice(record);
+        self.payloads.flush_if_large(self.file.as_ref())?;
+        Ok(Some(offset))
+    }
+
+    /// Adds the next row.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where its key is not above the one before, or there are more rows than
+    /// were announced: then the run would be unreadable.
+    pub fn push_row(&mut self, row: &R) -> Result<()> {
+        let key = row.key();
+        if self.last_key.is_some_and(|last| last >= key) || self.footer.row_count >= self.head.row_count {
+            return Err(Error::InvalidArgument {
+                argument: "row",
+                expected: format!("a key above {:?}, and at most {} rows", self.last_key, self.head.row_count),
+                found: format!("{key:?}"),
+            });
+        }
+        self.last_key = Some(key);
+        self.footer.add(row);
+        let rows = self.references.entry(file_code(row.location().file())).or_default();
+        *rows = rows.saturating_add(1);
+        row.encode(&mut self.block);
+        if self.block.len() >= BLOCK_ROWS * ROW_BYTES {
+            self.end_block()?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable, so that the last sync has little left to do.
+    pub fn sync(&mut self) -> Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Writes the end, syncs, gives the run its name, and opens it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where rows are missing. After any error the run does not exist, or is
+    /// whole and unknown to everybody.
+    pub fn finish(mut self, storage: &dyn Storage) -> Result<Run> {
+        if self.footer.row_count != self.head.row_count {
+            return Err(Error::InvalidArgument {
+                argument: "row_count",
+                expected: self.head.row_count.to_string(),
+                found: self.footer.row_count.to_string(),
+            });
+        }
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        let file = self.file.as_ref();
+        self.blocks.flush(file)?;
+        self.footer.payload_bytes = self.payloads.end().saturating_sub(self.footer.payload_start);
+        let references = self.references.iter().map(|(code, rows)| Reference { file: file_of(*code), rows: *rows });
+        self.footer.references = references.collect();
+        let footer = self.footer.encode();
+        let place =
+            FooterPlace { offset: self.payloads.end(), bytes: footer.len() as u64, check: crc32fast::hash(&footer) };
+        self.payloads.buffer.extend_from_slice(&footer);
+        self.payloads.buffer.extend_from_slice(&encode_trailer(place));
+        self.payloads.flush(file)?;
+        self.file.sync_data()?;
+        storage.rename(&temporary_path(self.head.number), &run_path(self.head.number))?;
+        storage.sync_folder(RUN_FOLDER)?;
+        Run::open(storage, self.head.number, R::KIND, &self.head.stream)
+    }
+
+    /// Gives up and removes what was written.
+    pub fn abandon(self, storage: &dyn Storage) -> Result<()> {
+        storage.remove(&temporary_path(self.head.number))
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        encode_block(&mut self.blocks.buffer, self.head.number, self.block_index, &self.block);
+        self.block.clear();
+        self.block_index = self.block_index.saturating_add(1);
+        self.blocks.flush_if_large(self.file.as_ref())
+    }
+}
+
+fn temporary_path(number: RunNumber) -> String {
+    format!("{}.tmp", run_path(number))
+}
