@@ -56,7 +56,7 @@ def read_segment(data: bytes) -> Segment:
         try:
             batch = read_batch(data, offset, header["stream"])
             follows(batches[-1] if batches else None, batch)
-            demand(batch.header["segment"] == header["number"], offset + 72, header["number"], batch.header["segment"])
+            _demand_place(batch, header["number"])
         except DamagedError as error:
             return Segment(header, batches, error)
         batches.append(batch)
@@ -64,12 +64,19 @@ def read_segment(data: bytes) -> Segment:
     return Segment(header, batches, None)
 
 
+def _demand_place(batch: Batch, number: int) -> None:
+    found, here = batch.header, number << 32 | batch.offset
+    demand(found["segment"] == number, batch.offset + 72, number, found["segment"])
+    demand(found["synced"] <= here, batch.offset + 56, f"at most {here}", found["synced"])
+
+
 def follows(before: Batch | None, batch: Batch) -> None:
     """Refuses a batch that is not the next one after `before`."""
     if before is None:
         return
     chain, sequence, trusted = before.header["chain"], before.next_sequence, before.header["trusted_ms"]
-    found = batch.header
+    found, epoch = batch.header, before.header["epoch"]
+    demand(found["epoch"] >= epoch, batch.offset + 12, f"at least {epoch}", found["epoch"])
     demand(found["chain_before"] == chain, batch.offset + 44, hex(chain), hex(found["chain_before"]))
     demand(found["base_sequence"] == sequence, batch.offset + 16, sequence, found["base_sequence"])
     demand(found["trusted_ms"] >= trusted, batch.offset + 32, f"at least {trusted}", found["trusted_ms"])

@@ -8,9 +8,12 @@ import pytest
 
 from format_reader.batches import Batch, read_batch
 from format_reader.golden import GOLDEN, parse, read_golden
+from format_reader.identity import read_identity
 from format_reader.layout import DamagedError, location
 from format_reader.receipts import parse_receipt, read_receipt, receipt_check, siphash_2_4
 from format_reader.records import KINDS, Record, read_record
+from format_reader.runs import read_footer, read_run
+from format_reader.segments import HEADER_BYTES, read_segment
 
 DUE = 1_700_000_600_000
 NOW = 1_700_000_000_000
@@ -157,6 +160,101 @@ def demand_whole(batch: Batch) -> None:
     for offset, record in batch.records:
         if not record.payload_is_whole:
             raise DamagedError(offset, "a whole payload", "another check")
+
+
+def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> None:
+    _, data = read_golden("identity")
+    fields = read_identity(data)
+    fields.pop("check")
+    assert fields == {
+        "format_version": 1,
+        "flags": 0,
+        "stream": b"golden stream 01",
+        "timeline": 1,
+        "promised_epoch": 3,
+        "node": b"golden node 0001",
+        "segment_bytes": 128 * 1024 * 1024,
+    }
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(DamagedError):
+            read_identity(bytes(flipped))
+
+
+def test_a_segment_says_what_was_written() -> None:
+    _, data = read_golden("segment")
+    segment = read_segment(data)
+    assert segment.break_ is None
+    assert segment.is_sealed
+    assert (segment.header["number"], segment.header["capacity"], len(data)) == (1, 8_192, 8_192)
+    assert [(batch.is_witness, batch.is_seal, len(batch.records)) for batch in segment.batches] == [
+        (False, False, 1),
+        (True, False, 0),
+        (False, False, 2),
+        (False, True, 0),
+    ]
+    records = [record for batch in segment.batches for _, record in batch.records]
+    assert [(record.sequence, record.kind) for record in records] == [
+        (1, "epoch_start"),
+        (2, "message"),
+        (3, "message"),
+    ]
+    assert [record.fields for record in records] == [EPOCH_START, MESSAGE, MESSAGE]
+    assert location(segment.batches[1].header["synced"]) == ("segment", 1, segment.batches[0].end)
+
+
+def test_each_flipped_bit_of_a_segment_is_found() -> None:
+    _, data = read_golden("segment")
+    end = read_segment(data).batches[-1].end
+    for bit in [*range(64 * 8), *range(HEADER_BYTES * 8 - 64, end * 8)]:
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        assert found_in_segment(bytes(flipped)), f"bit {bit}"
+
+
+def found_in_segment(data: bytes) -> bool:
+    try:
+        segment = read_segment(data)
+        for batch in segment.batches:
+            demand_whole(batch)
+    except DamagedError:
+        return True
+    return segment.break_ is not None
+
+
+def test_a_schedule_run_says_what_was_written() -> None:
+    run = read_run(read_golden("run_schedule")[1])
+    assert (run.header["kind"], run.header["number"], run.footer["stream"]) == (1, 12, b"golden stream 01")
+    assert [row["sequence"] for row in run.rows] == list(range(1_001, 1_091))
+    first, fourth, last = run.rows[0], run.rows[3], run.rows[-1]
+    assert (first["due_ms"], first["payload_sequence"], first["attempt"], first["length"]) == (DUE, 1_001, 1, 0)
+    assert location(first["location"]) == ("segment", 7, 4_104)
+    assert (fourth["due_ms"], fourth["payload_sequence"], fourth["attempt"]) == (DUE + 2, 4, 2)
+    assert (last["due_ms"], last["subject"], location(last["location"])[:2]) == (DUE + 3_600_000, 3, ("run", 12))
+    assert {sequence: record.fields for sequence, record in run.payloads.items()} == {1_089: MESSAGE, 1_090: MESSAGE}
+    assert run.footer["references"] == [(3, 22), (7, 66), (0x8000_000C, 2)]
+
+
+def test_a_dispatch_run_says_what_was_written() -> None:
+    run = read_run(read_golden("run_dispatch")[1])
+    assert (run.header["kind"], run.header["number"]) == (2, 13)
+    assert [(row["subject"], row["number"], row["attempt"]) for row in run.rows] == [(3, 41, 1), (3, 42, 1), (8, 0, 2)]
+    assert run.footer["subjects"] == [(3, 2, 41, 42), (8, 1, 0, 0)]
+    assert run.footer["references"] == [(7, 1), (0x8000_000C, 2)]
+
+
+@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch"])
+def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
+    _, data = read_golden(name)
+    trailer, _ = read_footer(data)
+    for byte in range(len(data)):
+        bits = range(8) if byte >= trailer["footer_offset"] or byte % 7 == 0 else [byte % 8]
+        for bit in bits:
+            flipped = bytearray(data)
+            flipped[byte] ^= 1 << bit
+            with pytest.raises(DamagedError):
+                read_run(bytes(flipped))
 
 
 def test_a_receipt_says_what_was_written_and_proves_itself() -> None:

@@ -79,7 +79,7 @@ def constant_value(text: str, name: str) -> int | str | None:
 
 
 def _value(expression: str, text: str) -> int | str | None:
-    if literal := re.fullmatch(r'\*?b"([^"]*)"', expression):
+    if literal := re.fullmatch(r'(?:\*?b)?"([^"]*)"', expression):
         return literal.group(1)
     plain = re.sub(r"(?<=\d)(?:_?[ui](?:8|16|32|64|size))\b| as \w+", "", expression)
     plain = re.sub(r"\b[A-Z]\w*::MAX\b|\bu32::MAX\b", "0xFFFF_FFFF", plain)

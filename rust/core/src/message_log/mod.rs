@@ -7,6 +7,8 @@ mod appender;
 mod commit;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod history_tests;
 mod identity;
 mod judge;
 mod preparing;

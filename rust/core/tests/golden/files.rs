@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
 
+use delaymq_core::storage::{Storage, read_upto};
+
 /// What a comparison that cannot be made failed with.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -20,6 +22,13 @@ pub(crate) fn compare(name: &str, facts: &[(&str, String)], bytes: &[u8]) -> Out
     let golden = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
     assert_eq!(text, golden, "{name} differs from its golden file: a change of format");
     Ok(())
+}
+
+/// Compares a whole file of a store with a golden file.
+pub(crate) fn compare_file(storage: &dyn Storage, path: &str, name: &str) -> Outcome {
+    let file = storage.open(path)?;
+    let length = usize::try_from(file.length()?)?;
+    compare(name, &[("path", path.to_owned())], &read_upto(file.as_ref(), 0, length)?)
 }
 
 /// Comment lines with the facts, then 32 bytes a line; a line of zeros that repeats the one before

@@ -3,5 +3,7 @@
 
 mod batches;
 mod files;
+mod log_files;
 mod receipts;
 mod records;
+mod runs;
