@@ -11,7 +11,7 @@ Rules of the boundary:
 - Errors are the classes of `delaymq.errors`, with their attributes set.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, final, overload
 
@@ -120,3 +120,6 @@ class Store:
 
 def verify(path: str) -> dict[str, Any]:
     """Reads every byte of a closed store: batches, records, bytes, blocks, aside, problems."""
+
+def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
+    """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

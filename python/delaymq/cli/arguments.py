@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,10 @@ def duration(text: str) -> timedelta:
     Raises:
         argparse.ArgumentTypeError: It is not one.
     """
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    parts = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-z]+)", text)
     try:
-        found = timedelta(seconds=float(digits) * UNITS[text[len(digits) :]])
-    except (ValueError, KeyError, OverflowError):
+        found = timedelta(seconds=float(parts[1]) * UNITS[parts[2]]) if parts else timedelta(0)
+    except (KeyError, OverflowError):
         found = timedelta(0)
     if found <= timedelta(0):
         raise argparse.ArgumentTypeError(f"expected a duration with a unit (250ms, 10s, 30m, 12h, 7d), found {text!r}")

@@ -1,6 +1,7 @@
 //! Python's door to delaymq: convert, detach, call, map errors. Nothing is decided here; the
 //! boundary's manual is `python/delaymq/_core.pyi`.
 
+mod bench;
 mod errors;
 mod message;
 mod options;
@@ -20,6 +21,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<receipt::Receipts>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
     warn_of_debug_build(module.py())
 }

@@ -1,5 +1,6 @@
 //! Messages on their way in and out: bodies, delays, deliveries.
 
+use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
 use delaymq_engine::{Delivered, DeliveryKey, Due, PublishBatch};
 use pyo3::prelude::*;
@@ -10,7 +11,7 @@ use crate::errors;
 /// The bit of a key that says: from the retry subject. Offsets never come near it.
 const RETRY_BIT: u64 = 1 << 62;
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
-const FLOAT_NOISE: f64 = 1.0 / (1_u64 << 51) as f64;
+const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
 
 /// Adds bodies that all have the same delay.
 pub(crate) fn push_all(batch: &mut PublishBatch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
@@ -59,11 +60,23 @@ fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'p
 pub(crate) fn push(batch: &mut PublishBatch, subject: &str, body: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
     let py = body.py();
     if let Ok(bytes) = body.cast::<PyBytes>() {
-        return batch.push(subject, due, &[], bytes.as_bytes()).map_err(|error| errors::raised(py, error));
+        return batch.push(subject, due, &[], bytes.as_bytes()).map_err(|error| errors::raised(py, named(error, due)));
     }
     let view = PyMemoryView::from(body).map_err(|_| errors::wrong_type("body", "a bytes-like object", body))?;
     let copy = view.call_method0("tobytes")?;
-    batch.push(subject, due, &[], copy.cast::<PyBytes>()?.as_bytes()).map_err(|error| errors::raised(py, error))
+    let pushed = batch.push(subject, due, &[], copy.cast::<PyBytes>()?.as_bytes());
+    pushed.map_err(|error| errors::raised(py, named(error, due)))
+}
+
+/// Calls a refused due time by the name that the caller gave it.
+fn named(error: Error, due: Due) -> Error {
+    match error {
+        Error::InvalidArgument { argument: "due", expected, found } => {
+            let argument = if matches!(due, Due::At(_)) { "at" } else { "delay" };
+            Error::InvalidArgument { argument, expected, found }
+        }
+        other => other,
+    }
 }
 
 /// The text of an argument that must be a str.
@@ -85,10 +98,10 @@ pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
         if (0.0..9.0e15).contains(&milliseconds) {
             return Ok(Due::After(rounded_up(milliseconds)));
         }
-    } else if delay.is_exact_instance_of::<PyInt>() {
-        if let Some(milliseconds) = delay.extract::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000)) {
-            return Ok(Due::After(milliseconds));
-        }
+    } else if delay.is_exact_instance_of::<PyInt>()
+        && let Some(milliseconds) = delay.extract::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000))
+    {
+        return Ok(Due::After(milliseconds));
     }
     let rule = delay.py().import("delaymq.durations")?.getattr("delay_ms")?;
     rule.call1((delay, "delays"))?.extract().map(Due::After)

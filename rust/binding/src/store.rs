@@ -43,6 +43,7 @@ impl Store {
 
 #[pymethods]
 impl Store {
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[staticmethod]
     #[pyo3(signature = (path, *, progress, **chosen))]
     fn open(

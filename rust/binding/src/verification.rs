@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use crate::errors;
 
 /// Reads everything in a store's folder and says what it found.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 pub(crate) fn verify(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let report = py.detach(|| Store::verify(&path)).map_err(|error| errors::raised(py, error))?;
