@@ -98,7 +98,9 @@ fn apply_history(
     let mut appender = SegmentAppender::open(Arc::clone(storage), &start)?;
     for facts in HISTORY {
         let mut bytes = vec![0; BATCH_HEADER_BYTES];
-        facts.iter().for_each(|encode| encode(&mut bytes));
+        for encode in facts {
+            encode(&mut bytes);
+        }
         let record_count = u32::try_from(facts.len())?;
         let committed = appender.synced().location;
         let durability = Durability::Disk;
