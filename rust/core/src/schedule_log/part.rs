@@ -172,7 +172,15 @@ impl PartWriter {
 
     /// The row at a place of the run, with its payload where it is now.
     fn row(&self, at: usize) -> ScheduleRow {
-        let mut row = self.entry_row(at).unwrap_or_else(|| row_of(&super::Entry::new(crate::units::DueKey::START, 1, Sequence(0), Location(0), crate::units::SubjectNumber(0))));
+        let mut row = self.entry_row(at).unwrap_or_else(|| {
+            row_of(&super::Entry::new(
+                crate::units::DueKey::START,
+                1,
+                Sequence(0),
+                Location(0),
+                crate::units::SubjectNumber(0),
+            ))
+        });
         let copied = at.checked_sub(self.copy_from).and_then(|at| self.placed.get(at).copied().flatten());
         if let Some(Placed { offset, length }) = copied {
             row.location = Location::in_run(self.number, offset);
