@@ -85,7 +85,7 @@ number! {
 pub struct Location(pub u64);
 
 /// What a [`Location`] points into.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LocationFile {
     /// A message-log segment.
     Segment(SegmentNumber),

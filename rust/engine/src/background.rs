@@ -246,8 +246,12 @@ impl Shared {
     }
 
     fn finish_checkpoint(&self, finished: FinishedCheckpoint) {
-        let removable = match self.seat() {
-            Ok(mut guard) => guard.as_mut().map(|seat| seat.owner.install(finished)).unwrap_or_default(),
+        let installed = self.seat().and_then(|mut guard| match guard.as_mut() {
+            Some(seat) => seat.owner.install(finished),
+            None => Err(Error::Closed),
+        });
+        let removable = match installed {
+            Ok(removable) => removable,
             Err(error) => return self.fail(&error),
         };
         self.metrics.checkpoints.add(1);

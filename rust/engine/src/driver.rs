@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use delaymq_core::clock::{Hold, Reading};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
-use delaymq_core::store::{Budget, Owner, Progress, Proposals};
+use delaymq_core::run::run_path;
+use delaymq_core::store::{Budget, Owner, Progress, Proposals, Rescue};
 use delaymq_core::units::{GroupNumber, Millis, Sequence};
 
 use crate::clock::ClockReading;
@@ -214,11 +215,13 @@ impl Shared {
         }
         let stepped = seat.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut seat.proposals);
         self.metrics.steps.add(1);
+        let rescues = seat.owner.take_rescues();
         let sent = self.send(seat, Haste::URGENT)?;
         let applied = seat.owner.applied() > before;
         let frozen = self.begin_checkpoint(seat);
         drop(guard);
         self.subscribers.tell(&woken);
+        self.report_rescues(&rescues);
         if frozen {
             self.helper.raise();
         }
@@ -274,6 +277,15 @@ impl Shared {
         *last = hold;
     }
 
+    fn report_rescues(&self, rescues: &[Rescue]) {
+        for rescue in rescues {
+            self.metrics.voided.add(rescue.lost.len() as u64);
+            let (found, lost) = (rescue.found, rescue.lost.len());
+            let reason = format!("{}; {found} entries found again in the log, {lost} given up", rescue.error);
+            self.reports.add(Report::RunDamaged { path: run_path(rescue.run), reason });
+        }
+    }
+
     fn report_step_failure(&self, error: &Error) {
         let path = match error {
             Error::Corrupt { path, .. } | Error::Storage { path, .. } | Error::MissingFile { path, .. } => path.clone(),
@@ -296,7 +308,7 @@ fn until(next: Millis, reading: Reading, clock: ClockReading) -> Duration {
 fn sharpen_timer() {
     #[cfg(target_os = "linux")]
     // A kernel that refuses makes messages a little later, nothing else.
-    drop(rustix::thread::set_current_timer_slack(NonZeroU64::new(1)));
+    let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 fn driving_panicked() -> Error {

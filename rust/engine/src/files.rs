@@ -1,6 +1,5 @@
 //! The disk: [`Storage`] over a folder of real files.
 
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -151,12 +150,8 @@ impl StorageFile for RealFile {
     #[cfg(target_os = "linux")]
     fn prefetch(&self, offset: u64, length: u64) {
         // Advice: where it is refused, the read that follows waits as it would have anyway.
-        drop(rustix::fs::fadvise(
-            &self.descriptor,
-            offset,
-            std::num::NonZeroU64::new(length),
-            rustix::fs::Advice::WillNeed,
-        ));
+        let length = std::num::NonZeroU64::new(length);
+        let _refused = rustix::fs::fadvise(&self.descriptor, offset, length, rustix::fs::Advice::WillNeed);
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -241,17 +236,4 @@ pub(crate) fn storage_error(operation: &'static str, path: &str, error: &io::Err
         Some(number) => failed(operation, path, Errno::from_raw_os_error(number)),
         None => Error::Storage { operation, path: path.to_owned(), fault: StorageFault::Io, message: error.to_string() },
     }
-}
-
-/// True where a folder holds nothing; used to tell a new store from somebody else's folder.
-pub(crate) fn is_empty_folder(path: &Path, but: &str) -> Result<bool> {
-    let name = path.display().to_string();
-    let entries = std::fs::read_dir(path).map_err(|error| storage_error("list", &name, &error))?;
-    for entry in entries {
-        let entry = entry.map_err(|error| storage_error("list", &name, &error))?;
-        if entry.file_name() != OsStr::new(but) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -10,7 +10,7 @@ use memmap2::{Advice, Mmap, MmapOptions};
 use crate::files::storage_error;
 
 /// A file mapped whole, for reading.
-pub struct Mapping {
+pub(crate) struct Mapping {
     map: Mmap,
 }
 
@@ -19,7 +19,7 @@ impl Mapping {
     ///
     /// # Errors
     /// `Storage` where the file cannot be opened or mapped.
-    pub fn open(path: &Path, name: &str) -> Result<Self> {
+    pub(crate) fn open(path: &Path, name: &str) -> Result<Self> {
         let file = File::open(path).map_err(|error| storage_error("open", name, &error))?;
         // SAFETY: the slice that the mapping gives out must stay readable and must not change while
         // it is looked at. Readable: a segment is prepared at its full length and no code of this
@@ -31,12 +31,12 @@ impl Mapping {
         let map = unsafe { MmapOptions::new().map(&file) }.map_err(|error| storage_error("map", name, &error))?;
         // Records are read here in the order of their due times, which is no order of the file.
         // A kernel that refuses the advice reads ahead more than it needs to, nothing else.
-        drop(map.advise(Advice::Random));
+        let _refused = map.advise(Advice::Random);
         Ok(Self { map })
     }
 
     /// The file's bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
 }

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::message_log::{
-    AppenderStart, Class, EpochSource, FileEpochSource, GroupCommit, GroupCommitOptions, Identity,
+    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity,
     OPENING_SEGMENT_BYTES, Preparing, SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
 };
 use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover, trusted_floor,
+    NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover,
 };
 use delaymq_core::units::{Epoch, Sequence};
 
@@ -60,11 +60,10 @@ pub(crate) fn open(
     let lock = StoreLock::take(path)?;
     let new = NewStore { stream: random()?, node: random()?, segment_bytes: options.segment_bytes };
     let identity = open_identity(storage.as_ref(), options.create.then_some(new))?;
-    let recovered = recover(&storage, &identity, options.owner, progress)?;
     let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
-    let epoch = epochs.raise()?;
+    let recovered = recover(&storage, &identity, &mut epochs, options.owner, progress)?;
     let report = recovered.report.clone();
-    let shared = assemble(storage, path, options, &identity, epoch, recovered)?;
+    let shared = assemble(storage, path, options, &identity, recovered)?;
     tell(&shared, &report);
     Ok(Opened { shared, lock, report, created })
 }
@@ -107,17 +106,16 @@ fn assemble(
     path: &Path,
     options: Options,
     identity: &Identity,
-    epoch: Epoch,
     recovered: Recovered,
 ) -> Result<Shared> {
-    let Recovered { owner, position, next_segment, .. } = recovered;
+    let Recovered { owner, epoch, position, trusted, next_segment, .. } = recovered;
     let start = AppenderStart {
         stream: identity.stream,
         epoch,
         number: next_segment,
         chain: position.chain,
         next_sequence: position.next_sequence,
-        trusted: position.trusted,
+        trusted,
         segment_bytes: identity.segment_bytes,
     };
     let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
@@ -135,7 +133,7 @@ fn assemble(
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
-        time: Time::new(Arc::clone(&options.clock), trusted_floor(&position)),
+        time: Time::new(Arc::clone(&options.clock), trusted),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),

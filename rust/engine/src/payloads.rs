@@ -9,7 +9,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::header::{RECORD_HEADER_BYTES, read_record};
 use delaymq_core::record::message::decode_message;
-use delaymq_core::record::{RawRecord, RecordFault};
+use delaymq_core::record::RawRecord;
 use delaymq_core::run::{read_payload, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber};
@@ -57,7 +57,11 @@ impl Payloads {
     pub(crate) fn read(&self, location: Location, sequence: Sequence) -> Result<Stored> {
         match location.file() {
             LocationFile::Segment(number) => match self.mapping(number) {
-                Some(mapping) => read_mapped(&mapping, location, sequence),
+                // Where the mapping does not show a whole message, reading finds it or says why not.
+                Some(mapping) => match read_mapped(&mapping, location, sequence) {
+                    Some(stored) => Ok(stored),
+                    None => self.read_file(&segment_path(number), location, sequence),
+                },
                 None => self.read_file(&segment_path(number), location, sequence),
             },
             LocationFile::Run(number) => self.read_file(&run_path(number), location, sequence),
@@ -113,49 +117,29 @@ impl Payloads {
         };
         let mut bytes = Vec::new();
         read_payload(file.as_ref(), at, sequence, None, &mut bytes)?;
-        let (record, published, subject, meta_length) = message_of(&bytes, path, at, sequence)?;
-        Ok(Stored { published, subject, payload: Payload::owned(record.payload, meta_length) })
+        let whole = read_record(&bytes, sequence).ok().and_then(|record| Some((record, decode_message(&record)?)));
+        let Some((record, message)) = whole else {
+            let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
+            return Err(damaged(path, at, sequence, "a message", found));
+        };
+        let payload = Payload::owned(record.payload, length_of(message.meta));
+        Ok(Stored { published: message.published, subject: message.subject, payload })
     }
 }
 
-fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -> Result<Stored> {
-    let at = location.offset();
-    let path = location.segment().map(segment_path).unwrap_or_default();
-    let bytes = mapping.bytes().get(at as usize..).unwrap_or_default();
-    let (record, published, subject, meta_length) = checked(bytes, &path, u64::from(at), sequence)?;
-    let start = (at as usize).saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
-    let length = u32::try_from(record.payload.len()).unwrap_or(u32::MAX);
-    Ok(Stored { published, subject, payload: Payload::mapped(Arc::clone(mapping), start, meta_length, length) })
+/// The message at `location`; `None` where anything about it is not as it must be.
+fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -> Option<Stored> {
+    let at = location.offset() as usize;
+    let record = read_record(mapping.bytes().get(at..)?, sequence).ok().filter(RawRecord::payload_is_whole)?;
+    let message = decode_message(&record)?;
+    let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
+    let (meta_length, length) = (length_of(message.meta), length_of(record.payload));
+    let payload = Payload::mapped(Arc::clone(mapping), start, meta_length, length);
+    Some(Stored { published: message.published, subject: message.subject, payload })
 }
 
-/// As `message_of`, with the payload's check.
-fn checked<'a>(bytes: &'a [u8], path: &str, at: u64, sequence: Sequence) -> Result<Checked<'a>> {
-    let checked = message_of(bytes, path, at, sequence)?;
-    if !checked.0.payload_is_whole() {
-        let expected = format!("payload check {:08x}", checked.0.header.payload_check);
-        let found = format!("{:08x}", crc32fast::hash(checked.0.payload));
-        return Err(damaged(path, at, sequence, expected, found));
-    }
-    Ok(checked)
-}
-
-/// A message's record, when it was published, its subject, the length of its meta.
-type Checked<'a> = (RawRecord<'a>, Millis, SubjectNumber, u32);
-
-/// The message at the front of `bytes`, its header checked.
-fn message_of<'a>(bytes: &'a [u8], path: &str, at: u64, sequence: Sequence) -> Result<Checked<'a>> {
-    let record = read_record(bytes, sequence).map_err(|fault| match fault {
-        RecordFault::Short => damaged(path, at, sequence, "a whole record", "too few bytes"),
-        RecordFault::Length(length) => damaged(path, at, sequence, "the length of a record", length),
-        RecordFault::HeaderCheck { expected, found } => {
-            damaged(path, at, sequence, format!("header check {expected:08x}"), format!("{found:08x}"))
-        }
-    })?;
-    let Some(message) = decode_message(&record) else {
-        return Err(damaged(path, at, sequence, "a message", format!("kind {}", record.header.kind)));
-    };
-    let meta_length = u32::try_from(message.meta.len()).unwrap_or(u32::MAX);
-    Ok((record, message.published, message.subject, meta_length))
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
 fn damaged(path: &str, offset: u64, sequence: Sequence, expected: impl ToString, found: impl ToString) -> Error {

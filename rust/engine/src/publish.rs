@@ -216,11 +216,6 @@ impl Ticket {
         Ok(self.receipts)
     }
 
-    /// The receipts of a publish that was just seen to be durable.
-    pub(crate) fn into_receipts(self) -> Receipts {
-        self.receipts
-    }
-
     pub(crate) fn end(&self) -> Sequence {
         self.end
     }

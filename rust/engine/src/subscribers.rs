@@ -101,9 +101,4 @@ impl Subscribers {
         let waiting = std::mem::take(&mut held(&self.table).acknowledging);
         waiting.iter().flat_map(|member| member.take_acknowledged()).collect()
     }
-
-    /// How many members there are.
-    pub(crate) fn len(&self) -> usize {
-        held(&self.table).all.len()
-    }
 }

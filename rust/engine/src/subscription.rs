@@ -101,7 +101,7 @@ impl Subscription {
             Some(load) => {
                 // Slow: no lock is held.
                 let loaded = load.read();
-                if let Some(error) = &loaded.error {
+                if let Some(error) = &loaded.found.error {
                     shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
                 }
                 let mut guard = shared.seat()?;

@@ -180,16 +180,6 @@ impl News {
         held(&self.state).count
     }
 
-    /// There is news for one of those who wait. True where somebody did.
-    pub(crate) fn tell_one(&self) -> bool {
-        let mut state = held(&self.state);
-        state.count = state.count.wrapping_add(1);
-        if state.waiting > 0 {
-            self.arrived.notify_one();
-        }
-        state.waiting > 0
-    }
-
     /// There is news for all who wait.
     pub(crate) fn tell_all(&self) {
         let mut state = held(&self.state);
@@ -262,7 +252,7 @@ mod tests {
     fn news_before_the_wait_is_seen() {
         let news = News::default();
         let seen = news.count();
-        assert!(!news.tell_one());
+        news.tell_all();
         assert!(news.wait_beyond(seen, Duration::from_secs(5)));
         assert!(!news.wait_beyond(news.count(), Duration::from_millis(1)));
     }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use delaymq_engine::{Due, Durability, Options};
-use support::{consume, open, options, subscribe};
+use support::{open, options, subscribe};
 
 const FOLDER: &str = "DELAYMQ_TEST_FOLDER";
 const DURABILITY: &str = "DELAYMQ_TEST_DURABILITY";
@@ -35,9 +35,11 @@ fn victim() {
                 let pulled = messages.pull(64, Duration::from_millis(50)).unwrap();
                 let keys: Vec<_> = pulled.iter().map(|message| message.key).collect();
                 let text: Vec<_> = pulled.iter().map(|message| String::from_utf8_lossy(message.body())).collect();
-                messages.acknowledge(&keys).unwrap();
-                if messages.flush(Duration::from_secs(5)).unwrap() && !text.is_empty() {
-                    writeln!(std::io::stdout(), "done {}", text.join(" ")).unwrap();
+                if !text.is_empty() {
+                    writeln!(std::io::stdout(), "finishing {}", text.join(" ")).unwrap();
+                    messages.acknowledge(&keys).unwrap();
+                    assert!(messages.flush(Duration::from_secs(5)).unwrap());
+                    writeln!(std::io::stdout(), "finished {}", text.join(" ")).unwrap();
                 }
             }
         });
@@ -70,13 +72,14 @@ fn words<'a>(line: &'a str, kind: &str) -> impl Iterator<Item = String> + use<'a
 
 fn survive(durability: &str, mode: Durability) {
     let folder = tempfile::tempdir().unwrap();
-    let (mut stored, mut done) = (BTreeSet::new(), BTreeSet::new());
+    let (mut stored, mut finishing, mut finished) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for round in 0..4 {
         let mut child = start(folder.path(), durability);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         for (count, line) in lines.map_while(Result::ok).enumerate() {
             stored.extend(words(&line, "stored "));
-            done.extend(words(&line, "done "));
+            finishing.extend(words(&line, "finishing "));
+            finished.extend(words(&line, "finished "));
             if count == 400 + round * 150 {
                 child.kill().unwrap();
             }
@@ -88,26 +91,18 @@ fn survive(durability: &str, mode: Durability) {
     let messages = subscribe(&store, "victim", "group");
     let mut again = Vec::new();
     loop {
-        let pulled = consume(&messages, 1);
+        let pulled = messages.pull(256, Duration::from_millis(500)).unwrap();
         if pulled.is_empty() {
             break;
         }
-        again.extend(pulled);
-        let rest = messages.pull(256, Duration::from_millis(300)).unwrap();
-        let keys: Vec<_> = rest.iter().map(|message| message.key).collect();
+        let keys: Vec<_> = pulled.iter().map(|message| message.key).collect();
         messages.acknowledge(&keys).unwrap();
-        again.extend(rest);
-        if again.len() >= stored.len() {
-            break;
-        }
-        if store.status().unwrap().ready == 0 {
-            break;
-        }
+        again.extend(pulled);
     }
     let arrived: BTreeSet<_> = again.iter().map(|message| String::from_utf8_lossy(message.body()).into_owned()).collect();
-    let lost: Vec<_> = stored.iter().filter(|text| !done.contains(*text) && !arrived.contains(*text)).collect();
+    let lost: Vec<_> = stored.iter().filter(|text| !finishing.contains(*text) && !arrived.contains(*text)).collect();
     assert!(lost.is_empty(), "lost {lost:?}");
-    let repeated: Vec<_> = arrived.iter().filter(|text| done.contains(*text)).collect();
+    let repeated: Vec<_> = arrived.iter().filter(|text| finished.contains(*text)).collect();
     assert!(repeated.is_empty(), "acknowledged durably and delivered again: {repeated:?}");
     assert!(store.status().unwrap().pending >= stored.len() as u64);
 }

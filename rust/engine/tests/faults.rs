@@ -76,7 +76,7 @@ fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     // What is stored is delivered, and finished, in the room kept for it.
     assert_eq!(consume(&messages, stored.len()).len(), stored.len());
     assert!(messages.flush(Duration::from_secs(5)).unwrap());
-    assert_eq!(try_publish(&store, b"still").err(), Some(Error::DiskFull));
+    assert_eq!(try_publish(&store, &[b'y'; 1_000]).err(), Some(Error::DiskFull));
     switches.no_space.store(false, Ordering::SeqCst);
     let began = Instant::now();
     eventually("publishes resume", || try_publish(&store, b"again").is_ok());

@@ -27,13 +27,13 @@ fn finished_segments_go_and_pending_messages_stay() {
     for number in 0..50_u32 {
         publish(&store, "late", Due::After(3_600_000 + u64::from(number)), format!("late {number}").as_bytes());
     }
-    for _ in 0..40 {
+    for _ in 0..80 {
         let mut batch = store.batch();
-        for _ in 0..50 {
+        for _ in 0..25 {
             batch.push("orders", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
         }
         store.publish(&mut batch).unwrap();
-        assert_eq!(consume(&messages, 50).len(), 50);
+        assert_eq!(consume(&messages, 25).len(), 25);
     }
     assert!(messages.flush(Duration::from_secs(5)).unwrap());
     for _ in 0..3 {

@@ -1,1 +1,202 @@
-//! (base)
+//! What became ready, by subject and number: in memory what is newer than the last checkpoint,
+//! and as much more as fits; in runs sorted by (subject, number) what is older.
+
+mod postings;
+mod queue;
+
+pub use postings::{DispatchRun, ReadPostings, read_postings, row_of};
+pub use queue::{FrozenReady, SubjectQueue};
+
+use crate::error::{Error, Result};
+use crate::run::Run;
+use crate::schedule_log::Entry;
+use crate::units::{ReadyNumber, RunNumber, SubjectNumber};
+use std::sync::Arc;
+
+/// Subjects beyond this number are a damaged or hostile log.
+pub const SUBJECT_NUMBER_MAX: u32 = 1 << 24;
+
+/// Where a ready message's entry is to be found.
+#[derive(Clone, Debug)]
+pub enum Posting {
+    /// In memory.
+    Entry(Entry),
+    /// In a run, at this row.
+    InRun {
+        /// The run.
+        run: Arc<Run>,
+        /// How many numbers of the subject lie there from the one asked for on.
+        count: u64,
+    },
+    /// Finished, or never ready.
+    Gone,
+}
+
+/// All ready messages.
+#[derive(Debug, Default)]
+pub struct DispatchLog {
+    subjects: Vec<SubjectQueue>,
+    runs: Vec<DispatchRun>,
+    entries_in_memory: usize,
+    /// Entries that became ready since the last freeze, which is what a replay costs.
+    entries_since_freeze: u64,
+}
+
+impl DispatchLog {
+    /// Makes room for a subject's queue.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a number that no store gives out.
+    pub fn admit(&mut self, subject: SubjectNumber) -> Result<()> {
+        if subject.0 > SUBJECT_NUMBER_MAX {
+            return Err(Error::InvalidArgument {
+                argument: "subject",
+                expected: format!("a number up to {SUBJECT_NUMBER_MAX}"),
+                found: subject.to_string(),
+            });
+        }
+        let length = subject.0 as usize + 1;
+        if self.subjects.len() < length {
+            self.subjects.resize_with(length, SubjectQueue::default);
+        }
+        Ok(())
+    }
+
+    /// The queue of a subject that was admitted.
+    pub fn queue(&self, subject: SubjectNumber) -> Option<&SubjectQueue> {
+        self.subjects.get(subject.0 as usize)
+    }
+
+    /// The number that the subject's next ready message gets.
+    pub fn next_number(&self, subject: SubjectNumber) -> ReadyNumber {
+        self.queue(subject).map(SubjectQueue::next).unwrap_or_default()
+    }
+
+    /// Below this number everything of the subject is finished, for ever.
+    pub fn finished_below(&self, subject: SubjectNumber) -> ReadyNumber {
+        self.queue(subject).map(SubjectQueue::finished_below).unwrap_or_default()
+    }
+
+    /// Appends a ready message; its number. An entry of a subject never admitted is not kept.
+    pub fn push(&mut self, entry: Entry) -> Option<ReadyNumber> {
+        let queue = self.subjects.get_mut(entry.subject().0 as usize)?;
+        self.entries_in_memory += 1;
+        self.entries_since_freeze += 1;
+        Some(queue.push(entry))
+    }
+
+    /// Everything of the subject below `number` is finished; lower numbers than before change
+    /// nothing.
+    pub fn finish_below(&mut self, subject: SubjectNumber, number: ReadyNumber) {
+        if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
+            self.entries_in_memory = self.entries_in_memory.saturating_sub(queue.finish_below(number));
+        }
+    }
+
+    /// Looks up a number of a subject, without reading from disk.
+    pub fn posting(&self, subject: SubjectNumber, number: ReadyNumber) -> Posting {
+        let Some(queue) = self.queue(subject) else { return Posting::Gone };
+        if let Some(entry) = queue.in_memory(number) {
+            return Posting::Entry(entry);
+        }
+        if number < queue.finished_below() || number >= queue.next() {
+            return Posting::Gone;
+        }
+        for run in self.runs.iter().rev() {
+            let count = run.count_from(subject, number);
+            if count > 0 {
+                return Posting::InRun { run: Arc::clone(run.run()), count };
+            }
+        }
+        Posting::Gone
+    }
+
+    /// As [`Self::posting`], reading the run where it must.
+    ///
+    /// # Errors
+    /// What reading the run gives; `Corrupt` where the block is damaged.
+    pub fn find(&self, subject: SubjectNumber, number: ReadyNumber) -> Result<Option<Entry>> {
+        match self.posting(subject, number) {
+            Posting::Entry(entry) => Ok(Some(entry)),
+            Posting::InRun { run, .. } => {
+                let found = read_postings(&run, subject, number, 1);
+                found.entries.first().map(|(_, entry)| Some(*entry)).ok_or_else(|| unreadable(&run, found.error))
+            }
+            Posting::Gone => Ok(None),
+        }
+    }
+
+    /// Entries held in memory.
+    pub fn entries_in_memory(&self) -> usize {
+        self.entries_in_memory
+    }
+
+    /// Entries that became ready since the last freeze.
+    pub fn entries_since_freeze(&self) -> u64 {
+        self.entries_since_freeze
+    }
+
+    /// What is ready and unfinished, over all subjects.
+    pub fn unfinished(&self) -> u64 {
+        self.subjects.iter().map(|queue| queue.next().since(queue.finished_below())).fold(0, u64::saturating_add)
+    }
+
+    /// What is ready, unfinished and in no run yet: the content of the next run.
+    pub fn freeze(&mut self) -> Vec<FrozenReady> {
+        self.entries_since_freeze = 0;
+        let mut frozen = Vec::new();
+        for (index, queue) in self.subjects.iter_mut().enumerate() {
+            frozen.extend(queue.freeze(SubjectNumber(index as u32)));
+        }
+        frozen
+    }
+
+    /// Takes over the run that was made of the last freeze (`None` where nothing was frozen), and
+    /// lets go of memory where more than `entries_max` entries are held.
+    pub fn install(&mut self, run: Option<Arc<Run>>, entries_max: usize) {
+        self.runs.extend(run.map(DispatchRun::new));
+        for queue in &mut self.subjects {
+            queue.mark_persisted();
+        }
+        if self.entries_in_memory > entries_max {
+            let dropped: usize = self.subjects.iter_mut().map(SubjectQueue::drop_persisted).sum();
+            self.entries_in_memory = self.entries_in_memory.saturating_sub(dropped);
+        }
+    }
+
+    /// The runs, oldest first.
+    pub fn runs(&self) -> &[DispatchRun] {
+        &self.runs
+    }
+
+    /// True where nothing in the run is unfinished.
+    pub fn is_run_finished(&self, run: &DispatchRun) -> bool {
+        run.ranges().iter().all(|range| self.finished_below(range.subject) > range.last)
+    }
+
+    /// Forgets runs that are finished and given up by retention.
+    pub fn forget_runs(&mut self, gone: &dyn Fn(RunNumber) -> bool) {
+        self.runs.retain(|run| !gone(run.run().number()));
+    }
+
+    /// Puts back what a checkpoint says of a subject.
+    ///
+    /// # Errors
+    /// As [`Self::admit`].
+    pub fn restore_queue(&mut self, subject: SubjectNumber, next: ReadyNumber, finished_below: ReadyNumber) -> Result<()> {
+        self.admit(subject)?;
+        if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
+            *queue = SubjectQueue::restored(next, finished_below);
+        }
+        Ok(())
+    }
+
+    /// Puts back a run that a checkpoint names.
+    pub fn restore_run(&mut self, run: Arc<Run>) {
+        self.runs.push(DispatchRun::new(run));
+    }
+}
+
+fn unreadable(run: &Run, error: Option<Error>) -> Error {
+    error.unwrap_or_else(|| Error::corrupt(&crate::run::run_path(run.number()), 0, "the row of a ready message", "none"))
+}

@@ -27,6 +27,8 @@ pub(crate) mod tests_storage;
 #[cfg(test)]
 mod tests;
 
+use crate::error::Result;
+use crate::storage::Storage;
 use crate::units::RunNumber;
 
 pub use block::BLOCK_ROWS;
@@ -53,4 +55,20 @@ pub enum RunKind {
 /// The path of a run, relative to the store.
 pub fn run_path(number: RunNumber) -> String {
     format!("{RUN_FOLDER}/{:010}.run", number.0)
+}
+
+/// The numbers of the runs that are there, ascending; an absent folder holds none.
+pub fn list_runs(storage: &dyn Storage) -> Result<Vec<RunNumber>> {
+    let names = match storage.list(RUN_FOLDER) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut numbers: Vec<RunNumber> = names
+        .iter()
+        .filter_map(|name| name.strip_suffix(".run"))
+        .filter(|digits| digits.len() == 10)
+        .filter_map(|digits| digits.parse().ok().map(RunNumber))
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }

@@ -184,6 +184,11 @@ impl Run {
         Ok(group)
     }
 
+    /// The block from which on a row with `key` is to be looked for.
+    pub fn first_block(&self, key: RowKey) -> u32 {
+        self.block_of_group(self.group_of(key))
+    }
+
     /// The group of blocks in which `key` stands, if anywhere.
     pub fn group(&self, key: RowKey) -> u32 {
         self.group_of(key)

@@ -1,5 +1,42 @@
-//! The owner (base).
-mod receipt;
-mod siphash;
+//! The owner of all state: facts are proposed, made durable, applied, and then answered for.
 
+mod apply;
+mod checkpoint;
+mod checkpoint_file;
+mod codec;
+mod directory;
+mod effects;
+mod group_codec;
+mod opening;
+mod owner;
+mod proposals;
+mod pull;
+mod receipt;
+mod receipt_book;
+mod recovery;
+mod rescue;
+mod retention;
+mod siphash;
+mod snapshot;
+mod state;
+mod step;
+mod subjects;
+mod verify;
+
+pub use checkpoint::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
+pub use checkpoint_file::{CHECKPOINT_FOLDER, CHECKPOINT_HEADER_BYTES};
+pub use directory::{NamedSubject, SubjectDirectory};
+pub use effects::Outcome;
+pub use opening::{NewStore, open_identity};
+pub use owner::{Owner, OwnerOptions, RetryTarget, VisibleBatch};
+pub use proposals::{Proposal, Proposals};
+pub use pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};
 pub use receipt::{RECEIPT_BYTES, Receipt};
+pub use receipt_book::ReceiptBook;
+pub use recovery::{PIN_FOLDER, Recovered, RecoveryProgress, RecoveryReport, create_folders, first_position, recover};
+pub use rescue::Rescue;
+pub use retention::{KeptFiles, Removable, checkpoint_path};
+pub use state::{EpochInfo, LogPosition, SegmentStart, State};
+pub use step::{Budget, Progress};
+pub use subjects::{Subject, Subjects};
+pub use verify::{Verification, verify};

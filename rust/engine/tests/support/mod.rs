@@ -1,6 +1,6 @@
 //! What the tests of the engine share: opening with test options, publishing, collecting, and a
 //! storage that fails on demand.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![expect(dead_code, reason = "each test binary uses a part")]
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,26 +13,26 @@ use delaymq_engine::{
     Delivered, DeliveryKey, Due, Durability, FileStorage, Options, Receipt, Store, SubscribeOptions, Subscription,
 };
 
-pub fn options(durability: Durability) -> Options {
+pub(crate) fn options(durability: Durability) -> Options {
     Options { durability, segment_bytes: 1 << 20, ..Options::default() }
 }
 
-pub fn open(path: &Path, options: Options) -> Arc<Store> {
+pub(crate) fn open(path: &Path, options: Options) -> Arc<Store> {
     Store::open(path, options, &mut |_| {}).unwrap()
 }
 
-pub fn publish(store: &Store, subject: &str, due: Due, body: &[u8]) -> Receipt {
+pub(crate) fn publish(store: &Store, subject: &str, due: Due, body: &[u8]) -> Receipt {
     let mut batch = store.batch();
     batch.push(subject, due, &[0, 0, 0, 0, 0], body).unwrap();
     store.publish(&mut batch).unwrap().get(0).unwrap()
 }
 
-pub fn subscribe(store: &Store, subject: &str, group: &str) -> Arc<Subscription> {
+pub(crate) fn subscribe(store: &Store, subject: &str, group: &str) -> Arc<Subscription> {
     store.subscribe(subject, group, SubscribeOptions::default()).unwrap()
 }
 
 /// Pulls until `count` messages are there, or five seconds have passed; acknowledges nothing.
-pub fn collect(subscription: &Subscription, count: usize) -> Vec<Delivered> {
+pub(crate) fn collect(subscription: &Subscription, count: usize) -> Vec<Delivered> {
     let until = Instant::now() + Duration::from_secs(5);
     let mut collected = Vec::new();
     while collected.len() < count && Instant::now() < until {
@@ -42,7 +42,7 @@ pub fn collect(subscription: &Subscription, count: usize) -> Vec<Delivered> {
 }
 
 /// As `collect`, acknowledging each message as it comes.
-pub fn consume(subscription: &Subscription, count: usize) -> Vec<Delivered> {
+pub(crate) fn consume(subscription: &Subscription, count: usize) -> Vec<Delivered> {
     let until = Instant::now() + Duration::from_secs(20);
     let mut collected = Vec::new();
     while collected.len() < count && Instant::now() < until {
@@ -54,11 +54,11 @@ pub fn consume(subscription: &Subscription, count: usize) -> Vec<Delivered> {
     collected
 }
 
-pub fn bodies(messages: &[Delivered]) -> Vec<String> {
+pub(crate) fn bodies(messages: &[Delivered]) -> Vec<String> {
     messages.iter().map(|message| String::from_utf8(message.body().to_vec()).unwrap()).collect()
 }
 
-pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(10);
     while !check() {
         assert!(Instant::now() < until, "not within ten seconds: {what}");
@@ -67,21 +67,21 @@ pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 }
 
 /// Real files behind switches.
-pub struct Faults {
+pub(crate) struct Faults {
     files: FileStorage,
     switches: Arc<Switches>,
 }
 
 #[derive(Default)]
-pub struct Switches {
-    pub no_space: AtomicBool,
-    pub fail_syncs: AtomicBool,
-    pub syncs: AtomicU64,
-    pub failed_path: Mutex<String>,
+pub(crate) struct Switches {
+    pub(crate) no_space: AtomicBool,
+    pub(crate) fail_syncs: AtomicBool,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) failed_path: Mutex<String>,
 }
 
 impl Faults {
-    pub fn over(path: &Path) -> (Arc<Self>, Arc<Switches>) {
+    pub(crate) fn over(path: &Path) -> (Arc<Self>, Arc<Switches>) {
         let switches = Arc::new(Switches::default());
         let files = FileStorage::open(path, true).unwrap();
         (Arc::new(Self { files, switches: Arc::clone(&switches) }), switches)

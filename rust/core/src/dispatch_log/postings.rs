@@ -1,0 +1,108 @@
+//! One run of ready messages, sorted by (subject, number).
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::run::{DispatchRow, RowKey, RowScan, Run, ScanBuffer, SubjectRange};
+use crate::schedule_log::Entry;
+use crate::units::{DueKey, ReadyNumber, SubjectNumber};
+
+/// What reading postings found.
+#[derive(Clone, Debug, Default)]
+pub struct ReadPostings {
+    /// What was read, by number, ascending.
+    pub entries: Vec<(ReadyNumber, Entry)>,
+    /// Numbers asked for whose rows cannot be read.
+    pub damaged: Vec<ReadyNumber>,
+    /// The first reason.
+    pub error: Option<Error>,
+}
+
+/// A run and what it holds of each subject.
+#[derive(Clone, Debug)]
+pub struct DispatchRun {
+    run: Arc<Run>,
+}
+
+impl DispatchRun {
+    pub(super) fn new(run: Arc<Run>) -> Self {
+        Self { run }
+    }
+
+    /// The file.
+    pub fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    /// The subjects in it, ascending, each with its numbers, which are dense.
+    pub fn ranges(&self) -> &[SubjectRange] {
+        self.run.subjects()
+    }
+
+    /// How many numbers of the subject the run holds from `number` on; zero where not that one.
+    pub fn count_from(&self, subject: SubjectNumber, number: ReadyNumber) -> u64 {
+        let ranges = self.ranges();
+        let range = ranges.binary_search_by_key(&subject, |range| range.subject).ok().and_then(|at| ranges.get(at));
+        range.filter(|range| range.first <= number && number <= range.last).map_or(0, |range| {
+            range.last.next().since(number)
+        })
+    }
+}
+
+/// Reads up to `count` postings of a subject from `first` on; all of them lie in the run. Slow.
+pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) -> ReadPostings {
+    let mut found = ReadPostings::default();
+    let end = RowKey::ready(subject, first.plus(count));
+    let start = RowKey::ready(subject, first);
+    let mut buffer = ScanBuffer::<DispatchRow>::default();
+    let mut scan = RowScan::from_block(run, run.first_block(start), None, &mut buffer);
+    loop {
+        match scan.peek() {
+            Ok(Some(row)) if RowKey::ready(row.subject, row.number) >= end => break,
+            Ok(Some(row)) => {
+                if RowKey::ready(row.subject, row.number) >= start {
+                    found.entries.push((row.number, entry_of(&row)));
+                }
+                scan.advance();
+            }
+            Ok(None) => break,
+            Err(damage) => {
+                let past = damage.from >= end;
+                found.error.get_or_insert(damage.error);
+                if past {
+                    break;
+                }
+                scan.skip_block();
+            }
+        }
+    }
+    let mut expected = first;
+    let mut damaged = Vec::new();
+    for number in found.entries.iter().map(|(number, _)| *number).chain([first.plus(count)]) {
+        while expected < number {
+            damaged.push(expected);
+            expected = expected.next();
+        }
+        expected = number.next();
+    }
+    found.damaged = damaged;
+    found
+}
+
+fn entry_of(row: &DispatchRow) -> Entry {
+    let key = DueKey { due: row.due, sequence: row.sequence };
+    Entry::new(key, row.attempt, row.payload_sequence, row.location, row.subject)
+}
+
+/// The row of a ready message.
+pub fn row_of(number: ReadyNumber, entry: &Entry) -> DispatchRow {
+    DispatchRow {
+        subject: entry.subject(),
+        number,
+        attempt: entry.attempt(),
+        sequence: entry.sequence(),
+        payload_sequence: entry.payload_sequence(),
+        location: entry.location(),
+        due: entry.due(),
+    }
+}

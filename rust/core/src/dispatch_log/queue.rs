@@ -1,0 +1,94 @@
+//! The ready messages of one subject.
+
+use std::collections::VecDeque;
+
+use crate::schedule_log::Entry;
+use crate::units::{ReadyNumber, SubjectNumber};
+
+/// Ready messages of one subject, numbered densely in the order of their facts.
+#[derive(Clone, Debug, Default)]
+pub struct SubjectQueue {
+    /// The number of the first entry in memory.
+    first: ReadyNumber,
+    entries: VecDeque<Entry>,
+    finished_below: ReadyNumber,
+    /// Numbers below this are finished or in a run.
+    persisted_below: ReadyNumber,
+    /// What `persisted_below` becomes once the run of the last freeze is installed.
+    frozen_below: ReadyNumber,
+}
+
+/// The part of a subject's queue that goes into the next run.
+#[derive(Clone, Debug)]
+pub struct FrozenReady {
+    /// The subject.
+    pub subject: SubjectNumber,
+    /// The number of the first entry.
+    pub first: ReadyNumber,
+    /// The entries, in order.
+    pub entries: Vec<Entry>,
+}
+
+impl SubjectQueue {
+    /// A queue as a checkpoint left it: everything unfinished is in runs.
+    pub(super) fn restored(next: ReadyNumber, finished_below: ReadyNumber) -> Self {
+        Self { first: next, entries: VecDeque::new(), finished_below, persisted_below: next, frozen_below: next }
+    }
+
+    /// The number that the next ready message gets.
+    pub fn next(&self) -> ReadyNumber {
+        self.first.plus(self.entries.len() as u64)
+    }
+
+    /// Below this everything is finished.
+    pub fn finished_below(&self) -> ReadyNumber {
+        self.finished_below
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) -> ReadyNumber {
+        let number = self.next();
+        self.entries.push_back(entry);
+        number
+    }
+
+    /// The entry of a number, where it is in memory.
+    pub fn in_memory(&self, number: ReadyNumber) -> Option<Entry> {
+        if number < self.first {
+            return None;
+        }
+        self.entries.get(usize::try_from(number.since(self.first)).ok()?).copied()
+    }
+
+    /// Returns how many entries left memory.
+    pub(super) fn finish_below(&mut self, number: ReadyNumber) -> usize {
+        let number = number.min(self.next());
+        self.finished_below = self.finished_below.max(number);
+        self.drop_below(self.finished_below)
+    }
+
+    fn drop_below(&mut self, number: ReadyNumber) -> usize {
+        let count = usize::try_from(number.since(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
+        self.entries.drain(..count);
+        self.first = self.first.plus(count as u64);
+        if self.entries.is_empty() && self.entries.capacity() > 1024 {
+            self.entries = VecDeque::new();
+        }
+        count
+    }
+
+    pub(super) fn freeze(&mut self, subject: SubjectNumber) -> Option<FrozenReady> {
+        self.frozen_below = self.next();
+        let first = self.persisted_below.max(self.finished_below).max(self.first);
+        let skip = usize::try_from(first.since(self.first)).unwrap_or(usize::MAX);
+        let entries: Vec<Entry> = self.entries.iter().skip(skip).copied().collect();
+        (!entries.is_empty()).then_some(FrozenReady { subject, first, entries })
+    }
+
+    pub(super) fn mark_persisted(&mut self) {
+        self.persisted_below = self.persisted_below.max(self.frozen_below);
+    }
+
+    pub(super) fn drop_persisted(&mut self) -> usize {
+        self.drop_below(self.persisted_below)
+    }
+}

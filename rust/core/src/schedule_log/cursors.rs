@@ -1,0 +1,156 @@
+//! How far the feed has come in each run.
+
+use std::collections::HashMap;
+
+use super::gather::Gather;
+use super::schedule::Schedule;
+use super::window::{Body, Window, due_key_of, entry_of};
+use crate::run::{DamagedBlock, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
+use crate::units::{DueKey, Millis, RunNumber, Sequence};
+
+/// A place in a run: every row before it is at or below the feed's position.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    /// The block to go on reading at.
+    block: u32,
+    next: Next,
+}
+
+/// What stands at a cursor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// Must be read.
+    Unknown,
+    /// A row with this key.
+    Row(DueKey),
+    /// The end of the run.
+    End,
+}
+
+/// Cursors by run.
+#[derive(Debug, Default)]
+pub(super) struct Cursors {
+    places: HashMap<RunNumber, Cursor>,
+    buffer: ScanBuffer<ScheduleRow>,
+}
+
+/// What one gathering did to a cursor; it counts once the slice is accepted.
+struct Moved {
+    run: RunNumber,
+    before: Cursor,
+    after: Cursor,
+    /// True where the run gave rows.
+    gave: bool,
+}
+
+/// Where cursors go when a slice is accepted.
+#[derive(Default)]
+pub(super) struct Moves {
+    moved: Vec<Moved>,
+}
+
+impl Cursors {
+    /// Forgets all places: the feed's position went back.
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+    }
+
+    /// Accepts a slice. Where it was `cut`, runs that gave rows may have given too many, and are
+    /// read again from where they were.
+    pub(super) fn accept(&mut self, moves: Moves, cut: bool) {
+        for Moved { run, before, after, gave } in moves.moved {
+            self.places.insert(run, if cut && gave { before } else { after });
+        }
+    }
+
+    /// Bytes of memory, about.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.places.capacity().saturating_mul(size_of::<Cursor>().saturating_add(16))
+    }
+
+    /// Offers `gather` what a run holds in its range.
+    fn gather_run(
+        &mut self,
+        window: &Window,
+        run: &Run,
+        patches: &Patches<ScheduleRow>,
+        gather: &mut Gather,
+        moves: &mut Moves,
+    ) -> Result<(), Box<DamagedBlock>> {
+        let known = self.places.get(&run.number()).copied();
+        if known.is_some_and(|known| match known.next {
+            Next::Row(key) => key > gather.to(),
+            Next::End => true,
+            Next::Unknown => false,
+        }) || run.first_key().is_none_or(|first| first.due_key() > gather.to())
+        {
+            return Ok(());
+        }
+        let above = after(gather.from());
+        let mut scan = match known {
+            Some(known) => RowScan::from_block(run, known.block, Some(patches), &mut self.buffer),
+            None => RowScan::from_key(run, above.into(), Some(patches), &mut self.buffer)?,
+        };
+        while scan.peek()?.is_some_and(|row| due_key_of(&row) < above) {
+            scan.advance();
+        }
+        let first_block = scan.block();
+        let mut next = Next::End;
+        let mut gave = false;
+        while let Some(row) = scan.peek()? {
+            if due_key_of(&row) > gather.to() {
+                next = Next::Row(due_key_of(&row));
+                break;
+            }
+            gather.offer(entry_of(&row), window.bits());
+            gave = true;
+            scan.advance();
+        }
+        let before = Cursor { block: first_block, next: Next::Unknown };
+        let after = Cursor { block: scan.block(), next };
+        moves.moved.push(Moved { run: run.number(), before, after, gave });
+        Ok(())
+    }
+}
+
+impl Schedule {
+    /// Offers `gather` all pending entries in its range, from every run and from memory.
+    pub(super) fn gather(&mut self, gather: &mut Gather, cursors: &mut Cursors) -> Result<Moves, Box<DamagedBlock>> {
+        let mut moves = Moves::default();
+        let mut runs = 0_usize;
+        for window in self.windows.iter_mut().filter(|window| window.pending > 0) {
+            if let Body::Memory { entries, index } = &mut window.body {
+                index.gather(entries, &window.bits, gather);
+            }
+            if let Body::Run { run, patches } = &window.body {
+                runs = runs.saturating_add(1);
+                cursors.gather_run(window, run, patches, gather, &mut moves)?;
+            }
+        }
+        self.open_index.gather(&self.open, &self.open_bits, gather);
+        if cursors.places.len() > runs.saturating_mul(2).saturating_add(16) {
+            let kept = |number: &RunNumber| {
+                self.windows.iter().any(|window| window.run().is_some_and(|run| run.number() == *number))
+            };
+            cursors.places.retain(|number, _| kept(number));
+        }
+        Ok(moves)
+    }
+}
+
+/// The first key above `key`.
+pub(super) fn after(key: DueKey) -> DueKey {
+    match key.sequence.0.checked_add(1) {
+        Some(sequence) => DueKey { due: key.due, sequence: Sequence(sequence) },
+        None => DueKey { due: key.due.next(), sequence: Sequence(0) },
+    }
+}
+
+/// The last key below `key`.
+pub(super) fn before(key: DueKey) -> DueKey {
+    match (key.sequence.0.checked_sub(1), key.due.0.checked_sub(1)) {
+        (Some(sequence), _) => DueKey { due: key.due, sequence: Sequence(sequence) },
+        (None, Some(due)) => DueKey::end_of(Millis(due)),
+        (None, None) => DueKey::START,
+    }
+}

@@ -1,0 +1,105 @@
+//! Entries that no checkpoint has moved out of memory, in the order of their sequences.
+
+use super::entry::Entry;
+use crate::units::Sequence;
+
+/// Entries in a chunk; chunks are never moved, so growing costs no copying.
+const CHUNK_ENTRIES: usize = 4_096;
+
+/// Entries in the order of their sequences, found by place or by sequence.
+#[derive(Debug, Default)]
+pub struct Recent {
+    chunks: Vec<Vec<Entry>>,
+    length: u32,
+}
+
+impl Recent {
+    /// Adds the entry that follows all others. Returns its place, or `None` where so many entries
+    /// are kept that places run out: four thousand million.
+    #[inline]
+    pub fn push(&mut self, entry: Entry) -> Option<u32> {
+        let place = self.length;
+        self.length = self.length.checked_add(1)?;
+        if (place as usize).is_multiple_of(CHUNK_ENTRIES) {
+            self.chunks.push(Vec::with_capacity(CHUNK_ENTRIES));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(entry);
+        }
+        Some(place)
+    }
+
+    /// The entry at a place.
+    #[inline]
+    pub fn get(&self, place: u32) -> Option<Entry> {
+        let place = place as usize;
+        self.chunks.get(place / CHUNK_ENTRIES)?.get(place % CHUNK_ENTRIES).copied()
+    }
+
+    /// The entry with this sequence. Sequences are dense but for facts that are no messages, so
+    /// the place is nearly known.
+    pub fn find(&self, sequence: Sequence) -> Option<Entry> {
+        let begins = |chunk: &Vec<Entry>| chunk.first().is_some_and(|entry| entry.sequence() <= sequence);
+        let chunk = self.chunks.get(self.chunks.partition_point(begins).checked_sub(1)?)?;
+        let first = chunk.first()?.sequence();
+        let at_most = usize::try_from(sequence.since(first)).unwrap_or(usize::MAX).min(chunk.len().saturating_sub(1));
+        let guess = chunk.get(at_most)?;
+        if guess.sequence() == sequence {
+            return Some(*guess);
+        }
+        let before = chunk.get(..=at_most)?;
+        let found = before.binary_search_by(|entry| entry.sequence().cmp(&sequence)).ok()?;
+        before.get(found).copied()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> u32 {
+        self.length
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// All entries, in the order of their sequences.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.chunks.iter().flatten()
+    }
+
+    /// Bytes of memory.
+    pub fn memory_bytes(&self) -> usize {
+        let entries = self.chunks.iter().map(|chunk| chunk.capacity().saturating_mul(size_of::<Entry>()));
+        entries.sum::<usize>().saturating_add(self.chunks.capacity().saturating_mul(size_of::<Vec<Entry>>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::{DueKey, Location, Millis, SubjectNumber};
+
+    proptest! {
+        #[test]
+        fn each_entry_is_found_and_no_other(gaps in prop::collection::vec(1_u64..4, 0..400), repeat in 1_u64..30) {
+            let mut recent = Recent::default();
+            let mut sequences = std::collections::BTreeSet::new();
+            let mut sequence = 5;
+            for gap in gaps.iter().cycle().take(gaps.len() * repeat as usize) {
+                sequence += gap;
+                let key = DueKey { due: Millis(sequence % 7), sequence: Sequence(sequence) };
+                let entry = Entry::new(key, 1, Sequence(sequence), Location(0), SubjectNumber(1));
+                let place = recent.push(entry).unwrap();
+                prop_assert_eq!(recent.get(place), Some(entry));
+                sequences.insert(sequence);
+            }
+            for sequence in 0..sequence + 5 {
+                let found = recent.find(Sequence(sequence)).map(|entry| entry.sequence().0);
+                prop_assert_eq!(found, sequences.get(&sequence).copied());
+            }
+            prop_assert_eq!(recent.iter().count(), recent.len() as usize);
+        }
+    }
+}

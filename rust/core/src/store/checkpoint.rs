@@ -1,0 +1,262 @@
+//! Making a checkpoint: the state is frozen between two steps, and what follows is done elsewhere,
+//! in pieces, while facts go on being applied. Everything in the file is as of one position; what
+//! is decided meanwhile is marked in the live state and goes into the next checkpoint.
+//!
+//! The file is written only when all that it names is durable: the runs, and the log up to its
+//! position.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checkpoint_file::write_checkpoint;
+use super::owner::OwnerOptions;
+use super::retention::{Candidate, KeptFiles, needed};
+use super::snapshot::{NamedFiles, NamedRun, Snapshot};
+use super::state::State;
+use crate::dispatch_log::{FrozenReady, row_of};
+use crate::error::Result;
+use crate::message_log::Stream;
+use crate::planted::{self, Planted};
+use crate::run::{DispatchRow, Run, RunHead, RunWriter};
+use crate::schedule_log::{FrozenPart, PartWriter};
+use crate::storage::Storage;
+use crate::units::{Location, Millis, RunNumber, SegmentNumber, Sequence};
+
+/// Rows of a dispatch run that are written between two looks at the budget.
+const ROWS_PER_PIECE: usize = 512;
+/// Bytes of one row.
+const ROW_BYTES: u64 = 48;
+
+/// What a piece of work led to.
+#[derive(Debug)]
+pub enum CheckpointProgress {
+    /// There is more to do.
+    More,
+    /// The log must be synced up to this position before the work can go on.
+    WaitForSync(Location),
+    /// The checkpoint is durable; hand it to [`super::Owner::install`].
+    Finished(FinishedCheckpoint),
+}
+
+/// A checkpoint that is durable, with its runs.
+#[derive(Debug)]
+pub struct FinishedCheckpoint {
+    /// By the first sequence of the part that each holds.
+    pub(super) schedule_runs: Vec<(Sequence, Arc<Run>)>,
+    pub(super) dispatch_run: Option<Arc<Run>>,
+    pub(super) kept: KeptFiles,
+    pub(super) created: Millis,
+}
+
+/// A frozen state on its way to the disk. After an error the same piece may be tried again: a full
+/// disk delays a checkpoint and loses nothing.
+#[derive(Debug)]
+pub struct CheckpointWork {
+    number: u32,
+    stream: Stream,
+    snapshot: Snapshot,
+    dispatch_number: RunNumber,
+    schedule_candidates: Vec<Candidate>,
+    dispatch_candidates: Vec<Candidate>,
+    keep_finished_ms: u64,
+    copy_after: Millis,
+    parts: Vec<(RunNumber, FrozenPart)>,
+    ready: Vec<FrozenReady>,
+    stage: Stage,
+    schedule_runs: Vec<(Sequence, Arc<Run>)>,
+    dispatch_run: Option<Arc<Run>>,
+}
+
+enum Stage {
+    ScheduleStart,
+    Schedule(Box<PartWriter>),
+    DispatchStart,
+    Dispatch(DispatchRunWork),
+    File,
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::ScheduleStart | Self::Schedule(_) => "schedule run",
+            Self::DispatchStart | Self::Dispatch(_) => "dispatch run",
+            Self::File => "file",
+        })
+    }
+}
+
+impl CheckpointWork {
+    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32) -> Self {
+        let schedule_candidates = schedule_candidates(state);
+        let dispatch_candidates = dispatch_candidates(state);
+        let mut take_number = || {
+            let number = state.next_run;
+            state.next_run = number.next();
+            number
+        };
+        let dispatch_number = take_number();
+        let frozen = state.schedule.freeze(state.position.trusted);
+        let parts: Vec<_> = frozen.into_iter().map(|part| (take_number(), part)).collect();
+        let ready = state.dispatch.freeze();
+        let planned: BTreeMap<Sequence, RunNumber> =
+            parts.iter().map(|(number, part)| (part.first(), *number)).collect();
+        let snapshot = Snapshot::of(state, &planned);
+        let copy_after = snapshot.position.trusted.plus(options.copy_after_ms);
+        Self {
+            number,
+            stream: state.stream,
+            snapshot,
+            dispatch_number,
+            schedule_candidates,
+            dispatch_candidates,
+            keep_finished_ms: options.keep_finished_ms,
+            copy_after,
+            parts,
+            ready,
+            stage: Stage::ScheduleStart,
+            schedule_runs: Vec::new(),
+            dispatch_run: None,
+        }
+    }
+
+    /// The position that the checkpoint is as of: the log must be synced up to there.
+    pub fn position(&self) -> Location {
+        self.snapshot.position.end
+    }
+
+    /// Does the next piece, of about `budget_bytes`. `synced` is how far the log is fdatasync'ed.
+    ///
+    /// # Errors
+    /// Those of the storage; the piece may be tried again.
+    pub fn write_piece(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        budget_bytes: u64,
+        synced: Location,
+    ) -> Result<CheckpointProgress> {
+        match std::mem::replace(&mut self.stage, Stage::ScheduleStart) {
+            Stage::ScheduleStart => self.start_schedule(),
+            Stage::Schedule(mut work) => match work.write_piece(storage.as_ref(), budget_bytes as usize) {
+                Ok(None) => self.stage = Stage::Schedule(work),
+                Ok(Some(run)) => self.schedule_runs.push((work.first(), run)),
+                Err(error) => {
+                    // What it leaves under its temporary name is replaced by the next try.
+                    drop(work.abandon(storage.as_ref()));
+                    return Err(error);
+                }
+            },
+            Stage::DispatchStart => self.start_dispatch(storage.as_ref())?,
+            Stage::Dispatch(work) => self.go_on_with_dispatch(storage.as_ref(), work, budget_bytes)?,
+            Stage::File => {
+                self.stage = Stage::File;
+                if synced < self.position() && !planted::is_on(Planted::CheckpointBeforeRuns) {
+                    return Ok(CheckpointProgress::WaitForSync(self.position()));
+                }
+                return self.finish(storage.as_ref()).map(CheckpointProgress::Finished);
+            }
+        }
+        Ok(CheckpointProgress::More)
+    }
+
+    /// The next part that is not written; after the last one, the dispatch run.
+    fn start_schedule(&mut self) {
+        let next = self.parts.get(self.schedule_runs.len());
+        self.stage = next.map_or(Stage::DispatchStart, |(number, part)| {
+            Stage::Schedule(Box::new(part.clone().into_writer(*number, self.stream.id, self.copy_after)))
+        });
+    }
+
+    fn start_dispatch(&mut self, storage: &dyn Storage) -> Result<()> {
+        self.stage = Stage::DispatchStart;
+        let row_count: usize = self.ready.iter().map(|ready| ready.entries.len()).sum();
+        if row_count == 0 {
+            self.stage = Stage::File;
+            return Ok(());
+        }
+        let head = RunHead { number: self.dispatch_number, stream: self.stream.id, row_count: row_count as u64 };
+        self.stage = Stage::Dispatch(DispatchRunWork { writer: RunWriter::create(storage, head)?, subject: 0, entry: 0 });
+        Ok(())
+    }
+
+    fn go_on_with_dispatch(&mut self, storage: &dyn Storage, mut work: DispatchRunWork, budget_bytes: u64) -> Result<()> {
+        // Until the piece is done, an error leads back to the start of this run.
+        self.stage = Stage::DispatchStart;
+        if work.write_piece(&self.ready, budget_bytes)? {
+            self.dispatch_run = Some(Arc::new(work.writer.finish(storage)?));
+            self.stage = Stage::File;
+        } else {
+            self.stage = Stage::Dispatch(work);
+        }
+        Ok(())
+    }
+
+    /// Writes the file that names everything.
+    fn finish(&mut self, storage: &dyn Storage) -> Result<FinishedCheckpoint> {
+        let created = self.snapshot.position.trusted;
+        let fresh = |run: &Arc<Run>| Candidate { run: Arc::clone(run), unfinished: true, created };
+        let mut schedule = self.schedule_candidates.clone();
+        schedule.extend(self.schedule_runs.iter().map(|(_, run)| fresh(run)));
+        let mut dispatch = self.dispatch_candidates.clone();
+        dispatch.extend(self.dispatch_run.iter().map(fresh));
+        let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
+        let replay = self.position().segment().unwrap_or(SegmentNumber(1));
+        let (runs, floor) = needed(&all, &self.snapshot.segments, replay, created, self.keep_finished_ms);
+        let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
+            let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
+            kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
+        };
+        let files = NamedFiles { floor, schedule_runs: named(&schedule), dispatch_runs: named(&dispatch) };
+        write_checkpoint(storage, &self.stream, self.number, &self.snapshot, &files)?;
+        Ok(FinishedCheckpoint {
+            schedule_runs: std::mem::take(&mut self.schedule_runs),
+            dispatch_run: self.dispatch_run.take(),
+            kept: files.kept(self.number),
+            created,
+        })
+    }
+}
+
+/// The schedule's runs, and whether anything in them is pending as of now.
+fn schedule_candidates(state: &State) -> Vec<Candidate> {
+    let windows = state.schedule.windows().iter();
+    let with_run = windows.filter_map(|window| window.run().map(|run| (run, window.pending() > 0)));
+    with_run.map(|(run, unfinished)| candidate(state, run, unfinished)).collect()
+}
+
+fn dispatch_candidates(state: &State) -> Vec<Candidate> {
+    let runs = state.dispatch.runs().iter();
+    runs.map(|run| candidate(state, run.run(), !state.dispatch.is_run_finished(run))).collect()
+}
+
+fn candidate(state: &State, run: &Arc<Run>, unfinished: bool) -> Candidate {
+    let created = state.run_created.get(&run.number()).copied().unwrap_or_default();
+    Candidate { run: Arc::clone(run), unfinished, created }
+}
+
+/// A dispatch run under way.
+struct DispatchRunWork {
+    writer: RunWriter<DispatchRow>,
+    subject: usize,
+    entry: usize,
+}
+
+impl DispatchRunWork {
+    /// True when all rows are written.
+    fn write_piece(&mut self, ready: &[FrozenReady], budget_bytes: u64) -> Result<bool> {
+        let mut left = (budget_bytes / ROW_BYTES).max(ROWS_PER_PIECE as u64);
+        while let Some(subject) = ready.get(self.subject) {
+            while let Some(entry) = subject.entries.get(self.entry) {
+                if left == 0 {
+                    self.writer.sync()?;
+                    return Ok(false);
+                }
+                left -= 1;
+                self.writer.push_row(&row_of(subject.first.plus(self.entry as u64), entry))?;
+                self.entry += 1;
+            }
+            self.entry = 0;
+            self.subject += 1;
+        }
+        Ok(true)
+    }
+}

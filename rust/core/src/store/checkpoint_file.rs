@@ -1,0 +1,162 @@
+//! The checkpoint on disk: a header, then the body that [`super::snapshot`] describes.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | `magic`: `DMQCHKPT` |
+//! | 8 | 4 | `format_version` |
+//! | 12 | 4 | `number`, also its name |
+//! | 16 | 16 | `stream` |
+//! | 32 | 4 | `timeline` |
+//! | 36 | 4 | `digest`: CRC-32 of the part of the body that is the same on every copy |
+//! | 40 | 8 | `body_length` |
+//! | 48 | 8 | `logical_length`: how much of the body the digest covers |
+//! | 56 | 4 | `body_check`: CRC-32 of the body |
+//! | 60 | 4 | `header_check`: CRC-32 of bytes 0..60 |
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::retention::checkpoint_path;
+use super::snapshot::{NamedFiles, Snapshot};
+use crate::error::{Error, Result};
+use crate::message_log::Stream;
+use crate::record::FORMAT_VERSION;
+use crate::storage::{Storage, read_upto, write_atomically};
+
+/// The folder of the checkpoints.
+pub const CHECKPOINT_FOLDER: &str = "checkpoints";
+/// Bytes of the header.
+pub const CHECKPOINT_HEADER_BYTES: usize = 64;
+const CHECKPOINT_MAGIC: [u8; 8] = *b"DMQCHKPT";
+const CHECKED_BYTES: usize = 60;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CheckpointHeader {
+    magic: [u8; 8],
+    format_version: U32,
+    number: U32,
+    stream: [u8; 16],
+    timeline: U32,
+    digest: U32,
+    body_length: U64,
+    logical_length: U64,
+    body_check: U32,
+    header_check: U32,
+}
+const _: () = assert!(size_of::<CheckpointHeader>() == CHECKPOINT_HEADER_BYTES);
+
+/// A checkpoint that was read whole.
+#[derive(Debug)]
+pub(super) struct ReadCheckpoint {
+    pub(super) number: u32,
+    pub(super) snapshot: Snapshot,
+    pub(super) files: NamedFiles,
+}
+
+/// Writes a checkpoint so that it is there whole or not at all. All that it names must be durable.
+///
+/// # Errors
+/// Those of the storage.
+pub(super) fn write_checkpoint(
+    storage: &dyn Storage,
+    stream: &Stream,
+    number: u32,
+    snapshot: &Snapshot,
+    files: &NamedFiles,
+) -> Result<()> {
+    let (body, logical) = snapshot.encode(files);
+    let mut header = CheckpointHeader {
+        magic: CHECKPOINT_MAGIC,
+        format_version: U32::new(FORMAT_VERSION),
+        number: U32::new(number),
+        stream: stream.id,
+        timeline: U32::new(stream.timeline),
+        digest: U32::new(crc32fast::hash(body.get(..logical).unwrap_or_default())),
+        body_length: U64::new(body.len() as u64),
+        logical_length: U64::new(logical as u64),
+        body_check: U32::new(crc32fast::hash(&body)),
+        header_check: U32::ZERO,
+    };
+    header.header_check = U32::new(header.expected_check());
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend_from_slice(&body);
+    write_atomically(storage, CHECKPOINT_FOLDER, &checkpoint_path(number), &bytes)
+}
+
+impl CheckpointHeader {
+    fn expected_check(&self) -> u32 {
+        crc32fast::hash(self.as_bytes().get(..CHECKED_BYTES).unwrap_or_default())
+    }
+
+    fn check(&self, path: &str, number: u32, stream: &Stream) -> Result<()> {
+        if self.magic != CHECKPOINT_MAGIC {
+            return Err(Error::corrupt(path, 0, "the magic DMQCHKPT", format!("{:02x?}", self.magic)));
+        }
+        let expected = self.expected_check();
+        if self.header_check.get() != expected {
+            return Err(Error::corrupt(path, CHECKED_BYTES as u64, format!("check {expected:08x}"), self.header_check));
+        }
+        if self.format_version.get() > FORMAT_VERSION {
+            let found = self.format_version.get();
+            return Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+        }
+        if self.number.get() != number {
+            return Err(Error::corrupt(path, 12, format!("checkpoint number {number}"), self.number));
+        }
+        if self.stream != stream.id || self.timeline.get() > stream.timeline {
+            return Err(Error::corrupt(path, 16, format!("{stream:02x?}"), format!("{:02x?}", self.stream)));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a checkpoint and checks it whole.
+///
+/// # Errors
+/// `Corrupt` where it is damaged, `NewerFormat` where a later release wrote it, `Storage`.
+pub(super) fn read_checkpoint(storage: &dyn Storage, stream: &Stream, number: u32) -> Result<ReadCheckpoint> {
+    let path = checkpoint_path(number);
+    let file = storage.open(&path)?;
+    let length = file.length()?;
+    let header = read_upto(file.as_ref(), 0, CHECKPOINT_HEADER_BYTES)?;
+    let Ok(header) = CheckpointHeader::read_from_bytes(&header) else {
+        return Err(Error::corrupt(&path, 0, "a checkpoint header", format!("{} bytes", header.len())));
+    };
+    header.check(&path, number, stream)?;
+    let body_length = header.body_length.get();
+    if length != body_length.saturating_add(CHECKPOINT_HEADER_BYTES as u64) {
+        return Err(Error::corrupt(&path, 40, format!("a body of {body_length} bytes"), format!("a file of {length}")));
+    }
+    let body = read_upto(file.as_ref(), CHECKPOINT_HEADER_BYTES as u64, body_length as usize)?;
+    let found = crc32fast::hash(&body);
+    if found != header.body_check.get() {
+        let expected = format!("body check {:08x}", header.body_check);
+        return Err(Error::corrupt(&path, CHECKPOINT_HEADER_BYTES as u64, expected, format!("{found:08x}")));
+    }
+    let logical = body.get(..header.logical_length.get() as usize).unwrap_or_default();
+    if crc32fast::hash(logical) != header.digest.get() {
+        return Err(Error::corrupt(&path, 36, format!("digest {:08x}", header.digest), "another"));
+    }
+    let (snapshot, files) = Snapshot::decode(&path, &body)?;
+    Ok(ReadCheckpoint { number, snapshot, files })
+}
+
+/// The numbers of the checkpoints that are there, ascending; an absent folder holds none.
+///
+/// # Errors
+/// Those of the storage.
+pub(super) fn list_checkpoints(storage: &dyn Storage) -> Result<Vec<u32>> {
+    let names = match storage.list(CHECKPOINT_FOLDER) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|name| name.strip_suffix(".checkpoint"))
+        .filter(|digits| digits.len() == 10)
+        .filter_map(|digits| digits.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}

@@ -1,0 +1,87 @@
+//! What applying facts does beside changing the state: answers for who asked, wake-ups, and what
+//! the feed must hear. None of it is ever saved.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::rescue::{Rescue, rescue};
+use super::state::State;
+use crate::error::Result;
+use crate::run::DamagedBlock;
+use crate::storage::Storage;
+
+use crate::record::ready::ReadyList;
+use crate::schedule_log::{Entry, Feed};
+use crate::units::{ConsumerNumber, GroupNumber, Sequence};
+
+/// What `apply` found of a fact that somebody asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The message was pending and is cancelled, now or by an earlier command.
+    Done,
+    /// Its ready fact came first.
+    AlreadyDispatched,
+    /// No such message.
+    NotFound,
+    /// The group of that name, which may have been there before.
+    Group(GroupNumber),
+    /// The consumer of that name, which may have been there before.
+    Consumer(ConsumerNumber),
+}
+
+/// See the module.
+pub(super) struct Effects {
+    pub(super) feed: Feed,
+    /// Entries whose ready facts are proposed and not applied, in the order proposed.
+    pub(super) in_flight: VecDeque<Vec<Entry>>,
+    pub(super) in_flight_entries: usize,
+    pub(super) outcomes: Vec<(Sequence, Outcome)>,
+    pub(super) woken: BTreeSet<GroupNumber>,
+    pub(super) storage: Arc<dyn Storage>,
+    /// Damaged blocks that were met, and not reported yet.
+    pub(super) rescues: Vec<Rescue>,
+    /// Pending entries that are nowhere to be found, to be given up by the next step.
+    pub(super) lost: Vec<Sequence>,
+}
+
+impl Effects {
+    pub(super) fn new(storage: Arc<dyn Storage>, feed: Feed) -> Self {
+        Self {
+            feed,
+            in_flight: VecDeque::new(),
+            in_flight_entries: 0,
+            outcomes: Vec::new(),
+            woken: BTreeSet::new(),
+            storage,
+            rescues: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Finds the entries of a damaged block again; what is lost is noted.
+    pub(super) fn rescue(&mut self, state: &mut State, damage: &DamagedBlock) -> Result<()> {
+        let rescue = rescue(&self.storage, state, damage)?;
+        self.lost.extend(&rescue.lost);
+        self.rescues.push(rescue);
+        Ok(())
+    }
+
+    /// The entries that this ready fact was made of, where this process proposed it.
+    pub(super) fn take_in_flight(&mut self, list: ReadyList<'_>) -> Vec<Entry> {
+        let ours = self.in_flight.front().is_some_and(|entries| {
+            entries.len() == list.len() && entries.first().map(Entry::key) == list.keys().next()
+        });
+        if !ours {
+            return Vec::new();
+        }
+        let entries = self.in_flight.pop_front().unwrap_or_default();
+        self.in_flight_entries = self.in_flight_entries.saturating_sub(entries.len());
+        entries
+    }
+
+    /// Notes a ready fact on its way.
+    pub(super) fn note_in_flight(&mut self, entries: Vec<Entry>) {
+        self.in_flight_entries = self.in_flight_entries.saturating_add(entries.len());
+        self.in_flight.push_back(entries);
+    }
+}

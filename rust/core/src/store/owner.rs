@@ -1,0 +1,356 @@
+//! The one owner: applies every fact in the order of the log, decides by time and by who asks.
+//! Single-threaded; whoever holds it drives it. It never waits for a sync and has no clock.
+
+use std::sync::Arc;
+
+use super::apply::{Arrival, BatchTime, apply_record};
+use super::checkpoint::{CheckpointWork, FinishedCheckpoint};
+use super::effects::{Effects, Outcome};
+use super::proposals::Proposals;
+use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
+use super::receipt_book::ReceiptBook;
+use super::retention::{KeptFiles, Removable};
+use super::rescue::Rescue;
+use super::state::{SegmentStart, State};
+use super::step::{Budget, Progress, Window, step};
+use crate::clock::Reading;
+use crate::error::{Error, Result};
+use crate::message_log::SEGMENT_HEADER_BYTES;
+use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use crate::record::command::{Void, encode_void};
+use crate::record::name::{encode_consumer_end, encode_group_end, encode_subject};
+use crate::record::queue::{Retry, encode_acknowledge, encode_retry, ranges_of};
+use crate::record::{Records, RecordFault};
+use crate::schedule_log::Feed;
+use crate::storage::Storage;
+use crate::units::{
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
+};
+
+/// What an owner may use, and when it checkpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerOptions {
+    /// Log bytes after which a checkpoint is due.
+    pub checkpoint_bytes: u64,
+    /// Facts, and entries that became ready, after which a checkpoint is due.
+    pub checkpoint_facts: u64,
+    /// How far ahead the feed loads, in milliseconds.
+    pub window_ms: u64,
+    /// Entries that the feed holds at most.
+    pub window_entries_max: usize,
+    /// Ready entries kept in memory beside the runs, at most.
+    pub ready_entries_max: usize,
+    /// A payload due later than this after a checkpoint is copied into its run, in milliseconds.
+    pub copy_after_ms: u64,
+    /// Finished messages are kept this long, in milliseconds.
+    pub keep_finished_ms: u64,
+}
+
+impl Default for OwnerOptions {
+    fn default() -> Self {
+        Self {
+            checkpoint_bytes: 256 << 20,
+            checkpoint_facts: 1 << 20,
+            window_ms: 4_000,
+            window_entries_max: 4 << 20,
+            ready_entries_max: 1 << 20,
+            copy_after_ms: 600_000,
+            keep_finished_ms: 72 * 3_600_000,
+        }
+    }
+}
+
+/// A batch that is visible: durable as the store promises, so it may be applied.
+#[derive(Clone, Copy, Debug)]
+pub struct VisibleBatch<'a> {
+    /// Its header.
+    pub header: BatchHeader,
+    /// Where its header begins.
+    pub start: Location,
+    /// Its records: everything behind the header.
+    pub records: &'a [u8],
+}
+
+/// Where a retried message goes.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryTarget<'a> {
+    /// The subject's number.
+    pub subject: SubjectNumber,
+    /// Its name, where its fact must go along.
+    pub name: Option<&'a str>,
+}
+
+/// See the module.
+pub struct Owner {
+    pub(super) state: State,
+    pub(super) effects: Effects,
+    pub(super) deciding: Deciding,
+    pub(super) options: OwnerOptions,
+    /// The log's end at the last freeze, in bytes applied.
+    pub(super) bytes_applied: u64,
+    pub(super) bytes_at_freeze: u64,
+    pub(super) sequence_at_freeze: Sequence,
+    pub(super) freezing: bool,
+    pub(super) next_checkpoint: u32,
+    pub(super) kept: Vec<KeptFiles>,
+}
+
+impl Owner {
+    pub(super) fn with_state(
+        storage: &Arc<dyn Storage>,
+        state: State,
+        options: OwnerOptions,
+        kept: Vec<KeptFiles>,
+        next_checkpoint: u32,
+    ) -> Self {
+        let sequence_at_freeze = state.position.next_sequence;
+        let now = state.position.trusted;
+        Self {
+            state,
+            effects: Effects::new(Arc::clone(storage), Feed::new(DueKey::START, now)),
+            deciding: Deciding::default(),
+            options,
+            bytes_applied: 0,
+            bytes_at_freeze: 0,
+            sequence_at_freeze,
+            freezing: false,
+            next_checkpoint,
+            kept,
+        }
+    }
+
+    /// Applies one batch. Batches come in the order of the log, each once; a witness or a seal only
+    /// moves the position.
+    ///
+    /// # Errors
+    /// `Corrupt` where the batch does not continue the log, or a fact cannot be read: the store
+    /// must not go on. `Storage` where an entry had to be looked up on disk and could not be.
+    pub fn apply(&mut self, batch: &VisibleBatch<'_>) -> Result<()> {
+        let header = &batch.header;
+        let position = self.state.position;
+        if header.base_sequence.get() != position.next_sequence.0 || header.chain_before.get() != position.chain {
+            return Err(self.misfit(batch));
+        }
+        self.note_segment(batch.start);
+        let time = BatchTime::of(header);
+        let first = batch.start.offset().saturating_add(BATCH_HEADER_BYTES as u32);
+        for record in Records::new(batch.records, position.next_sequence) {
+            let (at, record) = record.map_err(|fault| unreadable(batch.start, fault))?;
+            let location = Location(batch.start.0 - u64::from(batch.start.offset()) + u64::from(first) + at as u64);
+            let arrival = Arrival { sequence: record.sequence, location, time };
+            apply_record(&mut self.state, &mut self.effects, arrival, &record)?;
+        }
+        let position = &mut self.state.position;
+        position.end = Location(batch.start.0.saturating_add(u64::from(header.length.get())));
+        position.chain = header.chain.get();
+        position.next_sequence = position.next_sequence.plus(u64::from(header.count.get()));
+        position.epoch = Epoch(header.epoch.get());
+        position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
+        self.bytes_applied = self.bytes_applied.saturating_add(u64::from(header.length.get()));
+        Ok(())
+    }
+
+    fn misfit(&self, batch: &VisibleBatch<'_>) -> Error {
+        let path = batch.start.segment().map(crate::message_log::segment_path).unwrap_or_default();
+        let position = &self.state.position;
+        Error::corrupt(
+            &path,
+            u64::from(batch.start.offset()),
+            format!("a batch from sequence {} after chain {:08x}", position.next_sequence, position.chain),
+            format!("sequence {} after chain {:08x}", batch.header.base_sequence, batch.header.chain_before),
+        )
+    }
+
+    fn note_segment(&mut self, start: Location) {
+        let Some(segment) = start.segment() else { return };
+        if self.state.segments.last().is_none_or(|last| last.segment < segment) {
+            let mut position = self.state.position;
+            position.end = Location::in_segment(segment, SEGMENT_HEADER_BYTES);
+            self.state.segments.push(SegmentStart { segment, position });
+        }
+    }
+
+    /// What was found of every cancel, group and consumer fact since the last call.
+    pub fn take_outcomes(&mut self) -> Vec<(Sequence, Outcome)> {
+        std::mem::take(&mut self.effects.outcomes)
+    }
+
+    /// Damaged blocks of runs that were met since the last call, and what became of their entries.
+    pub fn take_rescues(&mut self) -> Vec<Rescue> {
+        std::mem::take(&mut self.effects.rescues)
+    }
+
+    /// The groups that have something new for who waits, since the last call.
+    pub fn take_woken(&mut self) -> Vec<GroupNumber> {
+        std::mem::take(&mut self.effects.woken).into_iter().collect()
+    }
+
+    /// Feeds the wheel and proposes what is due, bounded by the budget.
+    ///
+    /// # Errors
+    /// What reading a run gives.
+    pub fn step(&mut self, reading: Reading, budget: Budget, proposals: &mut Proposals) -> Result<Progress> {
+        let window = Window { window_ms: self.options.window_ms, entries_max: self.options.window_entries_max };
+        step(&mut self.state, &mut self.effects, window, reading, budget, proposals)
+    }
+
+    /// Decides which messages a consumer gets now, and proposes the facts for it.
+    ///
+    /// # Errors
+    /// None today; kept for views that must be read.
+    pub fn pull(&mut self, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
+        self.deciding.pull(&self.state, request, proposals)
+    }
+
+    /// Takes what a load read. Messages whose postings are damaged are proposed to be given up, by
+    /// number; all others flow.
+    pub fn loaded(&mut self, postings: LoadedPostings, proposals: &mut Proposals) {
+        for number in &postings.found.damaged {
+            self.void_ready(postings.subject, *number, proposals);
+        }
+        self.deciding.loaded(postings);
+    }
+
+    /// Proposes to give up a ready message whose payload is damaged.
+    pub fn void_ready(&self, subject: SubjectNumber, number: ReadyNumber, proposals: &mut Proposals) {
+        proposals.push(1, false, |bytes| encode_void(bytes, Void::Ready { subject, number }));
+    }
+
+    /// Proposes an acknowledgement of these offsets, which must ascend.
+    pub fn acknowledge(group: GroupNumber, consumer: ConsumerNumber, offsets: &[u64], proposals: &mut Proposals) {
+        let ranges = ranges_of(offsets.iter().copied());
+        proposals.push(1, false, |bytes| encode_acknowledge(bytes, group, consumer, &ranges));
+    }
+
+    /// Proposes that a delivery ends and its message comes again at `due`, as a message of the
+    /// target subject.
+    pub fn retry(
+        group: GroupNumber,
+        consumer: ConsumerNumber,
+        delivery: &Delivery,
+        due: Millis,
+        target: RetryTarget<'_>,
+        proposals: &mut Proposals,
+    ) {
+        let retry = Retry {
+            group,
+            consumer,
+            offset: delivery.offset,
+            number: delivery.number,
+            due,
+            target: target.subject,
+            attempt: delivery.attempt.saturating_add(1),
+        };
+        proposals.push(if target.name.is_some() { 2 } else { 1 }, false, |bytes| {
+            if let Some(name) = target.name {
+                encode_subject(bytes, target.subject, name);
+            }
+            encode_retry(bytes, &retry);
+        });
+    }
+
+    /// Proposes a consumer's end; from now on it gets nothing, and what it holds goes to others.
+    pub fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber, proposals: &mut Proposals) {
+        self.deciding.end_consumer(group, consumer);
+        proposals.push(1, false, |bytes| encode_consumer_end(bytes, group, consumer));
+    }
+
+    /// Proposes the end of every consumer there is. An embedded store does so once after opening:
+    /// its consumers died with the process before.
+    pub fn end_all_consumers(&mut self, proposals: &mut Proposals) {
+        let all: Vec<(GroupNumber, ConsumerNumber)> = self
+            .state
+            .groups
+            .values()
+            .flat_map(|group| group.consumers.keys().map(|consumer| (group.number, *consumer)))
+            .collect();
+        for (group, consumer) in all {
+            self.end_consumer(group, consumer, proposals);
+        }
+    }
+
+    /// Proposes a group's removal.
+    pub fn end_group(&mut self, group: GroupNumber, proposals: &mut Proposals) {
+        self.deciding.end_group(group);
+        proposals.push(1, false, |bytes| encode_group_end(bytes, group));
+    }
+
+    /// The next sequence to apply: everything below is in the state.
+    pub fn applied(&self) -> Sequence {
+        self.state.position.next_sequence
+    }
+
+    /// The applied state, to look at.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Which receipts this stream gave out, as of now.
+    pub fn receipt_book(&self) -> ReceiptBook {
+        ReceiptBook { stream: self.state.stream.id, epochs: self.state.epochs.clone() }
+    }
+
+    /// Entries that the feed holds.
+    pub fn window_entries(&self) -> usize {
+        self.effects.feed.len()
+    }
+
+    /// True where a checkpoint is due and none is under way.
+    pub fn checkpoint_due(&self) -> bool {
+        let facts = self
+            .state
+            .position
+            .next_sequence
+            .since(self.sequence_at_freeze)
+            .saturating_add(self.state.dispatch.entries_since_freeze());
+        let bytes = self.bytes_applied.saturating_sub(self.bytes_at_freeze);
+        !self.freezing && facts > 0 && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
+    }
+
+    /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
+    /// `None` where one is under way.
+    pub fn freeze(&mut self) -> Option<CheckpointWork> {
+        if self.freezing {
+            return None;
+        }
+        self.freezing = true;
+        self.bytes_at_freeze = self.bytes_applied;
+        self.sequence_at_freeze = self.state.position.next_sequence;
+        self.deciding.forget_ended(&self.state);
+        let number = self.next_checkpoint;
+        self.next_checkpoint = number.saturating_add(1);
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number))
+    }
+
+    /// Takes over a finished checkpoint: its runs serve from now on, and what neither kept
+    /// checkpoint needs may go.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the checkpoint is not one of this owner.
+    pub fn install(&mut self, finished: FinishedCheckpoint) -> Result<Removable> {
+        self.freezing = false;
+        let FinishedCheckpoint { schedule_runs, dispatch_run, kept, created } = finished;
+        for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
+            self.state.run_created.insert(run.number(), created);
+        }
+        for (first, run) in schedule_runs {
+            self.state.schedule.install(first, run)?;
+        }
+        self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
+        self.kept.push(kept);
+        let removable = super::retention::removable(&mut self.kept);
+        super::retention::forget(&mut self.state, &self.kept);
+        Ok(removable)
+    }
+
+    /// True where the offset is held by the consumer, as applied.
+    pub fn holds(&self, group: GroupNumber, consumer: ConsumerNumber, offset: PullOffset) -> bool {
+        let consumer = self.state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
+        consumer.is_some_and(|consumer| consumer.held.contains_key(&offset))
+    }
+}
+
+fn unreadable(start: Location, fault: RecordFault) -> Error {
+    let path = start.segment().map(crate::message_log::segment_path).unwrap_or_default();
+    Error::corrupt(&path, u64::from(start.offset()), "a whole record", format!("{fault:?}"))
+}

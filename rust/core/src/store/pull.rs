@@ -1,0 +1,301 @@
+//! Deciding who gets what. A decision is an assignment fact on its way; until it is applied it
+//! exists only here, as a next offset and a next number per group and consumer, and it is never
+//! saved: what a crash loses of it was reserved beforehand, and comes again, marked.
+
+use std::collections::BTreeMap;
+
+use super::proposals::Proposals;
+use super::state::State;
+use crate::dispatch_log::{Posting, ReadPostings, read_postings};
+use crate::error::Result;
+use crate::queues::{Consumer, Group};
+use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
+use crate::run::Run;
+use crate::schedule_log::Entry;
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
+use std::sync::Arc;
+
+/// Rows that one load reads at most.
+const LOAD_ROWS_MAX: u64 = 1024;
+/// Loaded postings kept for a group at most.
+const LOADED_MAX: usize = 8192;
+
+/// One message on its way to a consumer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// The consumer's pull offset.
+    pub offset: PullOffset,
+    /// The message's number in its subject.
+    pub number: ReadyNumber,
+    /// Where its payload is, when it was due, its subject.
+    pub entry: Entry,
+    /// Which delivery this is, over all retries; from 1.
+    pub attempt: u32,
+}
+
+impl Delivery {
+    /// True where the message may have been handed over before.
+    pub fn is_redelivered(&self) -> bool {
+        self.attempt >= 2
+    }
+}
+
+/// The answer to a pull.
+#[derive(Clone, Debug)]
+pub enum Pull {
+    /// Messages, in order.
+    Deliveries(Vec<Delivery>),
+    /// Nothing now; the group is woken when there may be.
+    Wait,
+    /// Postings must be read first, outside any lock: see [`LoadRequest`].
+    Load(LoadRequest),
+    /// The group or the consumer is gone.
+    Gone,
+}
+
+/// Postings of one subject that lie in a run.
+#[derive(Clone, Debug)]
+pub struct LoadRequest {
+    group: GroupNumber,
+    subject: SubjectNumber,
+    first: ReadyNumber,
+    run: Arc<Run>,
+    count: u64,
+}
+
+/// What a load found.
+#[derive(Clone, Debug)]
+pub struct LoadedPostings {
+    /// The group that waits.
+    pub group: GroupNumber,
+    /// The subject of the postings.
+    pub subject: SubjectNumber,
+    /// Entries by number, and the numbers whose rows are damaged.
+    pub found: ReadPostings,
+}
+
+impl LoadRequest {
+    /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only.
+    pub fn read(&self) -> LoadedPostings {
+        let found = read_postings(&self.run, self.subject, self.first, self.count);
+        LoadedPostings { group: self.group, subject: self.subject, found }
+    }
+}
+
+/// Decisions that are not applied yet.
+#[derive(Debug, Default)]
+pub(super) struct Deciding {
+    groups: BTreeMap<GroupNumber, GroupDeciding>,
+}
+
+#[derive(Debug, Default)]
+struct GroupDeciding {
+    cursor: ReadyNumber,
+    number_asked: ReadyNumber,
+    /// Returned numbers that are assigned again, under which offset of whom.
+    taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
+    loaded: BTreeMap<ReadyNumber, Entry>,
+    consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
+    ending: bool,
+}
+
+#[derive(Debug, Default)]
+struct ConsumerDeciding {
+    next_offset: PullOffset,
+    offset_asked: PullOffset,
+    ending: bool,
+}
+
+/// What a pull asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct PullRequest {
+    /// The group.
+    pub group: GroupNumber,
+    /// The consumer.
+    pub consumer: ConsumerNumber,
+    /// At most this many messages.
+    pub count_max: usize,
+    /// The consumer never holds more than this many unfinished messages.
+    pub in_flight_max: u32,
+}
+
+enum Found {
+    Entry(Entry),
+    Load(LoadRequest),
+    Gone,
+}
+
+impl Deciding {
+    /// From now on nothing is assigned to this consumer: its end is proposed.
+    pub(super) fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber) {
+        self.groups.entry(group).or_default().consumers.entry(consumer).or_default().ending = true;
+    }
+
+    /// From now on nothing is assigned in this group: its end is proposed.
+    pub(super) fn end_group(&mut self, group: GroupNumber) {
+        self.groups.entry(group).or_default().ending = true;
+    }
+
+    /// Forgets groups and consumers that are gone.
+    pub(super) fn forget_ended(&mut self, state: &State) {
+        self.groups.retain(|number, deciding| {
+            let Some(group) = state.groups.get(number) else { return false };
+            deciding.consumers.retain(|consumer, _| group.consumers.contains_key(consumer));
+            true
+        });
+    }
+
+    /// Keeps what was loaded for a group.
+    pub(super) fn loaded(&mut self, postings: LoadedPostings) {
+        let deciding = self.groups.entry(postings.group).or_default();
+        if deciding.loaded.len() > LOADED_MAX {
+            deciding.loaded.clear();
+        }
+        deciding.loaded.extend(postings.found.entries);
+    }
+
+    /// Decides a pull, and proposes the assignment and the next reserve.
+    pub(super) fn pull(&mut self, state: &State, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
+        let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
+        let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
+        let deciding = self.groups.entry(request.group).or_default();
+        let ending = deciding.consumers.entry(request.consumer).or_default().ending;
+        if deciding.ending || ending {
+            return Ok(Pull::Gone);
+        }
+        deciding.catch_up(group, consumer);
+        deciding.propose_reserve(group, consumer, request, proposals);
+        let room = deciding.room(consumer, request);
+        let mut found = Vec::new();
+        if let Some(load) = deciding.collect(state, group, room, &mut found) {
+            return Ok(Pull::Load(load));
+        }
+        if found.is_empty() {
+            return Ok(Pull::Wait);
+        }
+        Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
+    }
+}
+
+impl GroupDeciding {
+    fn catch_up(&mut self, group: &Group, consumer: &Consumer) {
+        self.cursor = self.cursor.max(group.cursor);
+        self.taken.retain(|_, (holder, offset)| {
+            group.consumers.get(holder).is_some_and(|holder| holder.next_offset <= *offset)
+        });
+        let deciding = self.consumers.entry(consumer.number).or_default();
+        deciding.next_offset = deciding.next_offset.max(consumer.next_offset);
+    }
+
+    /// Asks for the next block of offsets and numbers when half of the last is used: at most
+    /// `in_flight_max` of each lie between what is assigned and what is reserved.
+    fn propose_reserve(&mut self, group: &Group, consumer: &Consumer, request: PullRequest, proposals: &mut Proposals) {
+        let block = u64::from(request.in_flight_max.max(1));
+        let cursor = self.cursor;
+        let deciding = self.consumers.entry(consumer.number).or_default();
+        let offset_known = deciding.offset_asked.max(consumer.reserved_offset);
+        let number_known = self.number_asked.max(group.reserved_number);
+        let low = offset_known.since(deciding.next_offset) <= block / 2 || number_known.since(cursor) <= block / 2;
+        let offset_end = deciding.next_offset.plus(block).max(offset_known);
+        let number_end = cursor.plus(block).max(number_known);
+        if !low || (offset_end == offset_known && number_end == number_known) {
+            return;
+        }
+        deciding.offset_asked = offset_end;
+        self.number_asked = number_end;
+        let reserve = Reserve { group: group.number, consumer: consumer.number, offset_end, number_end };
+        proposals.push(1, true, |bytes| encode_reserve(bytes, reserve));
+    }
+
+    /// How many messages the consumer may be given now.
+    fn room(&self, consumer: &Consumer, request: PullRequest) -> usize {
+        let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
+        let unapplied = next.since(consumer.next_offset);
+        let in_flight = (consumer.held.len() as u64).saturating_add(unapplied);
+        let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
+        let reserved = consumer.reserved_offset.since(next);
+        usize::try_from(credit.min(reserved)).unwrap_or(usize::MAX).min(request.count_max)
+    }
+
+    /// Collects up to `room` messages: what was returned first, then from the cursor on. Returns a
+    /// load where the first one must be read.
+    fn collect(
+        &mut self,
+        state: &State,
+        group: &Group,
+        room: usize,
+        found: &mut Vec<(ReadyNumber, Entry, u32)>,
+    ) -> Option<LoadRequest> {
+        for (number, before) in &group.returned {
+            if found.len() >= room {
+                return None;
+            }
+            if self.taken.contains_key(number) || group.done.contains(number.0) {
+                continue;
+            }
+            match self.find(state, group, *number) {
+                Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
+                Found::Load(load) => return found.is_empty().then_some(load),
+                Found::Gone => {}
+            }
+        }
+        let end = group.reserved_number.min(state.dispatch.next_number(group.subject));
+        while found.len() < room && self.cursor < end {
+            let number = self.cursor;
+            if !group.done.contains(number.0) {
+                match self.find(state, group, number) {
+                    Found::Entry(entry) => {
+                        found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
+                    }
+                    Found::Load(load) => return found.is_empty().then_some(load),
+                    Found::Gone => {}
+                }
+            }
+            self.cursor = number.next();
+        }
+        None
+    }
+
+    fn find(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Found {
+        if let Some(entry) = self.loaded.get(&number) {
+            return Found::Entry(*entry);
+        }
+        match state.dispatch.posting(group.subject, number) {
+            Posting::Entry(entry) => Found::Entry(entry),
+            Posting::InRun { run, count } => Found::Load(LoadRequest {
+                group: group.number,
+                subject: group.subject,
+                first: number,
+                run,
+                count: count.min(LOAD_ROWS_MAX),
+            }),
+            Posting::Gone => Found::Gone,
+        }
+    }
+
+    fn assign(
+        &mut self,
+        group: &Group,
+        consumer: ConsumerNumber,
+        found: &[(ReadyNumber, Entry, u32)],
+        proposals: &mut Proposals,
+    ) -> Vec<Delivery> {
+        let deciding = self.consumers.entry(consumer).or_default();
+        let first_offset = deciding.next_offset;
+        let mut deliveries = Vec::with_capacity(found.len());
+        let mut offset = first_offset;
+        for (number, entry, handed) in found {
+            self.loaded.remove(number);
+            if group.returned.contains_key(number) {
+                self.taken.insert(*number, (consumer, offset));
+            }
+            let attempt = u32::from(entry.attempt()).saturating_add(*handed).saturating_sub(1);
+            deliveries.push(Delivery { offset, number: *number, entry: *entry, attempt });
+            offset = offset.next();
+        }
+        deciding.next_offset = offset;
+        let numbers = ranges_of(found.iter().map(|(number, ..)| number.0));
+        proposals.push(1, false, |bytes| encode_assign(bytes, group.number, consumer, first_offset, &numbers));
+        deliveries
+    }
+}

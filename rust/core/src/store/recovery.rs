@@ -1,0 +1,340 @@
+//! Opening: from what a stop left on disk to a state that is exactly what the log says.
+//!
+//! Until everything that is needed was found whole, only reading is done, so that a refusal leaves
+//! the files as they were. Then, in this order: a newer checkpoint that was not used is removed
+//! (else it would be trusted one day), files that no kept checkpoint names are removed, the suspect
+//! tail is repaired, and the facts behind the checkpoint are applied. Nothing is dispatched before
+//! the log is applied to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::owner::{Owner, OwnerOptions, VisibleBatch};
+use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path};
+use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
+use super::state::{LogPosition, State};
+use crate::error::{Error, Result};
+use crate::message_log::{
+    ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
+    list_segments, repair, segment_path,
+};
+use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
+use crate::schedule_log::{Schedule, Window};
+use crate::storage::{Storage, read_upto};
+use crate::units::{Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
+
+/// The folder of pins: files that hold retention back.
+pub const PIN_FOLDER: &str = "pins";
+
+/// How far recovery has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveryProgress {
+    /// Facts applied so far.
+    pub facts: u64,
+    /// Log bytes applied so far.
+    pub bytes: u64,
+}
+
+/// What opening found and did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryReport {
+    /// The checkpoint that was used, if any.
+    pub checkpoint: Option<u32>,
+    /// Checkpoints that could not be used, with the reason.
+    pub checkpoints_refused: Vec<(String, String)>,
+    /// Facts applied behind the checkpoint.
+    pub facts: u64,
+    /// Log bytes read behind the checkpoint.
+    pub bytes: u64,
+    /// What the repair of a suspect tail set aside, in words.
+    pub set_aside: Vec<String>,
+}
+
+/// An owner whose state is what the log says, and where the log goes on.
+pub struct Recovered {
+    /// The owner.
+    pub owner: Owner,
+    /// This opening's epoch, durable.
+    pub epoch: Epoch,
+    /// The position behind the last fact that was kept.
+    pub position: LogPosition,
+    /// The trusted time of the log's last batch: the clock's floor.
+    pub trusted: Millis,
+    /// The number of the segment to begin.
+    pub next_segment: SegmentNumber,
+    /// What was found and done.
+    pub report: RecoveryReport,
+}
+
+/// The position before the first fact of a stream.
+pub fn first_position() -> LogPosition {
+    LogPosition {
+        end: Location::in_segment(SegmentNumber(1), SEGMENT_HEADER_BYTES),
+        chain: 0,
+        next_sequence: Sequence(1),
+        ..LogPosition::default()
+    }
+}
+
+/// Makes the folders of a store; those that are there are left alone.
+///
+/// # Errors
+/// Those of the storage.
+pub fn create_folders(storage: &dyn Storage) -> Result<()> {
+    for folder in [LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
+        storage.create_folder(folder)?;
+    }
+    storage.sync_folder("")
+}
+
+struct Chosen {
+    used: Option<ReadCheckpoint>,
+    older: Option<KeptFiles>,
+    newer: Vec<u32>,
+    refused: Vec<(String, String)>,
+}
+
+/// Recovers the store whose identity was read. The epoch is raised once nothing stands in the way
+/// of opening, and before the first file is changed.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`: refused, and no file was changed. `Storage`.
+pub fn recover(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    epochs: &mut dyn EpochSource,
+    options: OwnerOptions,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<Recovered> {
+    let stream = identity.stream;
+    // What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
+    for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
+        storage.sync_folder(folder)?;
+    }
+    let chosen = choose_checkpoint(storage.as_ref(), &stream)?;
+    let mut report = RecoveryReport {
+        checkpoint: chosen.used.as_ref().map(|used| used.number),
+        checkpoints_refused: chosen.refused.clone(),
+        ..RecoveryReport::default()
+    };
+    let (state, kept) = restore(storage, stream, chosen.used.as_ref(), chosen.older.as_ref())?;
+    let never_written = chosen.used.is_none() && list_segments(storage.as_ref())?.is_empty();
+    let mut scanner = None;
+    if !never_written {
+        check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
+        scanner = Some(Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?);
+    }
+    let epoch = epochs.raise()?;
+    remove_unused(storage.as_ref(), &chosen, &kept)?;
+    let mut next_segment = SegmentNumber(1);
+    if let Some(scanner) = &scanner {
+        let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
+        next_segment = repaired.next_segment;
+        report.set_aside = repaired.set_aside;
+    }
+    let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
+    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint);
+    if let Some(scanner) = &mut scanner {
+        apply_log(scanner, &mut owner, &mut report, progress)?;
+    }
+    let position = owner.state().position;
+    let last_batch = scanner.as_ref().map(|scanner| scanner.ending().trusted).unwrap_or_default();
+    Ok(Recovered { owner, epoch, position, trusted: position.trusted.max(last_batch), next_segment, report })
+}
+
+/// An owner as of one checkpoint, or as of the first fact; for reading only.
+pub(super) fn restored_owner(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    checkpoint: Option<&ReadCheckpoint>,
+) -> Result<Owner> {
+    let (state, kept) = restore(storage, stream, checkpoint, None)?;
+    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1))
+}
+
+pub(super) fn scan_start(position: &LogPosition) -> ScanStart {
+    ScanStart {
+        location: position.end,
+        chain: position.chain,
+        next_sequence: position.next_sequence,
+        epoch: position.epoch,
+        trusted: position.trusted,
+        vouched: position.end,
+    }
+}
+
+/// The newest checkpoint that reads whole, the one before it, and those that are newer and of no
+/// use.
+fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
+    let mut chosen = Chosen { used: None, older: None, newer: Vec::new(), refused: Vec::new() };
+    for number in list_checkpoints(storage)?.into_iter().rev() {
+        match read_checkpoint(storage, stream, number) {
+            Ok(read) if chosen.used.is_none() => chosen.used = Some(read),
+            Ok(read) => {
+                chosen.older = Some(read.files.kept(read.number));
+                break;
+            }
+            Err(error @ Error::NewerFormat { .. }) => return Err(error),
+            Err(error) => {
+                chosen.refused.push((checkpoint_path(number), error.to_string()));
+                if chosen.used.is_none() {
+                    chosen.newer.push(number);
+                }
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// The state as of the checkpoint, its runs opened by their footers.
+fn restore(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    used: Option<&ReadCheckpoint>,
+    older: Option<&KeptFiles>,
+) -> Result<(State, Vec<KeptFiles>)> {
+    let Some(used) = used else {
+        return Ok((State::new(stream, first_position()), Vec::new()));
+    };
+    let runs = open_runs(storage, stream, used)?;
+    let state = state_of(stream, &used.snapshot, &used.files, &runs)?;
+    let kept = older.into_iter().cloned().chain([used.files.kept(used.number)]).collect();
+    Ok((state, kept))
+}
+
+fn open_runs(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    used: &ReadCheckpoint,
+) -> Result<BTreeMap<RunNumber, Arc<Run>>> {
+    let mut runs = BTreeMap::new();
+    let schedule = used.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
+    let dispatch = used.files.dispatch_runs.iter().map(|named| (named, RunKind::Dispatch));
+    for (named, kind) in schedule.chain(dispatch) {
+        runs.insert(named.number, open_run(storage, stream, kind, named)?);
+    }
+    Ok(runs)
+}
+
+fn open_run(storage: &Arc<dyn Storage>, stream: Stream, kind: RunKind, named: &NamedRun) -> Result<Arc<Run>> {
+    let run = Run::open(storage.as_ref(), named.number, kind, &stream.id)?;
+    if run.length() != named.length || run.digest() != named.check {
+        let words = |length: u64, check: u32| format!("{length} bytes with check {check:08x}");
+        let (expected, found) = (words(named.length, named.check), words(run.length(), run.digest()));
+        return Err(Error::corrupt(&run_path(named.number), 0, expected, found));
+    }
+    Ok(Arc::new(run))
+}
+
+fn state_of(
+    stream: Stream,
+    snapshot: &Snapshot,
+    files: &NamedFiles,
+    runs: &BTreeMap<RunNumber, Arc<Run>>,
+) -> Result<State> {
+    let mut state = State::new(stream, snapshot.position);
+    state.epochs.clone_from(&snapshot.epochs);
+    state.segments.clone_from(&snapshot.segments);
+    state.subjects = snapshot.subjects.clone();
+    state.groups = snapshot.groups.clone();
+    state.ended_groups = snapshot.ended_groups.clone();
+    (state.next_group, state.next_consumer) = (snapshot.next_group, snapshot.next_consumer);
+    (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);
+    for (subject, queue) in &snapshot.queues {
+        state.dispatch.restore_queue(*subject, queue.next, queue.finished_below)?;
+    }
+    for named in &files.dispatch_runs {
+        if let Some(run) = runs.get(&named.number) {
+            state.dispatch.restore_run(Arc::clone(run));
+        }
+    }
+    for named in files.schedule_runs.iter().chain(&files.dispatch_runs) {
+        state.run_created.insert(named.number, named.created);
+    }
+    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect();
+    state.schedule = Schedule::restored(windows, snapshot.position.next_sequence, snapshot.position.trusted);
+    Ok(state)
+}
+
+/// A window whose run is no longer named has nothing pending in it.
+fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Window {
+    let run = window.run.and_then(|number| runs.get(&number)).cloned();
+    Window::restored(window.bits.clone(), run)
+}
+
+/// Every segment from the floor to where the replay starts must be there, with its own header.
+fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadCheckpoint>, state: &State) -> Result<()> {
+    let there: BTreeSet<SegmentNumber> = list_segments(storage)?.into_iter().collect();
+    let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
+    let floor = used.map_or(SegmentNumber(1), |used| used.files.floor);
+    for number in (floor.0..=replay.0).map(SegmentNumber) {
+        let path = segment_path(number);
+        if !there.contains(&number) {
+            return Err(Error::MissingFile { path, reason: format!("segments from {floor} on are needed") });
+        }
+        let file = storage.open(&path)?;
+        let block = read_upto(file.as_ref(), 0, SEGMENT_HEADER_BYTES as usize)?;
+        SegmentHeader::read(&path, &block)?.check_place(&path, number, stream)?;
+    }
+    Ok(())
+}
+
+/// Removes, durably, what would mislead a later opening: newer checkpoints that were not used
+/// first, then what no kept checkpoint names.
+fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles]) -> Result<()> {
+    for number in &chosen.newer {
+        storage.remove(&checkpoint_path(*number))?;
+    }
+    storage.sync_folder(CHECKPOINT_FOLDER)?;
+    let checkpoints: BTreeSet<u32> = kept.iter().map(|files| files.checkpoint).collect();
+    debug_assert!(checkpoints.len() <= CHECKPOINTS_KEPT);
+    for number in list_checkpoints(storage)? {
+        if !checkpoints.contains(&number) {
+            storage.remove(&checkpoint_path(number))?;
+        }
+    }
+    storage.sync_folder(CHECKPOINT_FOLDER)?;
+    for number in list_runs(storage)? {
+        if kept.iter().all(|files| !files.runs.contains(&number)) {
+            storage.remove(&run_path(number))?;
+        }
+    }
+    if let Some(floor) = kept.iter().map(|files| files.floor).min() {
+        for number in list_segments(storage)?.into_iter().filter(|number| *number < floor) {
+            storage.remove(&segment_path(number))?;
+        }
+    }
+    for folder in [RUN_FOLDER, LOG_FOLDER, CHECKPOINT_FOLDER, ""] {
+        remove_temporary(storage, folder)?;
+        storage.sync_folder(folder)?;
+    }
+    Ok(())
+}
+
+/// Files that never got their name.
+fn remove_temporary(storage: &dyn Storage, folder: &str) -> Result<()> {
+    for name in storage.list(folder)?.iter().filter(|name| name.ends_with(".tmp")) {
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        storage.remove(&path)?;
+    }
+    Ok(())
+}
+
+fn apply_log(
+    scanner: &mut Scanner,
+    owner: &mut Owner,
+    report: &mut RecoveryReport,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<()> {
+    while let Some(batch) = scanner.next_batch()? {
+        owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+        report.facts = report.facts.saturating_add(u64::from(batch.header.count.get()));
+        report.bytes = report.bytes.saturating_add(u64::from(batch.header.length.get()));
+        progress(RecoveryProgress { facts: report.facts, bytes: report.bytes });
+        owner.take_outcomes();
+        owner.take_woken();
+        scanner.recycle(batch.bytes);
+    }
+    Ok(())
+}

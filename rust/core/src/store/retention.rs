@@ -1,0 +1,168 @@
+//! Which files are still needed, and which may go. A file goes when nothing unfinished points into
+//! it, when neither kept checkpoint needs it, and when it is old enough; age alone never decides.
+//!
+//! Everything unfinished as of a checkpoint lies in a run that the checkpoint names, and a run's
+//! footer says which segments and runs its rows point into. So what a checkpoint needs is a small
+//! computation over footers, with no count per message: the segment floor is the smallest segment
+//! that a needed run names, or that the log's replay starts in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::state::{SegmentStart, State};
+use crate::message_log::segment_path;
+use crate::run::{Run, run_path};
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
+
+/// What one checkpoint needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptFiles {
+    /// The checkpoint's number.
+    pub checkpoint: u32,
+    /// Segments below this are not needed.
+    pub floor: SegmentNumber,
+    /// The runs that it names.
+    pub runs: BTreeSet<RunNumber>,
+}
+
+/// Files that may be removed, in this order, each folder synced afterwards.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Removable {
+    /// Paths, relative to the store.
+    pub paths: Vec<String>,
+}
+
+/// How many checkpoints are kept, each sufficient alone.
+pub(super) const CHECKPOINTS_KEPT: usize = 2;
+
+/// The path of a checkpoint.
+pub fn checkpoint_path(number: u32) -> String {
+    format!("checkpoints/{number:010}.checkpoint")
+}
+
+/// Drops checkpoints beyond the two newest from `kept`, and names the files that only they needed.
+pub(super) fn removable(kept: &mut Vec<KeptFiles>) -> Removable {
+    let mut removable = Removable::default();
+    while kept.len() > CHECKPOINTS_KEPT {
+        let dropped = kept.remove(0);
+        removable.paths.push(checkpoint_path(dropped.checkpoint));
+        let floor = kept.iter().map(|files| files.floor).min().unwrap_or(dropped.floor);
+        let unneeded = dropped.runs.iter().filter(|run| kept.iter().all(|files| !files.runs.contains(run)));
+        removable.paths.extend(unneeded.map(|run| run_path(*run)));
+        removable.paths.extend((dropped.floor.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
+    }
+    removable
+}
+
+/// Lets the state forget runs and segments that no kept checkpoint needs.
+pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
+    let Some(floor) = kept.iter().map(|files| files.floor).min() else { return };
+    let is_gone = |run: RunNumber| kept.iter().all(|files| !files.runs.contains(&run));
+    state.dispatch.forget_runs(&is_gone);
+    let runs: Vec<RunNumber> = state.schedule.windows().iter().filter_map(|window| window.run()).map(|run| run.number()).collect();
+    for run in runs.into_iter().filter(|run| is_gone(*run)) {
+        state.schedule.release(run);
+    }
+    state.run_created.retain(|run, _| !is_gone(*run));
+    state.segments.retain(|start| start.segment >= floor);
+    if let Some(first) = state.segments.first() {
+        state.schedule.retire(first.position.next_sequence);
+    }
+}
+
+/// A run as a checkpoint considers it.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) run: Arc<Run>,
+    /// True where something in it is unfinished as of the checkpoint.
+    pub(super) unfinished: bool,
+    pub(super) created: Millis,
+}
+
+/// What a checkpoint needs of these runs and segments.
+pub(super) fn needed(
+    candidates: &[Candidate],
+    segments: &[SegmentStart],
+    replay_from: SegmentNumber,
+    trusted: Millis,
+    keep_finished_ms: u64,
+) -> (BTreeSet<RunNumber>, SegmentNumber) {
+    let by_number: BTreeMap<RunNumber, &Candidate> =
+        candidates.iter().map(|candidate| (candidate.run.number(), candidate)).collect();
+    let mut runs = BTreeSet::new();
+    let mut floor = replay_from;
+    for candidate in candidates.iter().filter(|candidate| candidate.unfinished) {
+        runs.insert(candidate.run.number());
+        runs.extend(run_references(&candidate.run).filter(|run| by_number.contains_key(run)));
+        if let Some(segment) = segment_references(&candidate.run).min() {
+            floor = floor.min(segment);
+        }
+    }
+    let young = |since: Millis| since.plus(keep_finished_ms) > trusted;
+    runs.extend(candidates.iter().filter(|candidate| young(candidate.created)).map(|candidate| candidate.run.number()));
+    (runs, aged_floor(segments, floor, young))
+}
+
+fn run_references(run: &Run) -> impl Iterator<Item = RunNumber> {
+    run.references().iter().filter_map(|reference| match reference.file {
+        LocationFile::Run(run) => Some(run),
+        LocationFile::Segment(_) => None,
+    })
+}
+
+fn segment_references(run: &Run) -> impl Iterator<Item = SegmentNumber> {
+    run.references().iter().filter_map(|reference| match reference.file {
+        LocationFile::Segment(segment) => Some(segment),
+        LocationFile::Run(_) => None,
+    })
+}
+
+/// The floor lowered to the first segment whose end is young; a segment ends where the next begins.
+fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, young: impl Fn(Millis) -> bool) -> SegmentNumber {
+    let mut aged = segments.first().map_or(floor, |first| first.segment);
+    for pair in segments.windows(2) {
+        let [segment, next] = pair else { continue };
+        if segment.segment >= floor || young(next.position.trusted) {
+            break;
+        }
+        aged = next.segment;
+    }
+    aged.min(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::state::LogPosition;
+
+    fn start(segment: u32, trusted: u64) -> SegmentStart {
+        let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
+        SegmentStart { segment: SegmentNumber(segment), position }
+    }
+
+    fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
+        KeptFiles { checkpoint, floor: SegmentNumber(floor), runs: runs.iter().map(|run| RunNumber(*run)).collect() }
+    }
+
+    #[test]
+    fn a_file_goes_when_neither_kept_checkpoint_needs_it() {
+        let mut all = vec![kept(1, 1, &[1, 2]), kept(2, 3, &[2, 3])];
+        assert_eq!(removable(&mut all), Removable::default());
+        all.push(kept(3, 5, &[3, 4]));
+        let gone = removable(&mut all);
+        assert_eq!(gone.paths, vec![checkpoint_path(1), run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))]);
+    }
+
+    #[test]
+    fn age_holds_a_finished_segment_and_never_lets_an_unfinished_one_go() {
+        let segments = [start(1, 0), start(2, 100), start(3, 200)];
+        let (_, young) = needed(&[], &segments, SegmentNumber(3), Millis(250), 200);
+        assert_eq!(young, SegmentNumber(1));
+        let (_, older) = needed(&[], &segments, SegmentNumber(3), Millis(310), 200);
+        assert_eq!(older, SegmentNumber(2));
+        let (_, old) = needed(&[], &segments, SegmentNumber(3), Millis(10_000), 200);
+        assert_eq!(old, SegmentNumber(3));
+        let (_, replayed) = needed(&[], &segments, SegmentNumber(2), Millis(10_000), 200);
+        assert_eq!(replayed, SegmentNumber(2));
+    }
+}

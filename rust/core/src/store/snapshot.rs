@@ -1,0 +1,345 @@
+//! The small state as of one position, and its bytes: the body of a checkpoint.
+//!
+//! The body is a row of little-endian fields; counts and lengths of text are `u64`. In order:
+//!
+//! 1. position: `end u64 | chain u32 | next_sequence u64 | epoch u32 | trusted_ms u64`
+//! 2. `delay_ms_max u64 | voided u64 | next_group u32 | next_consumer u32 | next_run u32`
+//! 3. epochs: count, then `epoch u32 | nonce 16 | first_sequence u64`
+//! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64`, voided numbers
+//!    (count, `u64` each)
+//! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | cursor u64 |
+//!    reserved_number u64 | marked_below u64 | offset_floor u64 | done_below u64`, done ranges
+//!    (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
+//!    (count, then `number u32 | name | next_offset u64 | reserved_offset u64`, held: count,
+//!    `offset u64 | number u64 | deliveries u32`)
+//! 6. ended groups: count, then `subject u32 | name | offset u64`
+//! 7. windows, oldest first: count, then `first u64 | length u64 | run u32` (0: none)
+//!    and `ceil(length / 32)` words `u64` of two bits a sequence (0 nothing, 1 pending,
+//!    2 dispatched, 3 cancelled), the first sequence in the lowest bits
+//!
+//! What belongs to this copy alone follows, outside the digest:
+//!
+//! 8. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
+//! 9. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
+//!    created_ms u64`
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::codec::{FieldReader, FieldWriter};
+use super::group_codec::{read_groups, write_group};
+use super::retention::KeptFiles;
+use super::state::{EpochInfo, LogPosition, SegmentStart, State};
+use super::subjects::Subjects;
+use crate::error::Result;
+use crate::planted::{self, Planted};
+use crate::queues::Group;
+use crate::run::Run;
+use crate::schedule_log::TwoBits;
+use crate::units::{
+    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
+    SubjectNumber,
+};
+
+/// One window of the schedule, as of the position.
+#[derive(Clone, Debug)]
+pub(super) struct WindowSnapshot {
+    pub(super) bits: TwoBits,
+    pub(super) run: Option<RunNumber>,
+}
+
+/// One subject's queue, as of the position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct QueueSnapshot {
+    pub(super) next: ReadyNumber,
+    pub(super) finished_below: ReadyNumber,
+}
+
+/// All small state as of one position.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) position: LogPosition,
+    pub(super) delay_ms_max: u64,
+    pub(super) voided: u64,
+    pub(super) next_group: GroupNumber,
+    pub(super) next_consumer: ConsumerNumber,
+    pub(super) next_run: RunNumber,
+    pub(super) epochs: Vec<EpochInfo>,
+    pub(super) subjects: Subjects,
+    pub(super) queues: BTreeMap<SubjectNumber, QueueSnapshot>,
+    pub(super) groups: BTreeMap<GroupNumber, Group>,
+    pub(super) ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
+    pub(super) windows: Vec<WindowSnapshot>,
+    pub(super) segments: Vec<SegmentStart>,
+}
+
+/// A file that a checkpoint names, with what proves it whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NamedRun {
+    pub(super) number: RunNumber,
+    pub(super) length: u64,
+    pub(super) check: u32,
+    pub(super) created: Millis,
+}
+
+impl NamedRun {
+    pub(super) fn of(run: &Arc<Run>, created: Millis) -> Self {
+        Self { number: run.number(), length: run.length(), check: run.digest(), created }
+    }
+}
+
+/// The files that a checkpoint names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct NamedFiles {
+    pub(super) floor: SegmentNumber,
+    pub(super) schedule_runs: Vec<NamedRun>,
+    pub(super) dispatch_runs: Vec<NamedRun>,
+}
+
+impl NamedFiles {
+    pub(super) fn kept(&self, checkpoint: u32) -> KeptFiles {
+        let runs = self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect();
+        KeptFiles { checkpoint, floor: self.floor, runs }
+    }
+}
+
+impl Snapshot {
+    /// The state as of now, just frozen. `planned` are the runs that windows in memory are going
+    /// to be served by, by the window's first sequence.
+    pub(super) fn of(state: &State, planned: &BTreeMap<Sequence, RunNumber>) -> Self {
+        let windows = state.schedule.windows().iter().map(|window| WindowSnapshot {
+            bits: window.bits().clone(),
+            run: window.run().map(|run| run.number()).or_else(|| planned.get(&window.first()).copied()),
+        });
+        Self::with_windows(state, windows.collect())
+    }
+
+    /// The state as of now, without what became of each sequence.
+    pub(super) fn without_windows(state: &State) -> Self {
+        Self::with_windows(state, Vec::new())
+    }
+
+    fn with_windows(state: &State, windows: Vec<WindowSnapshot>) -> Self {
+        let queues = state.subjects.iter().map(|(number, _)| {
+            let (next, finished_below) = (state.dispatch.next_number(number), state.dispatch.finished_below(number));
+            (number, QueueSnapshot { next, finished_below })
+        });
+        Self {
+            position: state.position,
+            delay_ms_max: state.delay_ms_max,
+            voided: state.voided,
+            next_group: state.next_group,
+            next_consumer: state.next_consumer,
+            next_run: state.next_run,
+            epochs: state.epochs.clone(),
+            subjects: state.subjects.clone(),
+            queues: queues.collect(),
+            groups: state.groups.clone(),
+            ended_groups: state.ended_groups.clone(),
+            windows,
+            segments: state.segments.clone(),
+        }
+    }
+
+    /// The body's bytes, and how many of them are the same on every copy of the stream.
+    pub(super) fn encode(&self, files: &NamedFiles) -> (Vec<u8>, usize) {
+        let mut out = FieldWriter::default();
+        write_position(&mut out, &self.position);
+        out.u64(self.delay_ms_max);
+        out.u64(self.voided);
+        out.u32(self.next_group.0);
+        out.u32(self.next_consumer.0);
+        out.u32(self.next_run.0);
+        out.count(self.epochs.len());
+        for info in &self.epochs {
+            out.u32(info.epoch.0);
+            out.array(&info.nonce);
+            out.u64(info.first_sequence.0);
+        }
+        self.write_subjects(&mut out);
+        out.count(self.groups.len());
+        for group in self.groups.values() {
+            write_group(&mut out, group);
+        }
+        out.count(self.ended_groups.len());
+        for ((subject, name), offset) in &self.ended_groups {
+            out.u32(subject.0);
+            out.text(name);
+            out.u64(offset.0);
+        }
+        self.write_windows(&mut out);
+        let logical = out.bytes.len();
+        let segments = self.segments.iter().filter(|start| start.segment >= files.floor);
+        out.u32(files.floor.0);
+        out.count(segments.clone().count());
+        for start in segments {
+            out.u32(start.segment.0);
+            write_position(&mut out, &start.position);
+        }
+        write_runs(&mut out, &files.schedule_runs);
+        write_runs(&mut out, &files.dispatch_runs);
+        (out.bytes, logical)
+    }
+
+    fn write_subjects(&self, out: &mut FieldWriter) {
+        out.count(self.subjects.iter().count());
+        for (number, subject) in self.subjects.iter() {
+            let queue = self.queues.get(&number).copied();
+            out.u32(number.0);
+            out.text(&subject.name);
+            out.u64(queue.map(|queue| queue.next.0).unwrap_or_default());
+            out.u64(queue.map(|queue| queue.finished_below.0).unwrap_or_default());
+            out.count(subject.voided.len());
+            for number in &subject.voided {
+                out.u64(number.0);
+            }
+        }
+    }
+
+    fn write_windows(&self, out: &mut FieldWriter) {
+        out.count(self.windows.len());
+        for window in &self.windows {
+            out.u64(window.bits.first().0);
+            out.u64(window.bits.len());
+            out.u32(window.run.unwrap_or_default().0);
+            for word in window.bits.words() {
+                out.u64(if planted::is_on(Planted::CancelledBitNotSaved) { forget_cancelled(word) } else { word });
+            }
+        }
+    }
+
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// `Corrupt` where the bytes are not one.
+    pub(super) fn decode(path: &str, body: &[u8]) -> Result<(Self, NamedFiles)> {
+        let mut from = FieldReader::new(path, body);
+        let position = read_position(&mut from)?;
+        let (delay_ms_max, voided) = (from.u64()?, from.u64()?);
+        let (next_group, next_consumer, next_run) =
+            (GroupNumber(from.u32()?), ConsumerNumber(from.u32()?), RunNumber(from.u32()?));
+        let mut epochs = Vec::new();
+        for _ in 0..from.count(28)? {
+            epochs.push(EpochInfo {
+                epoch: Epoch(from.u32()?),
+                nonce: from.array()?,
+                first_sequence: Sequence(from.u64()?),
+            });
+        }
+        let (mut subjects, queues) = read_subjects(&mut from)?;
+        let groups = read_groups(&mut from, &mut subjects)?;
+        let mut ended_groups = BTreeMap::new();
+        for _ in 0..from.count(20)? {
+            ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
+        }
+        let windows = read_windows(&mut from)?;
+        let floor = SegmentNumber(from.u32()?);
+        let mut segments = Vec::new();
+        for _ in 0..from.count(36)? {
+            segments.push(SegmentStart { segment: SegmentNumber(from.u32()?), position: read_position(&mut from)? });
+        }
+        let files = NamedFiles { floor, schedule_runs: read_runs(&mut from)?, dispatch_runs: read_runs(&mut from)? };
+        from.end()?;
+        let snapshot = Self {
+            position,
+            delay_ms_max,
+            voided,
+            next_group,
+            next_consumer,
+            next_run,
+            epochs,
+            subjects,
+            queues,
+            groups,
+            ended_groups,
+            windows,
+            segments,
+        };
+        Ok((snapshot, files))
+    }
+}
+
+/// A planted fault: cancelled is saved as pending.
+fn forget_cancelled(word: u64) -> u64 {
+    let cancelled = word & (word >> 1) & 0x5555_5555_5555_5555;
+    word & !(cancelled << 1)
+}
+
+fn write_position(out: &mut FieldWriter, position: &LogPosition) {
+    out.u64(position.end.0);
+    out.u32(position.chain);
+    out.u64(position.next_sequence.0);
+    out.u32(position.epoch.0);
+    out.u64(position.trusted.0);
+}
+
+fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
+    Ok(LogPosition {
+        end: Location(from.u64()?),
+        chain: from.u32()?,
+        next_sequence: Sequence(from.u64()?),
+        epoch: Epoch(from.u32()?),
+        trusted: Millis(from.u64()?),
+    })
+}
+
+fn read_subjects(from: &mut FieldReader<'_>) -> Result<(Subjects, BTreeMap<SubjectNumber, QueueSnapshot>)> {
+    let mut subjects = Subjects::default();
+    let mut queues = BTreeMap::new();
+    for _ in 0..from.count(36)? {
+        let (number, name) = (SubjectNumber(from.u32()?), from.text()?);
+        if number.0 > crate::dispatch_log::SUBJECT_NUMBER_MAX || !subjects.add(number, &name) {
+            return Err(from.malformed("a subject with a number and name of its own"));
+        }
+        let queue = QueueSnapshot { next: ReadyNumber(from.u64()?), finished_below: ReadyNumber(from.u64()?) };
+        queues.insert(number, queue);
+        for _ in 0..from.count(8)? {
+            let voided = ReadyNumber(from.u64()?);
+            if let Some(subject) = subjects.get_mut(number) {
+                subject.voided.insert(voided);
+            }
+        }
+    }
+    Ok((subjects, queues))
+}
+
+fn read_windows(from: &mut FieldReader<'_>) -> Result<Vec<WindowSnapshot>> {
+    let mut windows = Vec::new();
+    for _ in 0..from.count(20)? {
+        let (first, length) = (Sequence(from.u64()?), from.u64()?);
+        let run = from.u32()?;
+        let words = length.div_ceil(32);
+        let mut bits = Vec::new();
+        for _ in 0..words {
+            bits.push(from.u64()?);
+        }
+        let Some(bits) = TwoBits::from_words(first, length, &bits) else {
+            return Err(from.malformed("the bits of a window"));
+        };
+        windows.push(WindowSnapshot { bits, run: (run > 0).then_some(RunNumber(run)) });
+    }
+    Ok(windows)
+}
+
+fn write_runs(out: &mut FieldWriter, runs: &[NamedRun]) {
+    out.count(runs.len());
+    for run in runs {
+        out.u32(run.number.0);
+        out.u64(run.length);
+        out.u32(run.check);
+        out.u64(run.created.0);
+    }
+}
+
+fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
+    let mut runs = Vec::new();
+    for _ in 0..from.count(24)? {
+        runs.push(NamedRun {
+            number: RunNumber(from.u32()?),
+            length: from.u64()?,
+            check: from.u32()?,
+            created: Millis(from.u64()?),
+        });
+    }
+    Ok(runs)
+}

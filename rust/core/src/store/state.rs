@@ -1,0 +1,130 @@
+//! All that `apply` changes, and nothing else: two stores with the same facts have the same state.
+
+use std::collections::BTreeMap;
+
+use super::subjects::Subjects;
+use crate::dispatch_log::DispatchLog;
+use crate::message_log::Stream;
+use crate::queues::Group;
+use crate::schedule_log::Schedule;
+use crate::units::{
+    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence,
+    SubjectNumber,
+};
+
+/// One epoch that the stream has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EpochInfo {
+    /// Its number.
+    pub epoch: Epoch,
+    /// Keys the checks of its receipts.
+    pub nonce: [u8; 16],
+    /// The sequence of its first fact: what an earlier epoch gave out from here on was lost.
+    pub first_sequence: Sequence,
+}
+
+/// How far the log has been applied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogPosition {
+    /// Where the next batch begins, or in a later segment.
+    pub end: Location,
+    /// The chain of the last batch.
+    pub chain: u32,
+    /// The next sequence.
+    pub next_sequence: Sequence,
+    /// The epoch of the last batch.
+    pub epoch: Epoch,
+    /// The trusted time of the last batch.
+    pub trusted: Millis,
+}
+
+/// What is known where a segment begins: enough to read the log from there on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentStart {
+    /// The segment.
+    pub segment: SegmentNumber,
+    /// The position before its first batch; `end` is in the segment itself.
+    pub position: LogPosition,
+}
+
+/// The applied state of a store.
+#[derive(Debug)]
+pub struct State {
+    /// The stream that all this belongs to.
+    pub stream: Stream,
+    /// Every epoch so far, in order.
+    pub epochs: Vec<EpochInfo>,
+    /// How far the log has been applied.
+    pub position: LogPosition,
+    /// The segments since the floor, in order.
+    pub segments: Vec<SegmentStart>,
+    /// Names and numbers.
+    pub subjects: Subjects,
+    /// What is pending.
+    pub schedule: Schedule,
+    /// What is ready.
+    pub dispatch: DispatchLog,
+    /// Groups by number.
+    pub groups: BTreeMap<GroupNumber, Group>,
+    /// Where the offsets of a group start that was removed and is made again.
+    pub ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
+    /// The next group's number.
+    pub next_group: GroupNumber,
+    /// The next consumer's number.
+    pub next_consumer: ConsumerNumber,
+    /// The next run's number.
+    pub next_run: RunNumber,
+    /// When each run was made, by the trusted clock.
+    pub run_created: BTreeMap<RunNumber, Millis>,
+    /// Messages given up because their bytes were damaged.
+    pub voided: u64,
+    /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
+    pub delay_ms_max: u64,
+}
+
+impl State {
+    /// The state of a stream before its first fact.
+    pub fn new(stream: Stream, start: LogPosition) -> Self {
+        Self {
+            stream,
+            epochs: Vec::new(),
+            position: start,
+            segments: Vec::new(),
+            subjects: Subjects::default(),
+            schedule: Schedule::new(start.next_sequence, start.trusted),
+            dispatch: DispatchLog::default(),
+            groups: BTreeMap::new(),
+            ended_groups: BTreeMap::new(),
+            next_group: GroupNumber(1),
+            next_consumer: ConsumerNumber(1),
+            next_run: RunNumber(1),
+            run_created: BTreeMap::new(),
+            voided: 0,
+            delay_ms_max: 0,
+        }
+    }
+
+    /// The group of this name in a subject.
+    pub fn group_named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
+        let groups = &self.subjects.get(subject)?.groups;
+        groups.iter().copied().find(|number| self.groups.get(number).is_some_and(|group| group.name == name))
+    }
+
+    /// The epoch of this number.
+    pub fn epoch(&self, epoch: Epoch) -> Option<&EpochInfo> {
+        self.epochs.iter().find(|info| info.epoch == epoch)
+    }
+
+    /// Raises what is finished of a subject to what all its groups have finished. With no group
+    /// left, what was finished stays so, and nothing else becomes it.
+    pub fn settle(&mut self, subject: SubjectNumber) {
+        let Some(entry) = self.subjects.get_mut(subject) else { return };
+        let floors = entry.groups.iter().filter_map(|number| self.groups.get(number)).map(|group| group.done.below());
+        if let Some(floor) = floors.min() {
+            let floor = crate::units::ReadyNumber(floor);
+            self.dispatch.finish_below(subject, floor);
+            let kept = entry.voided.split_off(&floor);
+            entry.voided = kept;
+        }
+    }
+}

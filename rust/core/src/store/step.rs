@@ -1,0 +1,114 @@
+//! Deciding by time: what is due becomes a ready fact on its way. Nothing here changes the state.
+
+use super::effects::Effects;
+use super::proposals::Proposals;
+use super::state::State;
+use crate::clock::Reading;
+use crate::error::Result;
+use crate::record::command::{Void, encode_void};
+use crate::record::ready::encode_ready;
+use crate::schedule_log::{Entry, EntryState, Loaded};
+use crate::units::{Millis, SubjectNumber};
+
+/// Entries that may be proposed and not yet applied, at most.
+pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
+/// Entries that one ready fact lists, at most.
+const READY_ENTRIES_MAX: usize = 1 << 14;
+/// How soon to look again while dispatch is held, in milliseconds.
+const HELD_RETRY_MS: u64 = 200;
+
+/// What bounds one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Entries that it may dispatch.
+    pub entries: usize,
+}
+
+/// What a step did, and when to call the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Entries proposed as ready.
+    pub proposed: usize,
+    /// True where there is more to do at once.
+    pub more: bool,
+    /// Call again no later than this; `None` where only a new fact can bring work.
+    pub next: Option<Millis>,
+}
+
+/// How far ahead the feed looks, and how much it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) window_ms: u64,
+    pub(super) entries_max: usize,
+}
+
+/// See [`super::Owner::step`].
+pub(super) fn step(
+    state: &mut State,
+    effects: &mut Effects,
+    window: Window,
+    reading: Reading,
+    budget: Budget,
+    proposals: &mut Proposals,
+) -> Result<Progress> {
+    let now = reading.now;
+    if reading.held {
+        return Ok(Progress { proposed: 0, more: false, next: Some(now.plus(HELD_RETRY_MS)) });
+    }
+    if effects.feed.len() > window.entries_max.saturating_add(window.entries_max / 4) {
+        effects.feed.shed(window.entries_max);
+    }
+    let loaded = load(state, effects, window, now)?;
+    propose_lost(effects, proposals);
+    let room = IN_FLIGHT_ENTRIES_MAX.saturating_sub(effects.in_flight_entries);
+    let limit = budget.entries.min(room);
+    let mut due = Vec::new();
+    effects.feed.take_due(now, limit, &mut due);
+    let taken = due.len();
+    due.retain(|entry| state.schedule.state(entry.sequence()) == EntryState::Pending);
+    let proposed = due.len();
+    propose_ready(effects, due, proposals);
+    let more = room > 0 && taken > 0 && (taken == limit || loaded != Loaded::UpToDate);
+    Ok(Progress { proposed, more, next: next_call(state, effects, window) })
+}
+
+/// Loads the next slice, past blocks of runs that cannot be read.
+fn load(state: &mut State, effects: &mut Effects, window: Window, now: Millis) -> Result<Loaded> {
+    loop {
+        match effects.feed.load(&mut state.schedule, now, window.window_ms, window.entries_max) {
+            Ok(loaded) => return Ok(loaded),
+            Err(damage) => effects.rescue(state, &damage)?,
+        }
+    }
+}
+
+/// Gives up, by name, the entries that are nowhere to be found.
+fn propose_lost(effects: &mut Effects, proposals: &mut Proposals) {
+    for sequence in std::mem::take(&mut effects.lost) {
+        let void = Void::Pending { subject: SubjectNumber(0), sequence };
+        proposals.push(1, false, |bytes| encode_void(bytes, void));
+    }
+}
+
+fn propose_ready(effects: &mut Effects, due: Vec<Entry>, proposals: &mut Proposals) {
+    if due.len() <= READY_ENTRIES_MAX {
+        if !due.is_empty() {
+            proposals.push(1, false, |bytes| encode_ready(bytes, due.iter().map(Entry::key)));
+            effects.note_in_flight(due);
+        }
+        return;
+    }
+    for part in due.chunks(READY_ENTRIES_MAX) {
+        proposals.push(1, false, |bytes| encode_ready(bytes, part.iter().map(Entry::key)));
+        effects.note_in_flight(part.to_vec());
+    }
+}
+
+/// The next due entry that the feed holds, or the time to load the next slice.
+fn next_call(state: &State, effects: &Effects, window: Window) -> Option<Millis> {
+    let slice = (state.schedule.pending() > 0).then(|| effects.feed.next_load(window.window_ms));
+    match (effects.feed.next_due(), slice) {
+        (Some(due), Some(slice)) => Some(due.min(slice)),
+        (due, slice) => due.or(slice),
+    }
+}

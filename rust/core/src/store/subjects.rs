@@ -1,0 +1,69 @@
+//! Names and numbers of subjects, and which groups each has.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::units::{GroupNumber, ReadyNumber, SubjectNumber};
+
+/// A subject, as applied.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// Its groups, in the order in which they came to be.
+    pub groups: Vec<GroupNumber>,
+    /// Ready numbers that were given up, not yet below what is finished.
+    pub voided: BTreeSet<ReadyNumber>,
+}
+
+/// All subjects. Numbers are never reused.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Subjects {
+    by_number: Vec<Option<Subject>>,
+    by_name: HashMap<String, SubjectNumber>,
+}
+
+impl Subjects {
+    /// The number of a name.
+    pub fn number(&self, name: &str) -> Option<SubjectNumber> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A subject by its number.
+    pub fn get(&self, number: SubjectNumber) -> Option<&Subject> {
+        self.by_number.get(number.0 as usize)?.as_ref()
+    }
+
+    /// A subject by its number, to change it.
+    pub fn get_mut(&mut self, number: SubjectNumber) -> Option<&mut Subject> {
+        self.by_number.get_mut(number.0 as usize)?.as_mut()
+    }
+
+    /// Adds a subject. True where it was added; a number or name that is taken changes nothing.
+    pub fn add(&mut self, number: SubjectNumber, name: &str) -> bool {
+        let index = number.0 as usize;
+        if self.by_name.contains_key(name) || self.get(number).is_some() {
+            return false;
+        }
+        if self.by_number.len() <= index {
+            self.by_number.resize_with(index + 1, || None);
+        }
+        if let Some(slot) = self.by_number.get_mut(index) {
+            *slot = Some(Subject { name: name.to_owned(), ..Subject::default() });
+        }
+        self.by_name.insert(name.to_owned(), number);
+        true
+    }
+
+    /// The lowest number above all that are taken.
+    pub fn next_number(&self) -> SubjectNumber {
+        SubjectNumber(self.by_number.len().max(1) as u32)
+    }
+
+    /// All subjects, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (SubjectNumber, &Subject)> {
+        self.by_number
+            .iter()
+            .enumerate()
+            .filter_map(|(index, subject)| subject.as_ref().map(|subject| (SubjectNumber(index as u32), subject)))
+    }
+}

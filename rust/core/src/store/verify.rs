@@ -1,0 +1,192 @@
+//! Reading everything and believing nothing: every record and payload, every block of every run,
+//! and whether the older checkpoint and the log behind it come to the same state as the newer one.
+//! Changes no file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::owner::{Owner, VisibleBatch};
+use super::recovery::{restored_owner, scan_start};
+use super::retention::checkpoint_path;
+use super::snapshot::Snapshot;
+use super::state::LogPosition;
+use crate::error::{Error, Result};
+use crate::message_log::{Identity, ScannedBatch, Scanner, segment_path};
+use crate::record::message::KIND_MESSAGE;
+use crate::record::Records;
+use crate::run::{DispatchRow, Run, RunKind, ScheduleRow};
+use crate::storage::Storage;
+use crate::units::{Location, Sequence};
+
+/// What a verification found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Verification {
+    /// Log batches read.
+    pub batches: u64,
+    /// Records read, their payloads checked.
+    pub records: u64,
+    /// Runs read, every block checked.
+    pub runs: u64,
+    /// Checkpoints read.
+    pub checkpoints: u64,
+    /// What is wrong, in words, each naming its file.
+    pub findings: Vec<String>,
+    /// What was set aside by earlier repairs.
+    pub set_aside: Vec<String>,
+}
+
+/// Verifies a store that nobody has open.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`; everything else is a finding.
+pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verification> {
+    let mut found = Verification::default();
+    let mut checkpoints = Vec::new();
+    for number in list_checkpoints(storage.as_ref())? {
+        found.checkpoints += 1;
+        match read_checkpoint(storage.as_ref(), &identity.stream, number) {
+            Ok(read) => checkpoints.push(read),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(error) => found.findings.push(error.to_string()),
+        }
+    }
+    verify_runs(storage.as_ref(), &identity.stream.id, &checkpoints, &mut found)?;
+    found.set_aside = match storage.list(crate::message_log::ASIDE_FOLDER) {
+        Err(error) if error.is_not_found() => Vec::new(),
+        other => other?,
+    };
+    let older = if checkpoints.len() > 1 { checkpoints.first() } else { None };
+    let newer = checkpoints.last();
+    let mut owner = match restored_owner(storage, identity.stream, older.or(newer)) {
+        Ok(owner) => owner,
+        Err(error) => {
+            found.findings.push(error.to_string());
+            return Ok(found);
+        }
+    };
+    let target = older.and(newer).map(|read| (read.number, &read.snapshot));
+    if let Err(error) = replay(storage, identity, &mut owner, target, &mut found) {
+        found.findings.push(error.to_string());
+    }
+    Ok(found)
+}
+
+fn verify_runs(
+    storage: &dyn Storage,
+    stream: &[u8; 16],
+    checkpoints: &[ReadCheckpoint],
+    found: &mut Verification,
+) -> Result<()> {
+    let mut kinds = BTreeMap::new();
+    for files in checkpoints.iter().map(|checkpoint| &checkpoint.files) {
+        kinds.extend(files.schedule_runs.iter().map(|run| (run.number, RunKind::Schedule)));
+        kinds.extend(files.dispatch_runs.iter().map(|run| (run.number, RunKind::Dispatch)));
+    }
+    for (number, kind) in kinds {
+        found.runs += 1;
+        let findings = &mut found.findings;
+        let mut report = |error: Error| findings.push(error.to_string());
+        match Run::open(storage, number, kind, stream) {
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(error) => report(error),
+            Ok(run) if kind == RunKind::Schedule => {
+                run.verify::<ScheduleRow>(&mut report);
+            }
+            Ok(run) => {
+                run.verify::<DispatchRow>(&mut report);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn replay(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    owner: &mut Owner,
+    target: Option<(u32, &Snapshot)>,
+    found: &mut Verification,
+) -> Result<()> {
+    let start = scan_start(&owner.state().position);
+    let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
+    compare_at(owner, target, found);
+    while let Some(batch) = scanner.next_batch()? {
+        check_payloads(&batch, found);
+        owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+        if batch.header.count.get() > 0 {
+            compare_at(owner, target, found);
+        }
+    }
+    Ok(())
+}
+
+fn check_payloads(batch: &ScannedBatch, found: &mut Verification) {
+    found.batches += 1;
+    let first = crate::record::batch::BATCH_HEADER_BYTES as u64;
+    for record in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
+        let (at, record) = record;
+        found.records += 1;
+        if record.header.kind == KIND_MESSAGE && !record.payload_is_whole() {
+            let location = Location(batch.start.0.saturating_add(first).saturating_add(at as u64));
+            let path = location.segment().map(segment_path).unwrap_or_default();
+            found.findings.push(format!(
+                "{path} is damaged at offset {}: the payload of sequence {} does not fit its check {:08x}",
+                location.offset(),
+                record.sequence,
+                record.header.payload_check
+            ));
+        }
+    }
+}
+
+/// Where the replay has come to the newer checkpoint's position, both states must be the same.
+fn compare_at(owner: &Owner, target: Option<(u32, &Snapshot)>, found: &mut Verification) {
+    let Some((number, expected)) = target else { return };
+    if expected.position.next_sequence != owner.applied() {
+        return;
+    }
+    for difference in differences(expected, owner) {
+        found.findings.push(format!("{} says otherwise than the log: {difference}", checkpoint_path(number)));
+    }
+}
+
+fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
+    let actual = &Snapshot::without_windows(owner.state());
+    let mut found = Vec::new();
+    let mut compare = |what: &str, same: bool| {
+        if !same {
+            found.push(what.to_owned());
+        }
+    };
+    let without_end = |position: &LogPosition| LogPosition { end: Location(0), ..*position };
+    compare("the position", without_end(&expected.position) == without_end(&actual.position));
+    compare("the epochs", expected.epochs == actual.epochs);
+    compare("the subjects", expected.subjects == actual.subjects);
+    compare("the ready messages", expected.queues == actual.queues);
+    compare("the groups and consumers", expected.groups == actual.groups);
+    compare("the removed groups", expected.ended_groups == actual.ended_groups);
+    compare(
+        "the next numbers",
+        (expected.next_group, expected.next_consumer, expected.voided)
+            == (actual.next_group, actual.next_consumer, actual.voided),
+    );
+    if let Some(sequence) = first_other_state(expected, owner) {
+        found.push(format!("what became of sequence {sequence}"));
+    }
+    found
+}
+
+/// The first sequence of the expected windows whose two bits differ.
+fn first_other_state(expected: &Snapshot, owner: &Owner) -> Option<Sequence> {
+    for window in &expected.windows {
+        let mut sequence = window.bits.first();
+        while sequence < window.bits.end() {
+            if owner.state().schedule.state(sequence) != window.bits.get(sequence) {
+                return Some(sequence);
+            }
+            sequence = sequence.next();
+        }
+    }
+    None
+}
