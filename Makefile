@@ -16,7 +16,7 @@ export MATURIN_NO_INSTALL_RUST := 1
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find rust benches -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 WHEEL_SOURCES := $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE
 

@@ -171,6 +171,9 @@ def test_a_circle_within_a_level_is_found() -> None:
     back = rust_sample("use crate::message_log::scanner;")
     assert not rust.import_arrows([there])
     assert len(rust.import_arrows([there, back])) == 2
+    feed = rust_sample("use crate::wheel::Wheel;", "rust/core/src/schedule_log/feed.rs")
+    wheel = rust_sample("use crate::schedule_log::Entry;", "rust/core/src/wheel/mod.rs")
+    assert not rust.import_arrows([feed, wheel])
 
 
 def test_a_module_without_a_level_is_found() -> None:
