@@ -11,7 +11,7 @@ use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 use crate::inbox::Haste;
 use crate::member::Member;
 use crate::names::Subject;
-use crate::options::SubscribeOptions;
+use crate::options::GroupStart;
 use crate::shared::Shared;
 
 impl Shared {
@@ -41,14 +41,14 @@ impl Shared {
         subject: &Subject,
         retries: &Subject,
         group: &str,
-        options: &SubscribeOptions,
+        start: GroupStart,
     ) -> Result<GroupNumber> {
         let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
         let mut records = Vec::new();
         for one in &new {
             encode_subject(&mut records, one.number, &one.name);
         }
-        encode_group(&mut records, subject.number, options.start, group);
+        encode_group(&mut records, subject.number, start, group);
         let class = if new.is_empty() { Class::Finishing } else { Class::Growing };
         let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
         self.names.submitted(&new);

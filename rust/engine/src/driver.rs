@@ -66,9 +66,8 @@ impl Shared {
     pub(crate) fn attend(&self, attention: Attention) {
         match attention {
             Attention::None => {}
-            Attention::Driver => self.driver.raise(),
             Attention::Now if self.inbox.bytes() < INLINE_BYTES => self.drive(),
-            Attention::Now => self.driver.raise(),
+            Attention::Now | Attention::Driver => self.driver.raise(),
         }
     }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 /// How much is written at once where room is taken by writing.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A store's folder.
 #[derive(Debug)]

@@ -80,7 +80,7 @@ fn refuse_foreign_folder(storage: &dyn Storage) -> Result<()> {
 }
 
 fn check_options(options: &Options) -> Result<()> {
-    if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes) || options.segment_bytes % 8 != 0 {
+    if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes) || !options.segment_bytes.is_multiple_of(8) {
         return Err(Error::InvalidArgument {
             argument: "segment_bytes",
             expected: format!("a multiple of 8 from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"),

@@ -120,7 +120,7 @@ impl Payloads {
         let whole = read_record(&bytes, sequence).ok().and_then(|record| Some((record, decode_message(&record)?)));
         let Some((record, message)) = whole else {
             let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
-            return Err(damaged(path, at, sequence, "a message", found));
+            return Err(damaged(path, at, sequence, "a message", &found));
         };
         let payload = Payload::owned(record.payload, length_of(message.meta));
         Ok(Stored { published: message.published, subject: message.subject, payload })
@@ -142,13 +142,13 @@ fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-fn damaged(path: &str, offset: u64, sequence: Sequence, expected: impl ToString, found: impl ToString) -> Error {
+fn damaged(path: &str, offset: u64, sequence: Sequence, expected: &str, found: &str) -> Error {
     Error::DamagedPayload {
         sequence: sequence.0,
         path: path.to_owned(),
         offset,
-        expected: expected.to_string(),
-        found: found.to_string(),
+        expected: expected.to_owned(),
+        found: found.to_owned(),
     }
 }
 

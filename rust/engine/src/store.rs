@@ -36,6 +36,9 @@ pub enum CancelOutcome {
     NotFound,
 }
 
+/// What one of the store's threads does until the store closes.
+type Work = fn(&Shared);
+
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
     shared: Arc<Shared>,
@@ -84,7 +87,7 @@ impl Store {
     }
 
     fn start(&self) -> Result<()> {
-        let works: [(&str, fn(&Shared)); 3] = [
+        let works: [(&str, Work); 3] = [
             ("delaymq-committer", Shared::run_committer),
             ("delaymq-driver", Shared::run_driver),
             ("delaymq-helper", Shared::run_helper),
@@ -181,7 +184,7 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let number = shared.begin_group(&subject, &retries, group, &options)?;
+        let number = shared.begin_group(&subject, &retries, group, options.start)?;
         let consumer = shared.begin_consumer(number)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });

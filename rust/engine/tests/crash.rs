@@ -1,5 +1,7 @@
 //! Kill -9, again and again: this binary runs itself as the victim.
 
+#![cfg(test)]
+
 mod support;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
 //! A store in a real folder: publish, wait, deliver, acknowledge, give back, cancel, reopen.
 
+#![cfg(test)]
+
 mod support;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Checkpoints and retention on real files.
 
+#![cfg(test)]
+
 mod support;
 
 use std::path::Path;
