@@ -140,8 +140,7 @@ class Ledger:
             if flags & Deliveries.ALTERED:
                 self._altered += 1
                 continue
-            asked_ms = self._begun_us[number] // 1000 + self.plan.delays_ms[number]  # as exact as the store's clock
-            if now_ms < max(asked_ms, due_ms):
+            if time_us < self._begun_us[number] + self.plan.delays_ms[number] * 1000 or now_ms < due_ms:
                 self._early += 1
             if self._deliveries[number]:
                 self._again(number, redelivered=bool(flags & Deliveries.REDELIVERED))
