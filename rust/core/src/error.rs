@@ -123,7 +123,9 @@ pub enum Error {
         found: u64,
     },
     /// A payload fails its check; it is voided, never delivered.
-    #[error("the message at sequence {sequence} in {path} is damaged at offset {offset}: expected {expected}, found {found}")]
+    #[error(
+        "the message at sequence {sequence} in {path} is damaged at offset {offset}: expected {expected}, found {found}"
+    )]
     DamagedPayload {
         /// The payload's sequence.
         sequence: u64,
@@ -150,6 +152,7 @@ impl Error {
     }
 
     /// A damaged place, with the words for what belongs there and what is there.
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over numbers and texts alike")]
     pub fn corrupt(path: &str, offset: u64, expected: impl ToString, found: impl ToString) -> Self {
         Self::Corrupt { path: path.to_owned(), offset, expected: expected.to_string(), found: found.to_string() }
     }

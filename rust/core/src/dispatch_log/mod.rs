@@ -119,7 +119,7 @@ impl DispatchLog {
         match self.posting(subject, number) {
             Posting::Entry(entry) => Ok(Some(entry)),
             Posting::InRun { run, .. } => {
-                let found = read_postings(&run, subject, number, 1);
+                let found = read_postings(&run, subject, number, 1)?;
                 found.entries.first().map(|(_, entry)| Some(*entry)).ok_or_else(|| unreadable(&run, found.error))
             }
             Posting::Gone => Ok(None),
@@ -183,7 +183,12 @@ impl DispatchLog {
     ///
     /// # Errors
     /// As [`Self::admit`].
-    pub fn restore_queue(&mut self, subject: SubjectNumber, next: ReadyNumber, finished_below: ReadyNumber) -> Result<()> {
+    pub fn restore_queue(
+        &mut self,
+        subject: SubjectNumber,
+        next: ReadyNumber,
+        finished_below: ReadyNumber,
+    ) -> Result<()> {
         self.admit(subject)?;
         if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
             *queue = SubjectQueue::restored(next, finished_below);
@@ -198,5 +203,6 @@ impl DispatchLog {
 }
 
 fn unreadable(run: &Run, error: Option<Error>) -> Error {
-    error.unwrap_or_else(|| Error::corrupt(&crate::run::run_path(run.number()), 0, "the row of a ready message", "none"))
+    error
+        .unwrap_or_else(|| Error::corrupt(&crate::run::run_path(run.number()), 0, "the row of a ready message", "none"))
 }

@@ -48,9 +48,7 @@ pub fn decode<'a>(record: &RawRecord<'a>) -> Option<Fact<'a>> {
         KIND_GROUP => decode_group(record).map(|(subject, start, name)| Fact::Group { subject, start, name }),
         KIND_GROUP_END => decode_group_end(record).map(Fact::GroupEnd),
         KIND_CONSUMER => decode_consumer(record).map(|(group, name)| Fact::Consumer { group, name }),
-        KIND_CONSUMER_END => {
-            decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer })
-        }
+        KIND_CONSUMER_END => decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer }),
         KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
         KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
         KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),

@@ -123,7 +123,7 @@ pub fn encode_record(out: &mut Vec<u8>, kind: u8, flags: u8, fixed: &[u8], paylo
     let start = out.len();
     let payload_length: usize = payload.iter().map(|part| part.len()).sum();
     let length = RECORD_HEADER_BYTES + fixed.len() + payload_length;
-    debug_assert!(length <= RECORD_BYTES_MAX && fixed.len() <= usize::from(u16::MAX));
+    debug_assert!(length <= RECORD_BYTES_MAX && u16::try_from(fixed.len()).is_ok());
     out.reserve(padded(length));
     let mut header = RecordHeader {
         length: U32::new(u32::try_from(length).unwrap_or(u32::MAX)),

@@ -178,8 +178,9 @@ mod tests {
 
     #[test]
     fn every_prefix_of_meta_is_refused() {
-        let meta = encode_meta(&Meta { message_id: "x".to_owned(), tags: vec![], attributes: vec![("k".into(), vec![1])] })
-            .unwrap();
+        let meta =
+            encode_meta(&Meta { message_id: "x".to_owned(), tags: vec![], attributes: vec![("k".into(), vec![1])] })
+                .unwrap();
         for cut in 0..meta.len() {
             assert_eq!(decode_meta(&meta[..cut]), None, "{cut}");
         }

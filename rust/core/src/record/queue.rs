@@ -176,14 +176,8 @@ pub struct Acknowledge<'a> {
 }
 
 /// Appends an acknowledgement of these offsets.
-pub fn encode_acknowledge(
-    out: &mut Vec<u8>,
-    group: GroupNumber,
-    consumer: ConsumerNumber,
-    offsets: &[NumberRange],
-) {
-    let fixed =
-        RangesFixed { group: U32::new(group.0), consumer: U32::new(consumer.0), first_offset: U64::ZERO };
+pub fn encode_acknowledge(out: &mut Vec<u8>, group: GroupNumber, consumer: ConsumerNumber, offsets: &[NumberRange]) {
+    let fixed = RangesFixed { group: U32::new(group.0), consumer: U32::new(consumer.0), first_offset: U64::ZERO };
     encode_record(out, KIND_ACKNOWLEDGE, 0, fixed.as_bytes(), &[&range_bytes(offsets)]);
 }
 

@@ -5,19 +5,19 @@
 //! The file is written only when all that it names is durable: the runs, and the log up to its
 //! position.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
 use super::owner::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot};
-use super::state::State;
+use super::state::{KnownRun, State};
 use crate::dispatch_log::{FrozenReady, row_of};
 use crate::error::Result;
 use crate::message_log::Stream;
 use crate::planted::{self, Planted};
-use crate::run::{DispatchRow, Run, RunHead, RunWriter};
+use crate::run::{DispatchRow, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
 use crate::storage::Storage;
 use crate::units::{Location, Millis, RunNumber, SegmentNumber, Sequence};
@@ -71,7 +71,7 @@ enum Stage {
     ScheduleStart,
     Schedule(Box<PartWriter>),
     DispatchStart,
-    Dispatch(DispatchRunWork),
+    Dispatch(Box<DispatchRunWork>),
     File,
 }
 
@@ -86,9 +86,10 @@ impl std::fmt::Debug for Stage {
 }
 
 impl CheckpointWork {
-    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32) -> Self {
-        let schedule_candidates = schedule_candidates(state);
-        let dispatch_candidates = dispatch_candidates(state);
+    /// `near` is how far the feed has come: what it holds must not move.
+    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32, near: Millis) -> Self {
+        let schedule_candidates = candidates(state, RunKind::Schedule);
+        let dispatch_candidates = candidates(state, RunKind::Dispatch);
         let mut take_number = || {
             let number = state.next_run;
             state.next_run = number.next();
@@ -101,7 +102,7 @@ impl CheckpointWork {
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
         let snapshot = Snapshot::of(state, &planned);
-        let copy_after = snapshot.position.trusted.plus(options.copy_after_ms);
+        let copy_after = snapshot.position.trusted.max(near).plus(options.copy_after_ms);
         Self {
             number,
             stream: state.stream,
@@ -174,11 +175,17 @@ impl CheckpointWork {
             return Ok(());
         }
         let head = RunHead { number: self.dispatch_number, stream: self.stream.id, row_count: row_count as u64 };
-        self.stage = Stage::Dispatch(DispatchRunWork { writer: RunWriter::create(storage, head)?, subject: 0, entry: 0 });
+        let writer = RunWriter::create(storage, head)?;
+        self.stage = Stage::Dispatch(Box::new(DispatchRunWork { writer, subject: 0, entry: 0 }));
         Ok(())
     }
 
-    fn go_on_with_dispatch(&mut self, storage: &dyn Storage, mut work: DispatchRunWork, budget_bytes: u64) -> Result<()> {
+    fn go_on_with_dispatch(
+        &mut self,
+        storage: &dyn Storage,
+        mut work: Box<DispatchRunWork>,
+        budget_bytes: u64,
+    ) -> Result<()> {
         // Until the piece is done, an error leads back to the start of this run.
         self.stage = Stage::DispatchStart;
         if work.write_piece(&self.ready, budget_bytes)? {
@@ -200,7 +207,7 @@ impl CheckpointWork {
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
         let replay = self.position().segment().unwrap_or(SegmentNumber(1));
-        let (runs, floor) = needed(&all, &self.snapshot.segments, replay, created, self.keep_finished_ms);
+        let (runs, floor) = needed(&all, &self.snapshot.segments, replay, created, self.keep_finished_ms)?;
         let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
@@ -216,21 +223,19 @@ impl CheckpointWork {
     }
 }
 
-/// The schedule's runs, and whether anything in them is pending as of now.
-fn schedule_candidates(state: &State) -> Vec<Candidate> {
-    let windows = state.schedule.windows().iter();
-    let with_run = windows.filter_map(|window| window.run().map(|run| (run, window.pending() > 0)));
-    with_run.map(|(run, unfinished)| candidate(state, run, unfinished)).collect()
-}
-
-fn dispatch_candidates(state: &State) -> Vec<Candidate> {
-    let runs = state.dispatch.runs().iter();
-    runs.map(|run| candidate(state, run.run(), !state.dispatch.is_run_finished(run))).collect()
-}
-
-fn candidate(state: &State, run: &Arc<Run>, unfinished: bool) -> Candidate {
-    let created = state.run_created.get(&run.number()).copied().unwrap_or_default();
-    Candidate { run: Arc::clone(run), unfinished, created }
+/// All runs of one kind, and whether anything in each is unfinished as of now.
+fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
+    let windows = state.schedule.windows().iter().filter(|window| window.pending() > 0);
+    let pending = windows.filter_map(|window| window.run()).map(|run| run.number());
+    let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
+    let unfinished: BTreeSet<RunNumber> = pending.chain(ready.map(|run| run.run().number())).collect();
+    let known = state.runs.values().filter(|known| known.run.kind() == kind);
+    let candidate = |known: &KnownRun| Candidate {
+        run: Arc::clone(&known.run),
+        unfinished: unfinished.contains(&known.run.number()),
+        created: known.created,
+    };
+    known.map(candidate).collect()
 }
 
 /// A dispatch run under way.

@@ -9,10 +9,6 @@ pub(super) struct FieldWriter {
 }
 
 impl FieldWriter {
-    pub(super) fn u8(&mut self, value: u8) {
-        self.bytes.push(value);
-    }
-
     pub(super) fn u32(&mut self, value: u32) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
@@ -66,11 +62,6 @@ impl<'a> FieldReader<'a> {
     fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N)?;
         bytes.try_into().map_err(|_| self.malformed("a field"))
-    }
-
-    pub(super) fn u8(&mut self) -> Result<u8> {
-        let [value] = self.fixed::<1>()?;
-        Ok(value)
     }
 
     pub(super) fn u32(&mut self) -> Result<u32> {

@@ -9,18 +9,19 @@ use super::effects::{Effects, Outcome};
 use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
-use super::retention::{KeptFiles, Removable};
 use super::rescue::Rescue;
-use super::state::{SegmentStart, State};
-use super::step::{Budget, Progress, Window, step};
+use super::retention::{KeptFiles, Removable};
+use super::state::{KnownRun, SegmentStart, State};
+use super::step::{Budget, Progress, READY_ENTRIES_MAX, Window, step};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
 use crate::message_log::SEGMENT_HEADER_BYTES;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::command::{Void, encode_void};
 use crate::record::name::{encode_consumer_end, encode_group_end, encode_subject};
-use crate::record::queue::{Retry, encode_acknowledge, encode_retry, ranges_of};
-use crate::record::{Records, RecordFault};
+use crate::record::queue::{RANGE_BYTES, Retry, encode_acknowledge, encode_retry, ranges_of};
+use crate::record::ready::READY_ENTRY_BYTES;
+use crate::record::{RecordFault, Records};
 use crate::schedule_log::Feed;
 use crate::storage::Storage;
 use crate::units::{
@@ -30,6 +31,8 @@ use crate::units::{
 /// What an owner may use, and when it checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerOptions {
+    /// The largest submission that the log takes, in bytes of records.
+    pub records_bytes_max: u64,
     /// Log bytes after which a checkpoint is due.
     pub checkpoint_bytes: u64,
     /// Facts, and entries that became ready, after which a checkpoint is due.
@@ -49,6 +52,7 @@ pub struct OwnerOptions {
 impl Default for OwnerOptions {
     fn default() -> Self {
         Self {
+            records_bytes_max: 32 << 20,
             checkpoint_bytes: 256 << 20,
             checkpoint_facts: 1 << 20,
             window_ms: 4_000,
@@ -57,6 +61,23 @@ impl Default for OwnerOptions {
             copy_after_ms: 600_000,
             keep_finished_ms: 72 * 3_600_000,
         }
+    }
+}
+
+/// Bytes of a record beside what it lists, rounded up.
+const LIST_OVERHEAD_BYTES: u64 = 64;
+
+impl OwnerOptions {
+    /// How many entries a ready fact may list so that the log takes it.
+    fn ready_fact_entries(&self) -> usize {
+        let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
+        usize::try_from(bytes / READY_ENTRY_BYTES as u64).unwrap_or(usize::MAX).clamp(1, READY_ENTRIES_MAX)
+    }
+
+    /// How many messages one assignment may list, each as a range of its own.
+    fn assign_fact_numbers(&self) -> usize {
+        let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
+        usize::try_from(bytes / RANGE_BYTES as u64).unwrap_or(usize::MAX).max(1)
     }
 }
 
@@ -134,18 +155,25 @@ impl Owner {
         self.note_segment(batch.start);
         let time = BatchTime::of(header);
         let first = batch.start.offset().saturating_add(BATCH_HEADER_BYTES as u32);
+        let mut next = position.next_sequence;
         for record in Records::new(batch.records, position.next_sequence) {
             let (at, record) = record.map_err(|fault| unreadable(batch.start, fault))?;
             let location = Location(batch.start.0 - u64::from(batch.start.offset()) + u64::from(first) + at as u64);
             let arrival = Arrival { sequence: record.sequence, location, time };
             apply_record(&mut self.state, &mut self.effects, arrival, &record)?;
+            next = next.next();
+        }
+        if next.since(position.next_sequence) != u64::from(header.count.get()) {
+            return Err(self.misfit(batch));
         }
         let position = &mut self.state.position;
         position.end = Location(batch.start.0.saturating_add(u64::from(header.length.get())));
         position.chain = header.chain.get();
         position.next_sequence = position.next_sequence.plus(u64::from(header.count.get()));
         position.epoch = Epoch(header.epoch.get());
-        position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
+        if header.record_count.get() > 0 {
+            position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
+        }
         self.bytes_applied = self.bytes_applied.saturating_add(u64::from(header.length.get()));
         Ok(())
     }
@@ -182,6 +210,7 @@ impl Owner {
 
     /// The groups that have something new for who waits, since the last call.
     pub fn take_woken(&mut self) -> Vec<GroupNumber> {
+        self.effects.woken_subject = None;
         std::mem::take(&mut self.effects.woken).into_iter().collect()
     }
 
@@ -190,25 +219,31 @@ impl Owner {
     /// # Errors
     /// What reading a run gives.
     pub fn step(&mut self, reading: Reading, budget: Budget, proposals: &mut Proposals) -> Result<Progress> {
-        let window = Window { window_ms: self.options.window_ms, entries_max: self.options.window_entries_max };
+        let window = Window {
+            ahead_ms: self.options.window_ms,
+            entries_max: self.options.window_entries_max,
+            ready_entries_max: self.options.ready_fact_entries(),
+        };
         step(&mut self.state, &mut self.effects, window, reading, budget, proposals)
     }
 
     /// Decides which messages a consumer gets now, and proposes the facts for it.
     ///
     /// # Errors
-    /// None today; kept for views that must be read.
+    /// `Corrupt` where the views lack a message that is unfinished: the store must not go on.
     pub fn pull(&mut self, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
+        let count_max = request.count_max.min(self.options.assign_fact_numbers());
+        let request = PullRequest { count_max, ..request };
         self.deciding.pull(&self.state, request, proposals)
     }
 
     /// Takes what a load read. Messages whose postings are damaged are proposed to be given up, by
     /// number; all others flow.
     pub fn loaded(&mut self, postings: LoadedPostings, proposals: &mut Proposals) {
-        for number in &postings.found.damaged {
-            self.void_ready(postings.subject, *number, proposals);
+        let subject = postings.subject;
+        for number in self.deciding.loaded(postings) {
+            self.void_ready(subject, number, proposals);
         }
-        self.deciding.loaded(postings);
     }
 
     /// Proposes to give up a ready message whose payload is damaged.
@@ -304,7 +339,9 @@ impl Owner {
             .since(self.sequence_at_freeze)
             .saturating_add(self.state.dispatch.entries_since_freeze());
         let bytes = self.bytes_applied.saturating_sub(self.bytes_at_freeze);
-        !self.freezing && facts > 0 && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
+        !self.freezing
+            && facts > 0
+            && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
     }
 
     /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
@@ -319,7 +356,14 @@ impl Owner {
         self.deciding.forget_ended(&self.state);
         let number = self.next_checkpoint;
         self.next_checkpoint = number.saturating_add(1);
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number))
+        let near = self.effects.feed.position().due;
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, near))
+    }
+
+    /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
+    pub fn abandon(&mut self, work: CheckpointWork) {
+        drop(work);
+        self.freezing = false;
     }
 
     /// Takes over a finished checkpoint: its runs serve from now on, and what neither kept
@@ -331,7 +375,7 @@ impl Owner {
         self.freezing = false;
         let FinishedCheckpoint { schedule_runs, dispatch_run, kept, created } = finished;
         for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
-            self.state.run_created.insert(run.number(), created);
+            self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created });
         }
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;

@@ -2,15 +2,15 @@
 //! exists only here, as a next offset and a next number per group and consumer, and it is never
 //! saved: what a crash loses of it was reserved beforehand, and comes again, marked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::proposals::Proposals;
 use super::state::State;
 use crate::dispatch_log::{Posting, ReadPostings, read_postings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::queues::{Consumer, Group};
 use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
-use crate::run::Run;
+use crate::run::{RUN_FOLDER, Run};
 use crate::schedule_log::Entry;
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
 use std::sync::Arc;
@@ -76,9 +76,12 @@ pub struct LoadedPostings {
 
 impl LoadRequest {
     /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only.
-    pub fn read(&self) -> LoadedPostings {
-        let found = read_postings(&self.run, self.subject, self.first, self.count);
-        LoadedPostings { group: self.group, subject: self.subject, found }
+    ///
+    /// # Errors
+    /// `Storage` where the run could not be read; the pull may be tried again.
+    pub fn read(&self) -> Result<LoadedPostings> {
+        let found = read_postings(&self.run, self.subject, self.first, self.count)?;
+        Ok(LoadedPostings { group: self.group, subject: self.subject, found })
     }
 }
 
@@ -95,6 +98,8 @@ struct GroupDeciding {
     /// Returned numbers that are assigned again, under which offset of whom.
     taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
     loaded: BTreeMap<ReadyNumber, Entry>,
+    /// Numbers whose postings are damaged: they are being voided.
+    damaged: BTreeSet<ReadyNumber>,
     consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
     ending: bool,
 }
@@ -145,13 +150,15 @@ impl Deciding {
         });
     }
 
-    /// Keeps what was loaded for a group.
-    pub(super) fn loaded(&mut self, postings: LoadedPostings) {
+    /// Keeps what was loaded for a group, and returns the damaged numbers that are new to it.
+    pub(super) fn loaded(&mut self, postings: LoadedPostings) -> Vec<ReadyNumber> {
         let deciding = self.groups.entry(postings.group).or_default();
+        let damaged = postings.found.damaged.into_iter().filter(|number| deciding.damaged.insert(*number)).collect();
         if deciding.loaded.len() > LOADED_MAX {
             deciding.loaded.clear();
         }
         deciding.loaded.extend(postings.found.entries);
+        damaged
     }
 
     /// Decides a pull, and proposes the assignment and the next reserve.
@@ -167,7 +174,10 @@ impl Deciding {
         deciding.propose_reserve(group, consumer, request, proposals);
         let room = deciding.room(consumer, request);
         let mut found = Vec::new();
-        if let Some(load) = deciding.collect(state, group, room, &mut found) {
+        let load = deciding.collect(state, group, room, &mut found)?;
+        // The cursor may have passed many numbers that are done.
+        deciding.propose_reserve(group, consumer, request, proposals);
+        if let Some(load) = load {
             return Ok(Pull::Load(load));
         }
         if found.is_empty() {
@@ -177,12 +187,20 @@ impl Deciding {
     }
 }
 
+/// An unfinished message without a posting in memory or in any run: the views are not what the log
+/// says, and nothing may be skipped.
+fn no_posting(group: &Group, number: ReadyNumber) -> Error {
+    let expected = format!("a posting of ready number {number} of subject {}", group.subject);
+    Error::corrupt(RUN_FOLDER, 0, expected, "none")
+}
+
 impl GroupDeciding {
     fn catch_up(&mut self, group: &Group, consumer: &Consumer) {
         self.cursor = self.cursor.max(group.cursor);
         self.taken.retain(|_, (holder, offset)| {
             group.consumers.get(holder).is_some_and(|holder| holder.next_offset <= *offset)
         });
+        self.damaged.retain(|number| !group.done.contains(number.0));
         let deciding = self.consumers.entry(consumer.number).or_default();
         deciding.next_offset = deciding.next_offset.max(consumer.next_offset);
     }
@@ -225,35 +243,39 @@ impl GroupDeciding {
         group: &Group,
         room: usize,
         found: &mut Vec<(ReadyNumber, Entry, u32)>,
-    ) -> Option<LoadRequest> {
+    ) -> Result<Option<LoadRequest>> {
         for (number, before) in &group.returned {
             if found.len() >= room {
-                return None;
+                return Ok(None);
             }
-            if self.taken.contains_key(number) || group.done.contains(number.0) {
+            if self.taken.contains_key(number) || group.done.contains(number.0) || self.damaged.contains(number) {
                 continue;
             }
             match self.find(state, group, *number) {
                 Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
-                Found::Load(load) => return found.is_empty().then_some(load),
-                Found::Gone => {}
+                Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                Found::Gone => return Err(no_posting(group, *number)),
             }
         }
-        let end = group.reserved_number.min(state.dispatch.next_number(group.subject));
-        while found.len() < room && self.cursor < end {
+        let next = state.dispatch.next_number(group.subject);
+        self.cursor = self.cursor.max(ReadyNumber(group.done.below())).min(next);
+        while found.len() < room && self.cursor < next {
             let number = self.cursor;
-            if !group.done.contains(number.0) {
+            if !group.done.contains(number.0) && !self.damaged.contains(&number) {
+                if number >= group.reserved_number {
+                    break;
+                }
                 match self.find(state, group, number) {
                     Found::Entry(entry) => {
                         found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
                     }
-                    Found::Load(load) => return found.is_empty().then_some(load),
-                    Found::Gone => {}
+                    Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                    Found::Gone => return Err(no_posting(group, number)),
                 }
             }
             self.cursor = number.next();
         }
-        None
+        Ok(None)
     }
 
     fn find(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Found {

@@ -44,7 +44,14 @@ pub struct Receipt {
 
 impl Receipt {
     /// A receipt with its check, from the nonce of its epoch.
-    pub fn new(stream: [u8; 16], epoch: Epoch, key: DueKey, subject: SubjectNumber, size: u32, nonce: &[u8; 16]) -> Self {
+    pub fn new(
+        stream: [u8; 16],
+        epoch: Epoch,
+        key: DueKey,
+        subject: SubjectNumber,
+        size: u32,
+        nonce: &[u8; 16],
+    ) -> Self {
         let mut receipt = Self { stream, epoch, key, subject, size, check: 0 };
         receipt.check = receipt.check_under(nonce);
         receipt

@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn a_receipt_from_before_a_loss_is_refused_and_cancels_no_stranger() {
-        let epoch = |epoch, first| EpochInfo { epoch: Epoch(epoch), nonce: [epoch as u8; 16], first_sequence: Sequence(first) };
+        let epoch =
+            |epoch, first| EpochInfo { epoch: Epoch(epoch), nonce: [epoch as u8; 16], first_sequence: Sequence(first) };
         let book = ReceiptBook { stream: [1; 16], epochs: vec![epoch(1, 1), epoch(2, 10)] };
         let receipt = |of, sequence| {
             let key = DueKey { due: Millis(5), sequence: Sequence(sequence) };

@@ -13,7 +13,7 @@ use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints
 use super::owner::{Owner, OwnerOptions, VisibleBatch};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
-use super::state::{LogPosition, State};
+use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
@@ -119,7 +119,7 @@ pub fn recover(
         ..RecoveryReport::default()
     };
     let (state, kept) = restore(storage, stream, chosen.used.as_ref(), chosen.older.as_ref())?;
-    let never_written = chosen.used.is_none() && list_segments(storage.as_ref())?.is_empty();
+    let never_written = is_never_written(storage.as_ref())?;
     let mut scanner = None;
     if !never_written {
         check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
@@ -141,6 +141,12 @@ pub fn recover(
     let position = owner.state().position;
     let last_batch = scanner.as_ref().map(|scanner| scanner.ending().trusted).unwrap_or_default();
     Ok(Recovered { owner, epoch, position, trusted: position.trusted.max(last_batch), next_segment, report })
+}
+
+/// True for a store whose first segment was never made; one that has lost its log is not that.
+fn is_never_written(storage: &dyn Storage) -> Result<bool> {
+    let no_log = list_segments(storage)?.is_empty();
+    Ok(no_log && list_checkpoints(storage)?.is_empty() && list_runs(storage)?.is_empty())
 }
 
 /// An owner as of one checkpoint, or as of the first fact; for reading only.
@@ -175,7 +181,7 @@ fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
                 chosen.older = Some(read.files.kept(read.number));
                 break;
             }
-            Err(error @ Error::NewerFormat { .. }) => return Err(error),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(error) => {
                 chosen.refused.push((checkpoint_path(number), error.to_string()));
                 if chosen.used.is_none() {
@@ -250,17 +256,42 @@ fn state_of(
         }
     }
     for named in files.schedule_runs.iter().chain(&files.dispatch_runs) {
-        state.run_created.insert(named.number, named.created);
+        if let Some(run) = runs.get(&named.number) {
+            state.runs.insert(named.number, KnownRun { run: Arc::clone(run), created: named.created });
+        }
     }
-    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect();
+    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect::<Result<_>>()?;
+    check_postings(&state)?;
     state.schedule = Schedule::restored(windows, snapshot.position.next_sequence, snapshot.position.trusted);
     Ok(state)
 }
 
-/// A window whose run is no longer named has nothing pending in it.
-fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Window {
+/// A window whose run is no longer named must have nothing pending in it.
+fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Result<Window> {
     let run = window.run.and_then(|number| runs.get(&number)).cloned();
-    Window::restored(window.bits.clone(), run)
+    let has_run = run.is_some();
+    let window = Window::restored(window.bits.clone(), run);
+    if window.pending() > 0 && !has_run {
+        let found = format!("{} pending from sequence {} on, and no run", window.pending(), window.first());
+        return Err(Error::corrupt(CHECKPOINT_FOLDER, 0, "a run for each window with pending entries", found));
+    }
+    Ok(window)
+}
+
+/// Every unfinished ready message of the checkpoint must be in one of its runs.
+fn check_postings(state: &State) -> Result<()> {
+    for (subject, _) in state.subjects.iter() {
+        let mut number = state.dispatch.finished_below(subject);
+        while number < state.dispatch.next_number(subject) {
+            let held = state.dispatch.runs().iter().map(|run| run.count_from(subject, number)).max().unwrap_or(0);
+            if held == 0 {
+                let expected = format!("a posting of ready number {number} of subject {subject}");
+                return Err(Error::corrupt(CHECKPOINT_FOLDER, 0, expected, "none in any run"));
+            }
+            number = number.plus(held);
+        }
+    }
+    Ok(())
 }
 
 /// Every segment from the floor to where the replay starts must be there, with its own header.
@@ -314,8 +345,8 @@ fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles]) -> 
 
 /// Files that never got their name.
 fn remove_temporary(storage: &dyn Storage, folder: &str) -> Result<()> {
-    for name in storage.list(folder)?.iter().filter(|name| name.ends_with(".tmp")) {
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+    for name in storage.list(folder)?.iter().filter_map(|name| name.strip_suffix(".tmp")) {
+        let path = if folder.is_empty() { format!("{name}.tmp") } else { format!("{folder}/{name}.tmp") };
         storage.remove(&path)?;
     }
     Ok(())

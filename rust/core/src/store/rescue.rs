@@ -43,7 +43,8 @@ pub(super) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, damage: &Dam
     let missing: BTreeSet<Sequence> = state.schedule.unreadable(damage.run).into_iter().collect();
     let entries = entries_from_log(storage, state, &missing)?;
     let (from, to) = bounds(&run, damage.block);
-    let within = |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
+    let within =
+        |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
     let found: Vec<Entry> = entries.iter().filter(|entry| within(entry.key())).copied().collect();
     let in_log: BTreeSet<Sequence> = entries.iter().map(Entry::sequence).collect();
     let lost = missing.difference(&in_log).copied().collect();
