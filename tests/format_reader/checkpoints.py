@@ -102,13 +102,11 @@ def _ended_group(cursor: Cursor) -> Row:
 
 
 def _window(cursor: Cursor) -> Row:
-    row = _numbers(cursor, first=8, length=8, pending=8, run=4)
+    row = _numbers(cursor, first=8, length=8, run=4)
     length = row["length"]
     bits = int.from_bytes(cursor.take((length + 31) // 32 * 8), "little")
     demand(bits >> (2 * length) == 0, cursor.offset, "zero bits behind the last sequence", hex(bits))
-    row["states"] = [STATES[(bits >> (2 * place)) & 3] for place in range(length)]
-    demand(row["states"].count("pending") == row["pending"], cursor.offset, row["pending"], "other bits")
-    return row
+    return row | {"states": [STATES[(bits >> (2 * place)) & 3] for place in range(length)]}
 
 
 def _run(cursor: Cursor) -> Row:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from format_reader.batches import Batch, read_batch
+from format_reader.checkpoints import read_checkpoint
 from format_reader.golden import GOLDEN, parse, read_golden
 from format_reader.identity import read_identity
 from format_reader.layout import DamagedError, location
@@ -255,6 +256,53 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
             flipped[byte] ^= 1 << bit
             with pytest.raises(DamagedError):
                 read_run(bytes(flipped))
+
+
+def test_a_checkpoint_says_what_was_written() -> None:
+    checkpoint = read_checkpoint(read_golden("checkpoint")[1])
+    body = checkpoint["body"]
+    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
+    assert (body["position"]["next_sequence"], body["position"]["epoch"], body["position"]["trusted_ms"]) == (
+        21,
+        1,
+        NOW,
+    )
+    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 4, 2, 3]
+    assert [(epoch["epoch"], epoch["first_sequence"]) for epoch in body["epochs"]] == [(1, 1)]
+    assert body["subjects"] == [
+        {"number": 1, "name": "orders", "next": 4, "finished_below": 0, "voided": [3]},
+        {"number": 2, "name": "%RETRY%orders%billing", "next": 0, "finished_below": 0, "voided": []},
+    ]
+    assert body["ended_groups"] == [{"subject": 1, "name": "audit", "offset": 0}]
+    billing, retries = body["groups"]
+    assert (billing["name"], billing["subject"], billing["cursor"], billing["reserved_number"]) == (
+        "billing",
+        1,
+        3,
+        256,
+    )
+    assert (billing["done_below"], billing["done"], billing["returned"]) == (0, [{"first": 1, "end": 4}], [])
+    held = [{"offset": 0, "number": 0, "deliveries": 1}]
+    worker = {"number": 1, "name": "worker-1", "next_offset": 3, "reserved_offset": 256, "held": held}
+    assert billing["consumers"] == [worker]
+    assert (retries["number"], retries["subject"], retries["name"], retries["consumers"]) == (3, 2, "billing", [])
+    nothing, dispatched, pending = ["nothing"], ["dispatched"], ["pending"]
+    states = nothing * 6 + dispatched * 4 + pending + ["cancelled"] + pending + nothing * 5 + pending + nothing
+    assert body["windows"] == [{"first": 1, "length": 20, "run": 2, "states": states}]
+    assert (body["floor"], [segment["segment"] for segment in body["segments"]]) == (1, [1])
+    assert [run["number"] for run in body["schedule_runs"] + body["dispatch_runs"]] == [2, 1]
+
+
+def test_each_flipped_bit_and_each_prefix_of_a_checkpoint_is_found() -> None:
+    _, data = read_golden("checkpoint")
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(DamagedError):
+            read_checkpoint(bytes(flipped))
+    for length in range(len(data)):
+        with pytest.raises(DamagedError):
+            read_checkpoint(data[:length])
 
 
 def test_a_receipt_says_what_was_written_and_proves_itself() -> None:

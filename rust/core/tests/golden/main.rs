@@ -2,6 +2,7 @@
 //! written from `docs/format.md` alone, reads too.
 
 mod batches;
+mod checkpoints;
 mod files;
 mod log_files;
 mod receipts;

@@ -3,9 +3,7 @@
 use delaymq_core::record::seal_record;
 use delaymq_core::run::{DispatchRow, RUN_FOLDER, Row, RunHead, RunWriter, ScheduleRow, run_path};
 use delaymq_core::storage::{MemoryStorage, Storage};
-use delaymq_core::units::{
-    DueKey, Location, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber,
-};
+use delaymq_core::units::{DueKey, Location, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::batches::STREAM;
 use crate::files::{Outcome, compare_file};
@@ -67,8 +65,11 @@ fn dispatch_run() -> Outcome {
     let number = RunNumber(13);
     let mut writer = begin::<DispatchRow>(&storage, head(number.0, 3))?;
     for (subject, ready, sequence, in_run) in [(3, 41, 900, false), (3, 42, 1_001, true), (8, 0, 1_002, true)] {
-        let location =
-            if in_run { Location::in_run(RunNumber(12), 12_288) } else { Location::in_segment(SegmentNumber(7), 4_184) };
+        let location = if in_run {
+            Location::in_run(RunNumber(12), 12_288)
+        } else {
+            Location::in_segment(SegmentNumber(7), 4_184)
+        };
         writer.push_row(&DispatchRow {
             subject: SubjectNumber(subject),
             number: ReadyNumber(ready),
