@@ -10,7 +10,6 @@ use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
 use crate::case::{Case, Failure, Figures, now_us, percentiles, publish};
 
 const SUBJECT: &str = "bench.lateness";
-const LEAD_MS: u64 = 700; // between the last publish and the first due time
 const PULL_MESSAGES: usize = 1_024;
 const IN_FLIGHT_MAX: u32 = 16_384;
 const SILENCE: Duration = Duration::from_secs(10); // after it, what has not come is lost
@@ -23,7 +22,7 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
     let subscription = store.subscribe(SUBJECT, "bench", options)?;
     // Five microseconds for each message to be published are several times what it takes.
-    let first_ms = now_us() / 1_000 + LEAD_MS + messages / 200;
+    let first_ms = now_us() / 1_000 + case.count("lead_ms")? + messages / 200;
     publish(&store, SUBJECT, messages, (1_000, &[0xA5; 64]), |number| {
         Due::At(Millis(first_ms + number.saturating_mul(1_000) / rate))
     })?;

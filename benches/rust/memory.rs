@@ -15,9 +15,9 @@ const BEYOND_MS: u64 = 86_400_000;
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (messages, beyond) = (case.count("messages")?, case.flag("beyond"));
     let store = case.open(|options| {
-        options.window_ms = WINDOW_MS;
-        options.window_entries_max = usize::try_from(messages.saturating_mul(2)).unwrap_or(usize::MAX);
-        options.checkpoint_facts = 500_000;
+        options.owner.window_ms = WINDOW_MS;
+        options.owner.window_entries_max = usize::try_from(messages.saturating_mul(2)).unwrap_or(usize::MAX);
+        options.owner.checkpoint_facts = 500_000;
     })?;
     publish(&store, "bench", 10_000, (1_000, &[0xA5; 64]), |_| Due::After(BEYOND_MS))?;
     settle(&store)?;

@@ -85,18 +85,15 @@ class Store:
     def open(
         path: str,
         *,
-        durability: str,
-        create: bool,
-        segment_bytes: int,
-        delay_ms_max: int,
-        keep_finished_ms: int,
-        checkpoint_bytes: int = ...,
-        checkpoint_facts: int = ...,
-        window_ms: int = ...,
-        window_entries_max: int = ...,
-        progress: Callable[[str, int, int], None] | None,
+        progress: Callable[[int, int], None] | None,
+        **options: object,
     ) -> Store:
-        """Opens and recovers; `progress(phase, done, total)` is called on the calling thread."""
+        """Opens and recovers; `progress(facts, bytes)` is called on this thread.
+
+        Options are whole numbers but for durability ("disk" or "os") and create (bool): segment_bytes,
+        delay_ms_max, keep_finished_ms, checkpoint_bytes, checkpoint_facts, window_ms,
+        window_entries_max. An unknown name is refused.
+        """
     def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, /) -> Receipt:
         """Stores one message; `absolute` says that `due_ms` counts from 1970, not from now."""
     def publish_many(
@@ -119,7 +116,7 @@ class Store:
         """Closes; again does nothing."""
 
 def verify(path: str) -> dict[str, Any]:
-    """Reads every byte of a closed store: batches, records, bytes, blocks, aside, problems."""
+    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, problems."""
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

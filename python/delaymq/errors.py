@@ -59,7 +59,8 @@ class DelaymqError(Exception):
     """The root of all errors of delaymq.
 
     Attributes:
-        path: The file or folder that the error speaks of, or None.
+        store: The folder of the store, where an open was refused, or None.
+        path: The file or folder that the error speaks of, relative to the store, or None.
         offset: The byte offset in that file, or None.
         expected: What belongs there, or None.
         found: What is there, or None.
@@ -68,6 +69,7 @@ class DelaymqError(Exception):
         reason: What went wrong before, or why a file is needed, or None.
     """
 
+    store: str | None = None
     path: str | None = None
     offset: int | None = None
     expected: str | None = None

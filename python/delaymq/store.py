@@ -12,7 +12,7 @@ from typing import Literal, Self, overload
 from delaymq import _core
 from delaymq._reports import Reports
 from delaymq.durations import Duration, delay_ms
-from delaymq.errors import InvalidArgument, WrongType
+from delaymq.errors import InvalidArgument, StoreError, WrongType
 from delaymq.message import Publish, due_of
 from delaymq.receipt import Outcome, Receipt, Receipts
 from delaymq.subscription import Subscription
@@ -36,14 +36,12 @@ class Progress:
     """How far an open has come.
 
     Attributes:
-        phase: `"opening"`, `"scanning"`, `"repairing"` or `"applying"`.
-        done: Bytes of the log done in this phase.
-        total: Bytes of the log to do in this phase.
+        facts: Facts applied so far.
+        bytes: Bytes of the log applied so far.
     """
 
-    phase: str
-    done: int
-    total: int
+    facts: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Status:
         held: True while dispatch waits because the clock cannot be trusted.
         disk_full: True while publishes are refused for want of room.
         poisoned: Why the store refuses everything, or None.
-        aside: Files that a repair set aside, relative to the store.
+        aside: What this open set aside, in words.
         voided: Messages given up because their payload was damaged, since this open.
     """
 
@@ -137,15 +135,19 @@ class Store:
         """
         folder = _folder(path)
         tell = None if progress is None else _telling(progress)
-        core = _core.Store.open(
-            folder,
-            durability=durability,
-            create=bool(create),
-            segment_bytes=segment_bytes,
-            delay_ms_max=delay_ms(delay_max, "delay_max"),
-            keep_finished_ms=delay_ms(keep_finished, "keep_finished"),
-            progress=tell,
-        )
+        options = {
+            "durability": durability,
+            "create": bool(create),
+            "segment_bytes": segment_bytes,
+            "delay_ms_max": delay_ms(delay_max, "delay_max"),
+            "keep_finished_ms": delay_ms(keep_finished, "keep_finished"),
+        }
+        try:
+            core = _core.Store.open(folder, progress=tell, **options)
+        except StoreError as error:
+            error.store = folder
+            error.add_note(f"the store is {folder}")
+            raise
         return cls(core, folder)
 
     @property
@@ -328,9 +330,9 @@ def _folder(path: str | os.PathLike[str]) -> str:
         ) from error
 
 
-def _telling(progress: Callable[[Progress], object]) -> Callable[[str, int, int], None]:
-    def tell(phase: str, done: int, total: int) -> None:
-        progress(Progress(phase, done, total))
+def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int], None]:
+    def tell(facts: int, bytes_: int) -> None:
+        progress(Progress(facts, bytes_))
 
     return tell
 

@@ -91,7 +91,8 @@ def test_a_folder_that_is_no_store_is_refused_and_left_as_it_was(tmp_path: Path)
     (tmp_path / "letter.txt").write_text("dear reader")
     with pytest.raises(NotAStore) as caught:
         delaymq.open(tmp_path)
-    assert str(tmp_path) in str(caught.value)
+    assert caught.value.store == str(tmp_path)
+    assert caught.value.found == "letter.txt"
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 

@@ -134,15 +134,17 @@ def test_threads_publish_at_once_and_nothing_is_mixed_up(store: Store) -> None:
 
 
 def test_progress_is_told_and_what_it_raises_comes_out(folder: Path) -> None:
+    with delaymq.open(folder, durability="os") as store:
+        store.publish_many("a", [b""] * 100, 3600)
     seen: list[delaymq.Progress] = []
-    delaymq.open(folder, durability="os").close()
     delaymq.open(folder, durability="os", progress=seen.append).close()
-    assert all(progress.done <= progress.total for progress in seen)
+    assert seen
+    assert seen == sorted(seen, key=lambda progress: progress.facts)
 
     def refuse(_: delaymq.Progress) -> None:
         raise KeyError("mine")
 
-    if seen:
-        with pytest.raises(KeyError, match="mine"):
-            delaymq.open(folder, durability="os", progress=refuse)
-        delaymq.open(folder, durability="os").close()
+    with pytest.raises(KeyError, match="mine"):
+        delaymq.open(folder, durability="os", progress=refuse)
+    with delaymq.open(folder, durability="os") as store:
+        assert store.status().pending == 100

@@ -23,7 +23,8 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def _case(rate_per_s: int, beside: str, *, quick: bool) -> Case:
     milliseconds = 300 if quick else 10_000
-    numbers = {"rate_per_s": rate_per_s, "milliseconds": milliseconds, "disk": 1}
+    lead_ms = 200 if quick else 700  # between the last publish and the first due time
+    numbers = {"rate_per_s": rate_per_s, "milliseconds": milliseconds, "lead_ms": lead_ms, "disk": 1}
     alone = measurement("lateness", beside_publishing=int(beside == "publishing"), **numbers)
 
     def ours(folder: Path) -> Figures:

@@ -18,7 +18,7 @@ PENDING_QUICK = (200_000,)
 BODY_BYTES = 64
 DUE_PAUSE_S = 0.1  # until what was published last is due
 MOMENTS = {"publish": "publish_s", "delivery": "delivery_s"}
-TOLD = ("open_s", "read_bytes", "facts", "pending")
+TOLD = ("open_s", "read_bytes", "facts")
 
 
 def cases(quick: bool) -> Sequence[Case]:

@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(chosen.run(chosen))
     except DelaymqError as error:
-        print(f"delaymq: {error}", file=sys.stderr)
+        place = f"{error.store}: " if error.store else ""
+        print(f"delaymq: {place}{error}", file=sys.stderr)
         return EXIT_STORE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

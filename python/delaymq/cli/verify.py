@@ -32,7 +32,10 @@ def run(chosen: argparse.Namespace) -> int:
             f"{found['records']:,} records in {found['batches']:,} batches, {found['blocks']:,} blocks of runs, ",
             end="",
         )
-        print(f"{found['bytes']:,} bytes read")
+        print(
+            f"{found['records']:,} records in {found['batches']:,} batches, {found['runs']:,} runs "
+            f"and {found['checkpoints']:,} checkpoints read"
+        )
         for path in found["aside"]:
             print(f"set aside by an earlier repair: {path}")
         for problem in found["problems"]:

@@ -6,65 +6,26 @@ end of that input is the order to stop.
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
 from itertools import islice
 
 from delaymq import Message, Publish, Receipt, Store, Subscription
 from delaymq.demo.frames import Deliveries, FrameWriter, Kind
+from delaymq.demo.orders import Orders
 from delaymq.demo.plan import Plan
 from delaymq.durations import due_ms
 
-__all__ = ["Orders", "main"]
+__all__ = ["main"]
 
 GROUP = "demo"
 PUBLISHERS = 2
 PULL_MESSAGES = 256
 WAIT_S = 0.1  # how long a consumer waits before it looks whether it should stop
 FLUSH_PAUSE_S = 0.02
-
-
-@dataclass
-class Orders:
-    """What the parent wants of a child.
-
-    Attributes:
-        store: The folder.
-        messages, subjects, delay_ms_max, seed: The plan.
-        in_flight_max: Messages that each consumer may hold unacknowledged.
-        hold: Messages that each consumer keeps unacknowledged on purpose until all is published.
-        batch: Messages in one publish.
-        rate_per_s: Messages published a second, at most.
-        resend: Messages whose publish ended without an answer, to be sent again.
-        fresh_from: The first message that was never sent.
-        cancels: [number, receipt] of what is still to be cancelled.
-    """
-
-    store: str
-    messages: int
-    subjects: int
-    delay_ms_max: int
-    seed: int
-    in_flight_max: int
-    hold: int
-    batch: int
-    rate_per_s: int
-    resend: list[int] = field(default_factory=list)
-    fresh_from: int = 0
-    cancels: list[tuple[int, str]] = field(default_factory=list)
-
-    def plan(self) -> Plan:
-        """The plan that they name."""
-        return Plan(self.messages, self.subjects, self.delay_ms_max, self.seed)
-
-    def to_json(self) -> str:
-        """One line of text."""
-        return json.dumps(asdict(self))
 
 
 class Child:
@@ -222,7 +183,7 @@ class Consumer:
 def main() -> None:
     """Runs one life of the child."""
     frames = FrameWriter(int(sys.argv[1]))
-    orders = Orders(**json.loads(sys.stdin.readline()))
+    orders = Orders.from_json(sys.stdin.readline())
     plan = orders.plan()
     started = time.perf_counter()
     try:

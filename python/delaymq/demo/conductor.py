@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from delaymq import Store
-from delaymq.demo.child import Orders
 from delaymq.demo.frames import Deliveries, Frame, FrameReader, Kind
 from delaymq.demo.ledger import Kill, Ledger
+from delaymq.demo.orders import Orders
 from delaymq.demo.summary import Result, lines
 
 __all__ = ["Settings", "run"]

@@ -1,6 +1,6 @@
 //! What Python chooses when it opens and subscribes, and its progress callback.
 
-use delaymq_engine::{Durability, GroupStart, Options, RecoveryPhase, RecoveryProgress, SubscribeOptions};
+use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, SubscribeOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt};
 
@@ -17,11 +17,11 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "create" => options.create = value.is_truthy()?,
             "segment_bytes" => options.segment_bytes = whole("segment_bytes", &value)?,
             "delay_ms_max" => options.delay_ms_max = whole("delay_max", &value)?,
-            "keep_finished_ms" => options.keep_finished_ms = whole("keep_finished", &value)?,
-            "checkpoint_bytes" => options.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
-            "checkpoint_facts" => options.checkpoint_facts = whole("checkpoint_facts", &value)?,
-            "window_ms" => options.window_ms = whole("window", &value)?,
-            "window_entries_max" => options.window_entries_max = whole("window_entries_max", &value)?,
+            "keep_finished_ms" => options.owner.keep_finished_ms = whole("keep_finished", &value)?,
+            "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
+            "checkpoint_facts" => options.owner.checkpoint_facts = whole("checkpoint_facts", &value)?,
+            "window_ms" => options.owner.window_ms = whole("window", &value)?,
+            "window_entries_max" => options.owner.window_entries_max = whole("window_entries_max", &value)?,
             _ => return Err(errors::refused(py, &key, "an option", "an unknown name")),
         }
     }
@@ -71,13 +71,7 @@ impl Telling {
 
     pub(crate) fn tell(&mut self, progress: RecoveryProgress) {
         let Some(callback) = &self.callback else { return };
-        let phase = match progress.phase {
-            RecoveryPhase::Opening => "opening",
-            RecoveryPhase::Scanning => "scanning",
-            RecoveryPhase::Repairing => "repairing",
-            RecoveryPhase::Applying => "applying",
-        };
-        let told = Python::attach(|py| callback.call1(py, (phase, progress.done, progress.total)).map(drop));
+        let told = Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes)).map(drop));
         if let Err(error) = told {
             self.raised = Some(error);
             self.callback = None;

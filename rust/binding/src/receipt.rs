@@ -57,7 +57,8 @@ impl Receipts {
         let length = isize::try_from(self.0.len())?;
         if let Ok(slice) = index.cast::<PySlice>() {
             let range = slice.indices(length)?;
-            let chosen = (0..isize::try_from(range.slicelength)?).map(|step| range.start.saturating_add(step * range.step));
+            let chosen =
+                (0..isize::try_from(range.slicelength)?).map(|step| range.start.saturating_add(step * range.step));
             return Ok(PyList::new(py, chosen.map(|at| self.at(at)).collect::<PyResult<Vec<_>>>()?)?.into_any());
         }
         let at: isize = index.extract()?;

@@ -1,6 +1,6 @@
 //! What a store tells about itself, as plain Python values.
 
-use delaymq_engine::{Report, Status};
+use delaymq_engine::{Durability, Report, Status};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -10,7 +10,7 @@ pub(crate) type ReportTuple = (&'static str, &'static str, String);
 /// The fields of `delaymq.Status`.
 pub(crate) fn fields<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    fields.set_item("durability", status.durability.name())?;
+    fields.set_item("durability", durability_word(status.durability))?;
     fields.set_item("epoch", status.epoch.0)?;
     fields.set_item("created", status.created)?;
     fields.set_item("closed", status.closed)?;
@@ -38,4 +38,11 @@ pub(crate) fn report(report: &Report) -> ReportTuple {
         _ => "warning",
     };
     (level, report.kind(), report.to_string())
+}
+
+const fn durability_word(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Disk => "disk",
+        Durability::Os => "os",
+    }
 }

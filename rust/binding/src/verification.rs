@@ -16,9 +16,9 @@ pub(crate) fn verify(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict
     let fields = PyDict::new(py);
     fields.set_item("batches", report.batches)?;
     fields.set_item("records", report.records)?;
-    fields.set_item("bytes", report.bytes)?;
-    fields.set_item("blocks", report.blocks)?;
-    fields.set_item("aside", report.aside)?;
-    fields.set_item("problems", report.problems)?;
+    fields.set_item("runs", report.runs)?;
+    fields.set_item("checkpoints", report.checkpoints)?;
+    fields.set_item("aside", report.set_aside)?;
+    fields.set_item("problems", report.findings)?;
     Ok(fields)
 }
