@@ -16,7 +16,13 @@ use crate::shared::Shared;
 
 impl Shared {
     /// Submits `count` records and waits for what applying them finds, in order.
-    pub(crate) fn ask(&self, records: &[u8], count: usize, class: Class, must_sync: bool) -> Result<Vec<Option<Outcome>>> {
+    pub(crate) fn ask(
+        &self,
+        records: &[u8],
+        count: usize,
+        class: Class,
+        must_sync: bool,
+    ) -> Result<Vec<Option<Outcome>>> {
         if count == 0 {
             return Ok(Vec::new());
         }

@@ -23,6 +23,11 @@ impl ClockReading {
     pub const fn wall(self) -> Millis {
         Millis(self.wall_ns / NANOSECONDS_A_MILLISECOND)
     }
+
+    /// True where the wall clock stands within a millisecond rather than at its start.
+    pub const fn is_within(self) -> bool {
+        !self.wall_ns.is_multiple_of(NANOSECONDS_A_MILLISECOND)
+    }
 }
 
 /// A source of time.

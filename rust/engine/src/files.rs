@@ -31,7 +31,8 @@ impl FileStorage {
         match rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(_) => {}
             Err(Errno::NOENT) if create => {
-                rustix::fs::mkdir(root, Mode::from_raw_mode(FOLDER_MODE)).map_err(|errno| failed("create", &name, errno))?;
+                rustix::fs::mkdir(root, Mode::from_raw_mode(FOLDER_MODE))
+                    .map_err(|errno| failed("create", &name, errno))?;
                 let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
                 sync_directory(parent.unwrap_or(Path::new(".")), &name)?;
             }
@@ -83,7 +84,8 @@ impl Storage for FileStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        rustix::fs::renameat(CWD, self.path_of(from), CWD, self.path_of(to)).map_err(|errno| failed("rename", from, errno))
+        rustix::fs::renameat(CWD, self.path_of(from), CWD, self.path_of(to))
+            .map_err(|errno| failed("rename", from, errno))
     }
 
     fn remove(&self, path: &str) -> Result<()> {
@@ -204,8 +206,9 @@ impl RealFile {
 
 /// Opens a folder and syncs it.
 fn sync_directory(path: &Path, name: &str) -> Result<()> {
-    let folder = retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
-        .map_err(|errno| failed("open", name, errno))?;
+    let folder =
+        retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+            .map_err(|errno| failed("open", name, errno))?;
     retried(|| rustix::fs::fsync(&folder)).map_err(|errno| failed("sync", name, errno))
 }
 
@@ -234,6 +237,8 @@ fn failed(operation: &'static str, path: &str, errno: Errno) -> Error {
 pub(crate) fn storage_error(operation: &'static str, path: &str, error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(number) => failed(operation, path, Errno::from_raw_os_error(number)),
-        None => Error::Storage { operation, path: path.to_owned(), fault: StorageFault::Io, message: error.to_string() },
+        None => {
+            Error::Storage { operation, path: path.to_owned(), fault: StorageFault::Io, message: error.to_string() }
+        }
     }
 }

@@ -139,7 +139,13 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new() -> Self {
-        let state = State { batches: Batches::default(), urgent: false, earliest_due: FAR, driver_looks_at: Millis(0), told: true };
+        let state = State {
+            batches: Batches::default(),
+            urgent: false,
+            earliest_due: FAR,
+            driver_looks_at: Millis(0),
+            told: true,
+        };
         Self { state: Mutex::new(state) }
     }
 

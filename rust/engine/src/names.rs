@@ -134,7 +134,10 @@ mod tests {
     #[test]
     fn bad_names_are_refused_by_argument() {
         for name in ["", " ", "a b", "a/b", "100%", "a\nb", &"x".repeat(101)] {
-            assert!(matches!(check_name("subject", name), Err(Error::InvalidArgument { argument: "subject", .. })), "{name}");
+            assert!(
+                matches!(check_name("subject", name), Err(Error::InvalidArgument { argument: "subject", .. })),
+                "{name}"
+            );
         }
         assert!(check_name("subject", &"ä".repeat(100)).is_ok());
         assert!(check_name("group", "order.timeout").is_ok());

@@ -7,15 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::message_log::{
-    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity,
-    OPENING_SEGMENT_BYTES, Preparing, SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
+    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, OPENING_SEGMENT_BYTES, Preparing,
+    SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
 };
 use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{
-    NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover,
-};
+use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
 use delaymq_core::units::{Epoch, Sequence};
 
 use crate::background::Background;
@@ -80,7 +78,9 @@ fn refuse_foreign_folder(storage: &dyn Storage) -> Result<()> {
 }
 
 fn check_options(options: &Options) -> Result<()> {
-    if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes) || !options.segment_bytes.is_multiple_of(8) {
+    if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes)
+        || !options.segment_bytes.is_multiple_of(8)
+    {
         return Err(Error::InvalidArgument {
             argument: "segment_bytes",
             expected: format!("a multiple of 8 from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"),

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
+use delaymq_core::record::RawRecord;
 use delaymq_core::record::header::{RECORD_HEADER_BYTES, read_record};
 use delaymq_core::record::message::decode_message;
-use delaymq_core::record::RawRecord;
 use delaymq_core::run::{read_payload, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber};

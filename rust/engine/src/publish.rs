@@ -33,7 +33,8 @@ pub struct PublishBatch {
     notes: Vec<Note>,
     new_subjects: Vec<Subject>,
     last_subject: Option<Subject>,
-    now: Option<Millis>,
+    /// The trusted time, and from when delays count, as of the first message.
+    now: Option<(Millis, Millis)>,
     earliest_due: Millis,
 }
 
@@ -76,11 +77,11 @@ impl PublishBatch {
     /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `body` or `messages`; the
     /// batch is as it was.
     pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
-        let now = match self.now {
-            Some(now) => now,
+        let (now, from) = match self.now {
+            Some(times) => times,
             None => self.shared.now(),
         };
-        let due = self.due_time(due, now)?;
+        let due = self.due_time(due, now, from)?;
         at_most("meta", META_BYTES_MAX, meta.len())?;
         at_most("body", BODY_BYTES_MAX, body.len())?;
         at_most("messages", BATCH_MESSAGES_MAX, self.notes.len().saturating_add(1))?;
@@ -91,22 +92,23 @@ impl PublishBatch {
         encode_message(&mut self.records, &message);
         let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
         self.notes.push(Note { due, subject: number, size });
-        self.now = Some(now);
+        self.now = Some((now, from));
         self.earliest_due = self.earliest_due.min(due);
         Ok(())
     }
 
-    fn due_time(&self, due: Due, now: Millis) -> Result<Millis> {
+    fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
         let delay_ms_max = self.shared.options.delay_ms_max;
         let time = match due {
-            Due::After(delay_ms) => now.plus(delay_ms),
+            Due::After(0) => now,
+            Due::After(delay_ms) => from.plus(delay_ms),
             Due::At(time) => time,
         };
-        if time.since(now) > delay_ms_max {
+        if time.since(from) > delay_ms_max {
             return Err(Error::InvalidArgument {
                 argument: "due",
                 expected: format!("at most {delay_ms_max} ms ahead"),
-                found: format!("{} ms ahead", time.since(now)),
+                found: format!("{} ms ahead", time.since(from)),
             });
         }
         Ok(time)
@@ -132,7 +134,8 @@ impl PublishBatch {
     /// Hands all messages to the log's queue, in order and as one; the batch is empty afterwards.
     pub(crate) fn submit(&mut self) -> Result<Ticket> {
         if self.is_empty() {
-            let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
+            let receipts =
+                Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
             return Ok(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts });
         }
         let facts = self.new_subjects.len();

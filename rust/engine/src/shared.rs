@@ -147,8 +147,11 @@ impl Shared {
         self.helper.raise();
     }
 
-    pub(crate) fn now(&self) -> Millis {
-        self.time.read().now
+    /// The trusted time, and the millisecond from which delays count: the next one where this one has
+    /// begun, so that no delay comes out shorter than it was asked for.
+    pub(crate) fn now(&self) -> (Millis, Millis) {
+        let (reading, clock) = self.time.read_with_wall();
+        (reading.now, reading.now.plus(u64::from(clock.is_within())))
     }
 
     /// The largest submission, in bytes of encoded records.

@@ -245,7 +245,8 @@ impl Subscription {
         }
         let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
         let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
-        let due = self.shared.now().plus(delay_ms);
+        let (now, from) = self.shared.now();
+        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
         let retry = &self.member.retry_subject;
         let target = RetryTarget { subject: retry.number, name: retry.needs_fact.then_some(&*retry.name) };
         let mut guard = self.shared.seat()?;

@@ -101,7 +101,8 @@ fn survive(durability: &str, mode: Durability) {
         messages.acknowledge(&keys).unwrap();
         again.extend(pulled);
     }
-    let arrived: BTreeSet<_> = again.iter().map(|message| String::from_utf8_lossy(message.body()).into_owned()).collect();
+    let arrived: BTreeSet<_> =
+        again.iter().map(|message| String::from_utf8_lossy(message.body()).into_owned()).collect();
     let lost: Vec<_> = stored.iter().filter(|text| !finishing.contains(*text) && !arrived.contains(*text)).collect();
     assert!(lost.is_empty(), "lost {lost:?}");
     let repeated: Vec<_> = arrived.iter().filter(|text| finished.contains(*text)).collect();

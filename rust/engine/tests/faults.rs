@@ -59,7 +59,8 @@ fn a_failed_sync_poisons_and_acknowledges_nothing() {
 #[test]
 fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, switches) = open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Disk) });
+    let (store, switches) =
+        open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Disk) });
     let messages = subscribe(&store, "orders", "billing");
     eventually("segments ahead", || store.status().unwrap().metrics.prepared_segments >= 1);
     switches.no_space.store(true, Ordering::SeqCst);
