@@ -24,6 +24,8 @@ const LOOKUPS_MAX: usize = 256;
 struct Lookup {
     group: Option<u32>,
     entries: Vec<Entry>,
+    /// The place after the one found last, where the next of a sorted list is likely to be.
+    likely: usize,
     used: u64,
 }
 
@@ -304,7 +306,13 @@ impl Schedule {
             lookup.entries.extend(self.rows.iter().map(entry_of));
             lookup.group = Some(group);
         }
-        let found = lookup.entries.binary_search_by(|entry| entry.key().cmp(&key)).ok();
+        let is_likely = lookup.entries.get(lookup.likely).is_some_and(|entry| entry.key() == key);
+        let found = if is_likely {
+            Some(lookup.likely)
+        } else {
+            lookup.entries.binary_search_by(|entry| entry.key().cmp(&key)).ok()
+        };
+        lookup.likely = found.map_or(lookup.likely, |at| at.saturating_add(1));
         Ok(found.and_then(|at| lookup.entries.get(at)).copied())
     }
 }

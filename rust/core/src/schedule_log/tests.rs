@@ -512,3 +512,20 @@ proptest! {
         pair.check();
     }
 }
+
+/// A check that cannot fail checks nothing: each planted fault of the feed breaks a named test.
+#[cfg(feature = "planted")]
+#[test]
+fn planted_faults_are_found() {
+    use crate::planted::{Planted, plant};
+    let found = |fault, test: fn()| {
+        test();
+        plant(Some(fault));
+        let outcome = std::panic::catch_unwind(test);
+        plant(None);
+        assert!(outcome.is_err(), "{fault:?} is not found");
+    };
+    found(Planted::OneTickEarly, an_arrival_at_or_below_the_position_comes_at_once);
+    found(Planted::FeedSkipsArrival, an_arrival_at_or_below_the_position_comes_at_once);
+    found(Planted::FeedPassesUnhanded, ten_thousand_in_one_millisecond_pass_through_a_window_of_hundred);
+}

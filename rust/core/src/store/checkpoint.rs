@@ -20,12 +20,21 @@ use crate::planted::{self, Planted};
 use crate::run::{DispatchRow, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
 use crate::storage::Storage;
-use crate::units::{Location, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// Rows of a dispatch run that are written between two looks at the budget.
 const ROWS_PER_PIECE: usize = 512;
 /// Bytes of one row.
 const ROW_BYTES: u64 = 48;
+
+/// How far the feed has come at the freeze.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FeedPlace {
+    /// What is due until then is in hand, and must not move.
+    pub(super) loaded_until: Millis,
+    /// Where a new feed finds all that is pending.
+    pub(super) resume_from: DueKey,
+}
 
 /// What a piece of work led to.
 #[derive(Debug)]
@@ -86,8 +95,7 @@ impl std::fmt::Debug for Stage {
 }
 
 impl CheckpointWork {
-    /// `near` is how far the feed has come: what it holds must not move.
-    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32, near: Millis) -> Self {
+    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32, feed: FeedPlace) -> Self {
         let schedule_candidates = candidates(state, RunKind::Schedule);
         let dispatch_candidates = candidates(state, RunKind::Dispatch);
         let mut take_number = || {
@@ -101,8 +109,8 @@ impl CheckpointWork {
         let ready = state.dispatch.freeze();
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
-        let snapshot = Snapshot::of(state, &planned);
-        let copy_after = snapshot.position.trusted.max(near).plus(options.copy_after_ms);
+        let snapshot = Snapshot::of(state, &planned, feed.resume_from);
+        let copy_after = snapshot.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
         Self {
             number,
             stream: state.stream,

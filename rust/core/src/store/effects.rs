@@ -12,7 +12,7 @@ use crate::storage::Storage;
 
 use crate::record::ready::ReadyList;
 use crate::schedule_log::{Entry, Feed};
-use crate::units::{ConsumerNumber, GroupNumber, Sequence, SubjectNumber};
+use crate::units::{ConsumerNumber, DueKey, GroupNumber, Sequence, SubjectNumber};
 
 /// What `apply` found of a fact that somebody asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +80,11 @@ impl Effects {
         let entries = self.in_flight.pop_front().unwrap_or_default();
         self.in_flight_entries = self.in_flight_entries.saturating_sub(entries.len());
         entries
+    }
+
+    /// The least key that was handed over and is not applied as ready.
+    pub(super) fn least_in_flight(&self) -> Option<DueKey> {
+        self.in_flight.iter().flatten().map(Entry::key).min()
     }
 
     /// Notes a ready fact on its way.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
-use super::checkpoint::{CheckpointWork, FinishedCheckpoint};
+use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::effects::{Effects, Outcome};
 use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
@@ -123,12 +123,13 @@ impl Owner {
         options: OwnerOptions,
         kept: Vec<KeptFiles>,
         next_checkpoint: u32,
+        feed_from: DueKey,
     ) -> Self {
         let sequence_at_freeze = state.position.next_sequence;
         let now = state.position.trusted;
         Self {
             state,
-            effects: Effects::new(Arc::clone(storage), Feed::new(DueKey::START, now)),
+            effects: Effects::new(Arc::clone(storage), Feed::new(feed_from, now)),
             deciding: Deciding::default(),
             options,
             bytes_applied: 0,
@@ -356,8 +357,11 @@ impl Owner {
         self.deciding.forget_ended(&self.state);
         let number = self.next_checkpoint;
         self.next_checkpoint = number.saturating_add(1);
-        let near = self.effects.feed.position().due;
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, near))
+        let feed = FeedPlace {
+            loaded_until: self.effects.feed.position().due,
+            resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
+        };
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed))
     }
 
     /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.

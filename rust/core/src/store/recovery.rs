@@ -22,7 +22,7 @@ use crate::message_log::{
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
 use crate::storage::{Storage, read_upto};
-use crate::units::{Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{DueKey, Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// The folder of pins: files that hold retention back.
 pub const PIN_FOLDER: &str = "pins";
@@ -119,34 +119,22 @@ pub fn recover(
         ..RecoveryReport::default()
     };
     let (state, kept) = restore(storage, stream, chosen.used.as_ref(), chosen.older.as_ref())?;
-    let never_written = is_never_written(storage.as_ref())?;
-    let mut scanner = None;
-    if !never_written {
-        check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
-        scanner = Some(Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?);
-    }
+    check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
+    let mut scanner = Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?;
     let epoch = epochs.raise()?;
     remove_unused(storage.as_ref(), &chosen, &kept)?;
-    let mut next_segment = SegmentNumber(1);
-    if let Some(scanner) = &scanner {
-        let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
-        next_segment = repaired.next_segment;
-        report.set_aside = repaired.set_aside;
-    }
+    let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
+    report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
-    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint);
-    if let Some(scanner) = &mut scanner {
-        apply_log(scanner, &mut owner, &mut report, progress)?;
-    }
+    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint, feed_from(chosen.used.as_ref()));
+    apply_log(&mut scanner, &mut owner, &mut report, progress)?;
     let position = owner.state().position;
-    let last_batch = scanner.as_ref().map(|scanner| scanner.ending().trusted).unwrap_or_default();
-    Ok(Recovered { owner, epoch, position, trusted: position.trusted.max(last_batch), next_segment, report })
+    let trusted = position.trusted.max(scanner.ending().trusted);
+    Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
 }
 
-/// True for a store whose first segment was never made; one that has lost its log is not that.
-fn is_never_written(storage: &dyn Storage) -> Result<bool> {
-    let no_log = list_segments(storage)?.is_empty();
-    Ok(no_log && list_checkpoints(storage)?.is_empty() && list_runs(storage)?.is_empty())
+fn feed_from(checkpoint: Option<&ReadCheckpoint>) -> DueKey {
+    checkpoint.map_or(DueKey::START, |read| read.snapshot.feed_from)
 }
 
 /// An owner as of one checkpoint, or as of the first fact; for reading only.
@@ -156,7 +144,7 @@ pub(super) fn restored_owner(
     checkpoint: Option<&ReadCheckpoint>,
 ) -> Result<Owner> {
     let (state, kept) = restore(storage, stream, checkpoint, None)?;
-    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1))
+    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1, feed_from(checkpoint)))
 }
 
 pub(super) fn scan_start(position: &LogPosition) -> ScanStart {
