@@ -77,8 +77,8 @@ impl Shared {
 
     /// Tells a new member the group of its retry subject, where that has one already.
     pub(crate) fn find_retry_group(&self, member: &Member) -> Result<()> {
-        let guard = self.seat()?;
-        let state = guard.as_ref().ok_or(Error::Closed)?.owner.state();
+        let mut guard = self.seat()?;
+        let state = guard.get()?.owner.state();
         if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
             member.set_retry_group(group);
         }

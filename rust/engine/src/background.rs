@@ -2,7 +2,7 @@
 //! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
 //! writing without them puts the syncs of others off by tens of milliseconds.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ use crate::shared::Shared;
 
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
-/// The pause after a piece, while nobody waits for it.
-const PAUSE: Duration = Duration::from_millis(2);
+/// The pauses after a piece, from when most of the current segment is free to when little is:
+/// each sync of a piece lengthens the syncs of commits beside it.
+const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];
 /// How soon a full disk is tried again.
 const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
@@ -42,6 +43,8 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
+    /// Bytes free in the current segment.
+    pub(crate) tail_room: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
 }
@@ -53,6 +56,8 @@ struct Helping {
     prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
+    retired: Removable,
+    retire_again: Option<Instant>,
 }
 
 impl Shared {
@@ -82,7 +87,7 @@ impl Shared {
         self.apply_until(until)?;
         loop {
             let mut guard = self.seat()?;
-            let began = self.freeze(guard.as_mut().ok_or(Error::Closed)?);
+            let began = self.freeze(guard.get()?);
             drop(guard);
             self.helper.raise();
             self.await_checkpoint()?;
@@ -116,15 +121,27 @@ impl Shared {
             let hungry = self.background.hungry.swap(false, Ordering::Relaxed);
             let prepared = self.prepare_piece(&mut helping, hungry);
             let checkpointed = self.checkpoint_piece(&mut helping);
+            self.retire(&mut helping);
             if prepared || checkpointed {
                 if !self.background.hungry.load(Ordering::Relaxed) {
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(self.pause());
                 }
                 continue;
             }
-            let again = [helping.prepare_again, helping.checkpoint_again].into_iter().flatten().min();
+            let again = [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
             let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let free = self.background.tail_room.load(Ordering::Relaxed);
+        let quarters = free.saturating_mul(4) / u64::from(self.segment_bytes.max(1));
+        let [long, middle, short] = PAUSES;
+        match quarters {
+            0 => short,
+            1 => middle,
+            _ => long,
         }
     }
 
@@ -164,27 +181,26 @@ impl Shared {
     }
 
     fn begin_segment(&self, zero: bool) -> Result<PreparingStep> {
-        let header = self.writer()?.as_ref().ok_or(Error::Closed)?.appender.plan_next();
+        let header = self.writer()?.get()?.appender.plan_next();
         Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
     }
 
     pub(crate) fn adopt(&self, prepared: PreparedSegment) -> Result<()> {
         let mut guard = self.writer()?;
-        let writer = guard.as_mut().ok_or(Error::Closed)?;
-        writer.appender.adopt(prepared)?;
+        let appender = &mut guard.get()?.appender;
+        appender.adopt(prepared)?;
+        let synced = appender.synced();
         let was_full = self.with_commits(|commits| {
             let was_full = commits.is_disk_full();
             commits.set_disk_full(false);
             was_full
         });
-        let synced = writer.appender.synced();
-        let settled = self.settle(writer, None, synced);
+        guard.settle(None, synced)?;
         drop(guard);
         self.metrics.prepared_segments.add(1);
         if was_full {
             self.reports.add(Report::RoomAgain);
         }
-        self.after_writing(settled?);
         Ok(())
     }
 
@@ -228,7 +244,7 @@ impl Shared {
             Ok(None) => true,
             Ok(Some(finished)) => {
                 helping.checkpoint = None;
-                self.finish_checkpoint(finished);
+                self.finish_checkpoint(helping, finished);
                 true
             }
             Err(error) => {
@@ -245,39 +261,40 @@ impl Shared {
         self.background.checkpointed.notify_all();
     }
 
-    fn finish_checkpoint(&self, finished: FinishedCheckpoint) {
-        let installed = self.seat().and_then(|mut guard| match guard.as_mut() {
-            Some(seat) => seat.owner.install(finished),
-            None => Err(Error::Closed),
-        });
+    fn finish_checkpoint(&self, helping: &mut Helping, finished: FinishedCheckpoint) {
+        let installed = self.seat().and_then(|mut guard| guard.get()?.owner.install(finished));
         let removable = match installed {
             Ok(removable) => removable,
             Err(error) => return self.fail(&error),
         };
         self.metrics.checkpoints.add(1);
-        if let Err(error) = self.remove(&removable) {
-            self.reports.add(Report::BackgroundFailed { work: "retire", reason: error.to_string() });
-        }
+        helping.retired.extend(removable);
+        self.retire(helping);
         let mut checkpoints = held(&self.background.checkpoints);
         checkpoints.finished = checkpoints.finished.saturating_add(1);
         checkpoints.under_way = false;
         self.background.checkpointed.notify_all();
     }
 
-    /// Removes retired files; what stays behind is removed by the next opening.
-    fn remove(&self, removable: &Removable) -> Result<()> {
-        let mut folders: Vec<&str> = Vec::new();
-        for path in &removable.paths {
+    /// Removes retired files, again where that failed; what stays behind is removed by the next
+    /// opening.
+    fn retire(&self, helping: &mut Helping) {
+        if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
+            return;
+        }
+        for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
             self.payloads.forget(path);
-            match self.storage.remove(path) {
-                Err(error) if !error.is_not_found() => return Err(error),
-                _ => self.metrics.retired_files.add(1),
+        }
+        match helping.retired.remove(self.storage.as_ref()) {
+            Ok(()) => {
+                self.metrics.retired_files.add(helping.retired.files.len() as u64);
+                helping.retired = Removable::default();
+                helping.retire_again = None;
             }
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            if !folders.contains(&folder) {
-                folders.push(folder);
+            Err(error) => {
+                self.reports.add(Report::BackgroundFailed { work: "retire", reason: error.to_string() });
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
             }
         }
-        folders.iter().try_for_each(|folder| self.storage.sync_folder(folder))
     }
 }

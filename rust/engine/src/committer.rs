@@ -52,6 +52,96 @@ impl Writer {
     }
 }
 
+/// The writer, held. Who wanted to commit meanwhile found it taken and left that to its holder, so
+/// letting go looks at the queue; and what became visible is attended to.
+pub(crate) struct WriterGuard<'a> {
+    shared: &'a Shared,
+    guard: Option<MutexGuard<'a, Option<Writer>>>,
+    attention: Attention,
+}
+
+impl WriterGuard<'_> {
+    /// The writer.
+    ///
+    /// # Errors
+    /// `Closed` where the store has let it go.
+    pub(crate) fn get(&mut self) -> Result<&mut Writer> {
+        self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
+    }
+
+    /// Writes and syncs one batch; false where none is queued or the log is done for.
+    fn commit_one(&mut self) -> bool {
+        let Some((commit, haste)) = self.shared.take_commit() else { return false };
+        let written = self.write(commit, haste);
+        if let Err(error) = &written {
+            self.shared.fail(error);
+        }
+        written.is_ok()
+    }
+
+    fn write(&mut self, mut commit: Commit, haste: Haste) -> Result<()> {
+        let shared = self.shared;
+        let reading = shared.time.read();
+        let marks = AppendMarks {
+            record_count: commit.record_count,
+            trusted: reading.now,
+            held: reading.held,
+            committed: commit.committed,
+            durability: shared.options.durability,
+        };
+        let writer = self.get()?;
+        let Appended { start, end, synced, .. } = writer.appender.append(&mut commit.bytes, &marks)?;
+        let synced = if commit.must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
+        shared.metrics.commits.add(1);
+        shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
+        writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, haste });
+        self.settle(Some(end), synced)
+    }
+
+    /// Tells the queue what happened on the disk, and lets go what became visible by it.
+    pub(crate) fn settle(&mut self, written: Option<Mark>, synced: Mark) -> Result<()> {
+        let shared = self.shared;
+        let writer = self.get()?;
+        let (visible, wants_segment) = {
+            let mut queue = held(&shared.queue);
+            let commits = &mut queue.commits;
+            if let Some(end) = written {
+                commits.written(end);
+            }
+            commits.synced(synced);
+            let tail = writer.appender.tail_room();
+            commits.room(tail, writer.appender.stock_rooms());
+            shared.background.tail_room.store(tail, Ordering::Relaxed);
+            (commits.visible().sequence, commits.needs_segment(0, SEGMENTS_AHEAD))
+        };
+        shared.check_poison()?;
+        let mut attention = Attention::None;
+        while writer.unreleased.front().is_some_and(|front| front.end <= visible) {
+            let Some(mut batch) = writer.unreleased.pop_front() else { break };
+            let reading = shared.time.read();
+            attention = attention.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.haste, reading));
+            shared.recycle(batch.bytes);
+        }
+        self.attention = self.attention.max(attention);
+        shared.positions.advance(visible);
+        shared.room.tell_all();
+        if wants_segment {
+            shared.helper.raise();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        if self.shared.with_commits(|commits| commits.queued_bytes() > 0) {
+            self.shared.committer.raise();
+        }
+        self.shared.attend(self.attention);
+    }
+}
+
 impl Shared {
     /// Hands records to the log's queue, waiting for room where they make the store grow. Their
     /// sequences are certain from then on, unless the store is poisoned.
@@ -92,71 +182,38 @@ impl Shared {
     }
 
     /// Commits on this thread where nobody else does, until everything below `until` is visible or
-    /// the queue is empty. What others add meanwhile is left to the committer.
+    /// the queue is empty. What others add meanwhile is left to the committer, but for one more
+    /// batch where somebody waits for it: waking the committer would take as long as a short sync.
     pub(crate) fn lead(&self, until: Sequence) {
-        let attention = match self.writer.try_lock() {
-            Ok(mut writer) => {
-                let mut attention = Attention::None;
-                while !self.is_visible(until)
-                    && let Some(more) = self.commit_one(&mut writer)
-                {
-                    self.metrics.led_commits.add(1);
-                    attention = attention.max(more);
-                }
-                attention
-            }
+        let mut guard = match self.writer.try_lock() {
+            Ok(guard) => WriterGuard { shared: self, guard: Some(guard), attention: Attention::None },
             Err(TryLockError::Poisoned(_)) => return self.fail(&committing_panicked()),
             // Whoever has it looks at the queue again when it lets go.
-            Err(TryLockError::WouldBlock) => Attention::None,
+            Err(TryLockError::WouldBlock) => return,
         };
-        self.after_commits(attention);
-    }
-
-    /// What every holder of the writer does after letting go.
-    fn after_commits(&self, attention: Attention) {
-        if self.with_commits(|commits| commits.queued_bytes() > 0) {
-            self.committer.raise();
-        }
-        self.attend(attention);
-    }
-
-    /// Writes and syncs one batch; `None` where none is queued or the log is done for.
-    fn commit_one(&self, writer: &mut Option<Writer>) -> Option<Attention> {
-        let writer = writer.as_mut()?;
-        let (commit, haste) = {
-            let mut queue = held(&self.queue);
-            let commit = queue.commits.take()?;
-            let haste = queue.haste;
-            if queue.commits.queued_bytes() == 0 {
-                queue.haste = Haste::NONE;
+        let mut favours = 1;
+        loop {
+            if self.is_visible(until) {
+                if favours == 0 || guard.attention == Attention::Now || !self.is_hurried() {
+                    return;
+                }
+                favours -= 1;
             }
-            (commit, haste)
-        };
-        match self.write(writer, commit, haste) {
-            Ok(attention) => Some(attention),
-            Err(error) => {
-                self.fail(&error);
-                None
+            if !guard.commit_one() {
+                return;
             }
+            self.metrics.led_commits.add(1);
         }
     }
 
-    fn write(&self, writer: &mut Writer, mut commit: Commit, haste: Haste) -> Result<Attention> {
-        let reading = self.time.read();
-        let marks = AppendMarks {
-            record_count: commit.record_count,
-            trusted: reading.now,
-            held: reading.held,
-            committed: commit.committed,
-            durability: self.options.durability,
-        };
-        let appended = writer.appender.append(&mut commit.bytes, &marks)?;
-        let Appended { start, end, .. } = appended;
-        let synced = if commit.must_sync { self.timed_sync(&mut writer.appender)? } else { appended.synced };
-        self.metrics.commits.add(1);
-        self.metrics.committed_bytes.add(commit.bytes.len() as u64);
-        writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, haste });
-        self.settle(writer, Some(end), synced)
+    fn take_commit(&self) -> Option<(Commit, Haste)> {
+        let mut queue = held(&self.queue);
+        let commit = queue.commits.take()?;
+        let haste = queue.haste;
+        if queue.commits.queued_bytes() == 0 {
+            queue.haste = Haste::NONE;
+        }
+        Some((commit, haste))
     }
 
     fn timed_sync(&self, appender: &mut SegmentAppender) -> Result<Mark> {
@@ -167,48 +224,19 @@ impl Shared {
         Ok(synced)
     }
 
-    /// Tells the queue what happened on the disk, and lets go what became visible by it.
-    pub(crate) fn settle(&self, writer: &mut Writer, written: Option<Mark>, synced: Mark) -> Result<Attention> {
-        let (visible, wants_segment) = {
-            let mut queue = held(&self.queue);
-            let commits = &mut queue.commits;
-            if let Some(end) = written {
-                commits.written(end);
-            }
-            commits.synced(synced);
-            commits.room(writer.appender.tail_room(), writer.appender.stock_rooms());
-            (commits.visible().sequence, commits.needs_segment(0, SEGMENTS_AHEAD))
-        };
-        self.check_poison()?;
-        let mut attention = Attention::None;
-        while writer.unreleased.front().is_some_and(|front| front.end <= visible) {
-            let Some(mut batch) = writer.unreleased.pop_front() else { break };
-            let reading = self.time.read();
-            attention = attention.max(self.inbox.push(batch.start, &mut batch.bytes, batch.haste, reading));
-            self.recycle(batch.bytes);
-        }
-        self.positions.advance(visible);
-        self.room.tell_all();
-        if wants_segment {
-            self.helper.raise();
-        }
-        Ok(attention)
-    }
-
     pub(crate) fn recycle(&self, bytes: Vec<u8>) {
         if bytes.capacity() > 0 {
             held(&self.queue).commits.recycle(bytes);
         }
     }
 
-    /// The writer, for whoever has other work with the log. `after_writing` follows.
-    pub(crate) fn writer(&self) -> Result<MutexGuard<'_, Option<Writer>>> {
-        self.writer.lock().map_err(|_| committing_panicked())
-    }
-
-    /// Call after letting go of the writer.
-    pub(crate) fn after_writing(&self, attention: Attention) {
-        self.after_commits(attention);
+    /// The writer, for whoever has work with the log.
+    ///
+    /// # Errors
+    /// `Poisoned` where somebody died while holding it.
+    pub(crate) fn writer(&self) -> Result<WriterGuard<'_>> {
+        let guard = self.writer.lock().map_err(|_| committing_panicked())?;
+        Ok(WriterGuard { shared: self, guard: Some(guard), attention: Attention::None })
     }
 
     /// Makes everything durable that was written so far.
@@ -217,19 +245,8 @@ impl Shared {
     /// `Poisoned` where that fails, `Closed` where the log is closed.
     pub(crate) fn sync_log(&self) -> Result<()> {
         let mut guard = self.writer()?;
-        let writer = guard.as_mut().ok_or(Error::Closed)?;
-        let settled = writer.appender.sync().and_then(|synced| self.settle(writer, None, synced));
-        drop(guard);
-        match settled {
-            Ok(attention) => {
-                self.after_writing(attention);
-                Ok(())
-            }
-            Err(error) => {
-                self.fail(&error);
-                Err(error)
-            }
-        }
+        let synced = guard.get()?.appender.sync();
+        synced.and_then(|synced| guard.settle(None, synced)).inspect_err(|error| self.fail(error))
     }
 
     /// Writes what is queued and ends the log on purpose: nothing is accepted any more.
@@ -238,60 +255,52 @@ impl Shared {
     /// `Poisoned` where that fails.
     pub(crate) fn end_log(&self) -> Result<()> {
         self.check_poison()?;
-        if let Some(seat) = self.seat()?.as_mut() {
-            for batch in self.subscribers.take_acknowledged() {
-                Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
-            }
-            self.send(seat, Haste::NONE)?;
+        let acknowledged = self.subscribers.take_acknowledged();
+        let mut guard = self.seat()?;
+        let seat = guard.get()?;
+        for batch in acknowledged {
+            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
         }
+        self.send(seat, Haste::NONE)?;
+        drop(guard);
         let mut guard = self.writer()?;
         self.with_commits(GroupCommit::close);
-        while self.commit_one(&mut guard).is_some() {}
+        while guard.commit_one() {}
         self.check_poison()?;
-        let writer = guard.as_mut().ok_or(Error::Closed)?;
         let visible = self.with_commits(|commits| commits.visible().location);
-        writer.appender.seal_and_close(visible).inspect_err(|error| self.fail(error))
+        guard.get()?.appender.seal_and_close(visible).inspect_err(|error| self.fail(error))
     }
 
     /// The committer thread.
     pub(crate) fn run_committer(&self) {
-        loop {
+        while !self.is_stopping() {
             self.committer.sleep(COMMITTER_SLEEP);
-            let Ok(mut writer) = self.writer() else { return self.fail(&committing_panicked()) };
-            let mut attention = Attention::None;
-            while let Some(more) = self.commit_one(&mut writer) {
-                attention = attention.max(more);
-                // The owner must not fall behind for long: whoever drives it is let to it.
-                if attention == Attention::Now && self.inbox.bytes() < INLINE_BYTES {
-                    break;
-                }
-            }
+            let mut guard = match self.writer() {
+                Ok(guard) => guard,
+                Err(error) => return self.fail(&error),
+            };
+            // Somebody may wait for what became visible: letting go sees to that first.
+            while guard.commit_one() && guard.attention < Attention::Now {}
             if self.background.witness_wanted.swap(false, Ordering::SeqCst)
-                && let Err(error) = self.witness(&mut writer)
+                && let Err(error) = self.witness(&mut guard)
             {
                 self.fail(&error);
-            }
-            let done = self.is_stopping();
-            drop(writer);
-            self.after_commits(attention);
-            if done {
-                return;
             }
         }
     }
 
     /// Vouches for what was written, if the log is idle.
-    fn witness(&self, writer: &mut Option<Writer>) -> Result<()> {
-        let Some(writer) = writer.as_mut() else { return Ok(()) };
+    fn witness(&self, guard: &mut WriterGuard<'_>) -> Result<()> {
         let (idle, visible) = self.with_commits(|commits| (commits.is_idle(), commits.visible().location));
         let over = self.poison.get().is_some() || self.closing.load(Ordering::SeqCst);
-        if !idle || over || !writer.appender.witness_due() {
+        let appender = &mut guard.get()?.appender;
+        if !idle || over || !appender.witness_due() {
             return Ok(());
         }
         let reading = self.time.read();
-        writer.appender.append_witness(reading.now, reading.held, visible)?;
-        let synced = writer.appender.synced();
-        self.settle(writer, None, synced).map(drop)
+        appender.append_witness(reading.now, reading.held, visible)?;
+        let synced = appender.synced();
+        guard.settle(None, synced)
     }
 }
 

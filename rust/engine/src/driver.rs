@@ -16,7 +16,7 @@ use delaymq_core::units::{GroupNumber, Millis, Sequence};
 use crate::clock::ClockReading;
 use crate::committer::INLINE_BYTES;
 use crate::held;
-use crate::inbox::{Attention, Batches, Haste};
+use crate::inbox::{Attention, BACKLOG_BYTES, Batches, Haste};
 use crate::report::Report;
 use crate::shared::Shared;
 
@@ -45,6 +45,30 @@ impl Seat {
     }
 }
 
+/// The owner, held. Who brought something urgent meanwhile found it taken and left it in the inbox,
+/// so letting go looks there.
+pub(crate) struct SeatGuard<'a> {
+    shared: &'a Shared,
+    guard: Option<MutexGuard<'a, Option<Seat>>>,
+}
+
+impl SeatGuard<'_> {
+    /// The owner, to change it.
+    ///
+    /// # Errors
+    /// `Closed` where the store has let it go.
+    pub(crate) fn get(&mut self) -> Result<&mut Seat> {
+        self.guard.as_mut().and_then(|guard| guard.as_mut()).ok_or(Error::Closed)
+    }
+}
+
+impl Drop for SeatGuard<'_> {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        self.shared.drive();
+    }
+}
+
 /// What a round of the driver left.
 struct Round {
     progress: Progress,
@@ -58,16 +82,18 @@ impl Shared {
     ///
     /// # Errors
     /// `Poisoned` where somebody died while holding it.
-    pub(crate) fn seat(&self) -> Result<MutexGuard<'_, Option<Seat>>> {
-        self.seat.lock().map_err(|_| driving_panicked())
+    pub(crate) fn seat(&self) -> Result<SeatGuard<'_>> {
+        let guard = self.seat.lock().map_err(|_| driving_panicked())?;
+        Ok(SeatGuard { shared: self, guard: Some(guard) })
     }
 
     /// Does what a push to the inbox asked for.
     pub(crate) fn attend(&self, attention: Attention) {
-        match attention {
-            Attention::None => {}
-            Attention::Now if self.inbox.bytes() < INLINE_BYTES => self.drive(),
-            Attention::Now | Attention::Driver => self.driver.raise(),
+        match (attention, self.inbox.bytes()) {
+            (Attention::None, _) => {}
+            (Attention::Now, bytes) if bytes < INLINE_BYTES => self.drive(),
+            (Attention::Now, bytes) if bytes > BACKLOG_BYTES => drop(self.apply_until(self.positions.visible())),
+            (Attention::Now | Attention::Driver, _) => self.driver.raise(),
         }
     }
 
@@ -124,7 +150,7 @@ impl Shared {
         loop {
             let woken = {
                 let mut guard = self.seat()?;
-                let seat = guard.as_mut().ok_or(Error::Closed)?;
+                let seat = guard.get()?;
                 if seat.owner.applied() >= until {
                     return Ok(());
                 }
@@ -204,9 +230,7 @@ impl Shared {
     fn round(&self, reading: Reading) -> Result<Round> {
         let acknowledged = self.subscribers.take_acknowledged();
         let mut guard = self.seat()?;
-        let Some(seat) = guard.as_mut() else {
-            return Ok(Round { progress: Progress::default(), applied: false, sent: None, failed: false });
-        };
+        let seat = guard.get()?;
         let before = seat.owner.applied();
         let woken = self.apply_inbox(seat)?;
         for batch in &acknowledged {

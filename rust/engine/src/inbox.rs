@@ -15,6 +15,8 @@ use crate::held;
 /// A batch of at least this many bytes is handed over with its buffer.
 const HANDED_OVER_FROM: usize = 128 << 10;
 
+/// With more than this here, who commits must wait until it is applied.
+pub(crate) const BACKLOG_BYTES: usize = 64 << 20;
 /// Later than everything.
 const FAR: Millis = Millis(u64::MAX);
 
@@ -154,7 +156,7 @@ impl Inbox {
         state.earliest_due = state.earliest_due.min(haste.earliest_due);
         let is_ready = haste.earliest_due <= now.now && !now.held;
         state.urgent |= haste.urgent || is_ready;
-        if state.urgent {
+        if state.urgent || state.batches.bytes > BACKLOG_BYTES {
             Attention::Now
         } else if !state.told || haste.earliest_due < state.driver_looks_at {
             state.told = true;

@@ -185,7 +185,7 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
     shared.wait_visible(range.end, None)?;
     shared.apply_until(range.end)?;
     let mut guard = shared.seat()?;
-    let seat = guard.as_mut().ok_or(Error::Closed)?;
+    let seat = guard.get()?;
     let Seat { owner, proposals, .. } = seat;
     owner.end_all_consumers(proposals);
     let book = owner.receipt_book();

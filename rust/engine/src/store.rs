@@ -206,12 +206,12 @@ impl Store {
             // So that what was published before this call is counted.
             drop(shared.apply_until(shared.positions.visible()));
         }
-        let (pending, ready, applied) = match shared.seat()?.as_ref() {
-            Some(seat) => {
+        let (pending, ready, applied) = match shared.seat()?.get() {
+            Ok(seat) => {
                 let state = seat.owner.state();
                 (state.schedule.pending(), state.dispatch.unfinished(), seat.owner.applied())
             }
-            None => (0, 0, Sequence(0)),
+            Err(_) => (0, 0, Sequence(0)),
         };
         let now = shared.time.read();
         let queue = held(&shared.queue);

@@ -87,7 +87,7 @@ impl Subscription {
         let shared = &self.shared;
         self.join_retries()?;
         let mut guard = shared.seat()?;
-        let seat = guard.as_mut().ok_or(Error::Closed)?;
+        let seat = guard.get()?;
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
         let acknowledged = self.propose_acknowledged(seat);
         let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
@@ -100,12 +100,12 @@ impl Subscription {
             None => Ok(asked),
             Some(load) => {
                 // Slow: no lock is held.
-                let loaded = load.read();
+                let loaded = load.read()?;
                 if let Some(error) = &loaded.found.error {
                     shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
                 }
                 let mut guard = shared.seat()?;
-                let seat = guard.as_mut().ok_or(Error::Closed)?;
+                let seat = guard.get()?;
                 let Seat { owner, proposals, .. } = seat;
                 owner.loaded(loaded, proposals);
                 shared.send(seat, Haste::URGENT)?;
@@ -188,7 +188,7 @@ impl Subscription {
     fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
         let subject = delivery.entry.subject();
         let mut guard = self.shared.seat()?;
-        let seat = guard.as_mut().ok_or(Error::Closed)?;
+        let seat = guard.get()?;
         let Seat { owner, proposals, .. } = seat;
         owner.void_ready(subject, delivery.number, proposals);
         self.shared.send(seat, Haste::URGENT)?;
@@ -250,7 +250,7 @@ impl Subscription {
         let retry = &self.member.retry_subject;
         let target = RetryTarget { subject: retry.number, name: retry.needs_fact.then_some(&*retry.name) };
         let mut guard = self.shared.seat()?;
-        let seat = guard.as_mut().ok_or(Error::Closed)?;
+        let seat = guard.get()?;
         Owner::retry(group, consumer, &delivery, due, target, &mut seat.proposals);
         let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
         drop(guard);
@@ -274,7 +274,7 @@ impl Subscription {
     /// Sends what is acknowledged; everything sent so far ends at the sequence returned.
     fn send_acknowledged(&self) -> Result<Sequence> {
         let mut guard = self.shared.seat()?;
-        let seat = guard.as_mut().ok_or(Error::Closed)?;
+        let seat = guard.get()?;
         self.propose_acknowledged(seat);
         self.shared.send(seat, Haste::URGENT)?;
         Ok(self.shared.with_commits(|commits| commits.next_sequence()))
@@ -339,7 +339,7 @@ impl Subscription {
         }
         self.shared.check_poison()?;
         let mut guard = self.shared.seat()?;
-        let Some(seat) = guard.as_mut() else { return Ok(None) };
+        let Ok(seat) = guard.get() else { return Ok(None) };
         self.propose_acknowledged(seat);
         for queue in [MAIN, RETRY] {
             if let Some(Consuming { group, consumer }) = self.member.consuming(queue) {
