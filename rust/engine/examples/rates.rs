@@ -1,5 +1,12 @@
 //! How fast the engine is here and now: `cargo run --release --example rates -- NAME FOLDER`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a tool for people")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::cast_lossless,
+    reason = "figures for people"
+)]
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,7 +28,7 @@ fn main() {
         "single" => single(root),
         "batches" => batches(root),
         "tickets" => tickets(root),
-        "lateness" => lateness(root),
+        "lateness" => lateness(root, arguments.get(3).and_then(|which| which.parse().ok())),
         "burst" => burst(root),
         other => println!("what is {other}?"),
     }
@@ -113,13 +120,15 @@ fn wall_us() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
-fn lateness(root: &Path) {
-    for (durability, rate, beside) in [
+fn lateness(root: &Path, which: Option<usize>) {
+    let cases = [
         (Durability::Disk, 1_000_u64, false),
         (Durability::Os, 1_000, false),
         (Durability::Disk, 20_000, false),
         (Durability::Disk, 1_000, true),
-    ] {
+    ];
+    let cases = cases.into_iter().enumerate().filter(|(index, _)| which.is_none_or(|which| which == *index));
+    for (_, (durability, rate, beside)) in cases {
         let store = fresh(root, "lateness", durability);
         let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 1_024 };
         let messages = store.subscribe("ticks", "group", options).unwrap();

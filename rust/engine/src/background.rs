@@ -43,10 +43,20 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
-    /// Bytes free in the current segment.
+    /// Bytes free in the current segment, and those that were when it was last seen filling.
     pub(crate) tail_room: AtomicU64,
+    pub(crate) tail_capacity: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
+}
+
+impl Background {
+    /// So many bytes are free in the current segment. More than before: it is another one.
+    pub(crate) fn note_tail(&self, free: u64) {
+        if free > self.tail_room.swap(free, Ordering::Relaxed) {
+            self.tail_capacity.store(free, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The helper's own state.
@@ -136,9 +146,9 @@ impl Shared {
 
     fn pause(&self) -> Duration {
         let free = self.background.tail_room.load(Ordering::Relaxed);
-        let quarters = free.saturating_mul(4) / u64::from(self.segment_bytes.max(1));
+        let whole = self.background.tail_capacity.load(Ordering::Relaxed).max(1);
         let [long, middle, short] = PAUSES;
-        match quarters {
+        match free.saturating_mul(4) / whole {
             0 => short,
             1 => middle,
             _ => long,

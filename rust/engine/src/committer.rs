@@ -111,7 +111,7 @@ impl WriterGuard<'_> {
             commits.synced(synced);
             let tail = writer.appender.tail_room();
             commits.room(tail, writer.appender.stock_rooms());
-            shared.background.tail_room.store(tail, Ordering::Relaxed);
+            shared.background.note_tail(tail);
             (commits.visible().sequence, commits.needs_segment(0, SEGMENTS_AHEAD))
         };
         shared.check_poison()?;
