@@ -134,7 +134,7 @@ def test_no_ready_fact_was_written_before_its_entries_were_due(read: Store) -> N
         for batch in segment.batches:
             for _, record in batch.records:
                 if record.kind == "ready":
-                    assert all(due <= batch.header["trusted_ms"] for due, _ in record.fields["entries"])
+                    assert all(due <= batch.header["trusted_ms"] for due, _, _ in record.fields["entries"])
                     assert not batch.is_held
 
 
