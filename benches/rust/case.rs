@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use delaymq_engine::{Due, Durability, Options, PublishBatch, Store};
 
 const SETTLE_MAX: Duration = Duration::from_secs(6);
-const SETTLE_PAUSE: Duration = Duration::from_millis(1_000);
+const SETTLE_PAUSE: Duration = Duration::from_secs(1);
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// A measurement that could not be made.

@@ -58,7 +58,9 @@ fn single(root: &Path) {
 }
 
 fn batches(root: &Path) {
-    for (durability, size) in [(Durability::Os, 1_000), (Durability::Os, 5_000), (Durability::Disk, 1_000), (Durability::Disk, 5_000)] {
+    for (durability, size) in
+        [(Durability::Os, 1_000), (Durability::Os, 5_000), (Durability::Disk, 1_000), (Durability::Disk, 5_000)]
+    {
         for (name, due) in [("far", FAR), ("near", Due::After(600_000))] {
             let store = fresh(root, "batches", durability);
             let mut batch = store.batch();
@@ -161,7 +163,12 @@ fn lateness(root: &Path, which: Option<usize>) {
         let at = |share: f64| late[((late.len() - 1) as f64 * share) as usize] as f64 / 1_000.0;
         println!(
             "lateness at {rate}/s, {durability:?}, publishing beside {published:?}: min {:.2} p50 {:.2} p90 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms",
-            at(0.0), at(0.5), at(0.9), at(0.99), at(0.999), at(1.0)
+            at(0.0),
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            at(0.999),
+            at(1.0)
         );
     }
 }

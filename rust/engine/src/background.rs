@@ -138,7 +138,8 @@ impl Shared {
                 }
                 continue;
             }
-            let again = [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
+            let again =
+                [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
             let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
-use super::owner::{Owner, OwnerOptions, VisibleBatch};
+use super::options::OwnerOptions;
+use super::owner::{Owner, VisibleBatch};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
 use super::state::{KnownRun, LogPosition, State};
