@@ -117,7 +117,7 @@ impl Store {
         self.shared.check()?;
         let ticket = batch.submit()?;
         self.shared.lead(ticket.end());
-        ticket.finish()
+        ticket.settle()
     }
 
     /// As [`Self::publish`], without waiting.
