@@ -1,1 +1,6 @@
-//! (base)
+//! The real core under a cruel disk and a cruel clock: one seed is one history.
+
+pub mod chance;
+pub mod clock;
+pub mod disk;
+pub mod node;
