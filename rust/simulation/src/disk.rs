@@ -50,6 +50,11 @@ impl Disk {
         Arc::new(self.storage.clone())
     }
 
+    /// A copy of what is there now, to look at without touching: none of the faults are on it.
+    pub fn copy(&self) -> Arc<dyn Storage> {
+        Arc::new(self.storage.crash(Crash::Kill, 0))
+    }
+
     /// Ends whatever ran on it; from now on it is the disk that the next process finds.
     pub fn crash(&mut self, end: End, chance: &mut Chance) {
         let crash = match end {

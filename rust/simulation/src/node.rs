@@ -23,10 +23,10 @@ use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointWork, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook, RecoveryReport, SubjectDirectory,
-    open_identity, recover,
+    CheckpointWork, Delivery, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook, RecoveryReport,
+    SubjectDirectory, open_identity, recover,
 };
-use delaymq_core::units::{Epoch, GroupNumber, Sequence};
+use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
 pub use self::asking::{Due, NewMessage, Published, retry_subject};
 pub use self::consuming::{Handed, Pulled};
@@ -85,6 +85,8 @@ pub struct Node {
     receipts: ReceiptBook,
     outcomes: BTreeMap<Sequence, Outcome>,
     woken: BTreeSet<GroupNumber>,
+    /// Assigned, and not handed over, since a payload could not be read.
+    unread: BTreeMap<(GroupNumber, ConsumerNumber), VecDeque<Delivery>>,
     checkpoint: Option<CheckpointWork>,
     recovered: RecoveryReport,
     first_sequence: Sequence,
@@ -113,12 +115,12 @@ impl Node {
             number: recovered.next_segment,
             chain: position.chain,
             next_sequence: position.next_sequence,
-            trusted: position.trusted,
+            trusted: recovered.trusted,
             segment_bytes: identity.segment_bytes,
         };
         let appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
         let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
-        let mut clock = TrustedClock::new(position.trusted, now.wall, now.boot_ns);
+        let mut clock = TrustedClock::new(recovered.trusted, now.wall, now.boot_ns);
         let reading = clock.read(now.wall, now.boot_ns);
         let names = SubjectDirectory::of(&recovered.owner.state().subjects);
         let receipts = recovered.owner.receipt_book();
@@ -144,6 +146,7 @@ impl Node {
             receipts,
             outcomes: BTreeMap::new(),
             woken: BTreeSet::new(),
+            unread: BTreeMap::new(),
             checkpoint: None,
             recovered: recovered.report,
             first_sequence: position.next_sequence,

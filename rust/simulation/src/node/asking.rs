@@ -8,7 +8,7 @@ use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::{NamedSubject, Receipt};
-use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence};
+use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use super::{Label, Node};
 
@@ -78,6 +78,11 @@ impl Node {
             Receipt::new(self.identity.stream.id, self.epoch, key, *subject, size, &self.nonce)
         });
         Ok(Some(Published { end: range.end, receipts: receipts.collect() }))
+    }
+
+    /// The number of a subject's name, as publishers know it.
+    pub fn subject_number(&self, name: &str) -> Option<SubjectNumber> {
+        self.names.get(name).map(|named| named.number)
     }
 
     fn due_time(&self, due: Due) -> Result<Millis> {
@@ -157,6 +162,7 @@ impl Node {
     /// # Errors
     /// As [`Self::submit`].
     pub fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber, ask: u64) -> Result<()> {
+        self.unread.remove(&(group, consumer));
         self.owner.end_consumer(group, consumer, &mut self.proposals);
         self.label(Label::Asked(ask));
         self.send().map(drop)

@@ -1,5 +1,7 @@
 //! Consuming: pulls, payloads, acknowledgements, messages given back.
 
+use std::collections::VecDeque;
+
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::header::read_record;
@@ -12,6 +14,9 @@ use delaymq_core::units::{
 
 use super::asking::retry_subject;
 use super::{Label, Node};
+
+/// A consumer of a group.
+type Place = (GroupNumber, ConsumerNumber);
 
 /// Loads that one pull waits for at most.
 const LOADS_MAX: usize = 64;
@@ -39,17 +44,25 @@ pub enum Pulled {
 }
 
 impl Node {
-    /// Pulls, reading postings where it must, and hands over what was assigned.
+    /// Pulls, reading postings where it must, and hands over what was assigned. `ask` labels the
+    /// assignment.
     ///
     /// # Errors
     /// As [`Self::submit`]; `Storage` where a payload could not be read.
-    pub fn pull(&mut self, request: PullRequest) -> Result<Pulled> {
+    pub fn pull(&mut self, request: PullRequest, ask: u64) -> Result<Pulled> {
+        let place = (request.group, request.consumer);
+        if let Some(unread) = self.unread.remove(&place) {
+            return self.hand_over(place, unread);
+        }
         for _ in 0..LOADS_MAX {
             let pulled = self.owner.pull(request, &mut self.proposals);
             self.label(Label::Other);
+            if let (Ok(Pull::Deliveries(_)), Some(last)) = (&pulled, self.labels.back_mut()) {
+                *last = Label::Asked(ask);
+            }
             self.send()?;
             match pulled? {
-                Pull::Deliveries(deliveries) => return self.hand_over(deliveries),
+                Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into()),
                 Pull::Wait => return Ok(Pulled::Wait),
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
@@ -66,10 +79,11 @@ impl Node {
         Ok(Pulled::Wait)
     }
 
-    fn hand_over(&mut self, deliveries: Vec<Delivery>) -> Result<Pulled> {
+    /// Reads what was assigned. What cannot be read now comes with the next pull.
+    fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>) -> Result<Pulled> {
         let mut handed = Vec::new();
         let mut damaged = Vec::new();
-        for delivery in deliveries {
+        while let Some(delivery) = deliveries.pop_front() {
             let entry = delivery.entry;
             match self.read_payload(entry.location(), entry.payload_sequence()) {
                 Ok((subject, body)) => handed.push(Handed { delivery, subject, body }),
@@ -78,7 +92,14 @@ impl Node {
                     self.label(Label::Other);
                     damaged.push(delivery);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    deliveries.push_front(delivery);
+                    self.unread.insert(place, deliveries);
+                    if handed.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
             }
         }
         self.send()?;
