@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::Receipt;
-use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::consumers::{Assigned, Handle};
 pub use self::plan::Plan;
@@ -83,6 +83,8 @@ pub struct World {
     next_body: u64,
     operation: u64,
     crashes: u64,
+    /// Of the last opening that came to its end.
+    epoch: Epoch,
     trace: TraceHash,
     told: Option<Vec<String>>,
 }
@@ -117,6 +119,7 @@ impl World {
             next_body: 1,
             operation: 0,
             crashes: 0,
+            epoch: Epoch(0),
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
             chance,

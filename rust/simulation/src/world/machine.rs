@@ -107,7 +107,11 @@ impl World {
     }
 
     fn started(&mut self, mut node: Node, promised: Promised) {
-        let first = node.first_sequence();
+        // Openings that did not come to their end may have begun epochs, too.
+        let epochs = &node.owner().state().epochs;
+        let first = epochs.iter().find(|info| info.epoch > self.epoch).map(|info| info.first_sequence);
+        let first = first.unwrap_or(node.first_sequence());
+        self.epoch = node.epoch();
         self.note(&format!("open: epoch {} from {first}, {:?}", node.epoch(), node.recovered().checkpoint));
         let os = self.plan.node.durability == Durability::Os;
         let required = if promised.cut && os { promised.synced } else { promised.visible };
@@ -116,7 +120,7 @@ impl World {
             kept.is_here &= kept.receipt.epoch == node.epoch() || kept.receipt.key.sequence < first;
         }
         self.cancels.retain(|command| *command < first);
-        let replayed = self.catch_up(&mut node);
+        let replayed = self.catch_up(&mut node, first);
         if let Err(error) = replayed {
             self.oracle.blame(format!("the log cannot be read again: {error}"));
         }
@@ -128,15 +132,15 @@ impl World {
     }
 
     /// Lets the replica apply what it has not seen, and what the opening has added.
-    fn catch_up(&mut self, node: &mut Node) -> delaymq_core::Result<()> {
+    fn catch_up(&mut self, node: &mut Node, first: Sequence) -> delaymq_core::Result<()> {
         let mut replica = match self.replica.take() {
             Some(replica) => replica,
             None => Replica::new(*node.identity())?,
         };
-        replica.forget_from(node.first_sequence())?;
+        replica.forget_from(first)?;
         let applied = node.take_applied();
-        if let Some(first) = applied.first() {
-            for batch in replica.catch_up(&self.disk.copy(), first.start)? {
+        if let Some(begins) = applied.first() {
+            for batch in replica.catch_up(&self.disk.copy(), begins.start)? {
                 self.oracle.applied(&batch);
             }
         }
