@@ -149,6 +149,8 @@ pub struct Oracle {
     offsets: BTreeMap<(SubjectNumber, String, String), PullOffset>,
     visible: Sequence,
     crashes: u64,
+    /// Something was assigned and not handed over: its mark is right.
+    a_hand_over_failed: bool,
     operation: u64,
     counts: Counts,
     violations: Vec<String>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{BatchReader, EpochSource, Identity};
-use delaymq_core::schedule_log::EntryState;
+use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{Outcome, Owner, OwnerOptions, create_folders, recover};
 use delaymq_core::units::{Epoch, Location, ReadyNumber, Sequence, SubjectNumber};
@@ -136,7 +136,7 @@ impl Replica {
     /// What became of each sequence. The store may have forgotten what is finished.
     fn compare_entries(&self, live: &Owner, found: &mut Vec<String>) {
         let (ours, theirs) = (&self.owner.state().schedule, &live.state().schedule);
-        let known_from = theirs.windows().first().map_or(Sequence(u64::MAX), |window| window.first());
+        let known_from = theirs.windows().first().map_or(Sequence(u64::MAX), Window::first);
         let mut sequence = Sequence(1);
         while sequence < ours.next_sequence() {
             let (expected, is) = (ours.state(sequence), theirs.state(sequence));
@@ -187,5 +187,5 @@ fn ready_words(owner: &Owner, subject: SubjectNumber, number: ReadyNumber) -> St
 }
 
 fn subjects_of(state: &delaymq_core::store::State) -> String {
-    state.subjects.iter().map(|(number, subject)| format!("{number}={subject:?};")).collect()
+    format!("{:?}", state.subjects.iter().collect::<Vec<_>>())
 }

@@ -14,6 +14,7 @@ use delaymq_core::store::Receipt;
 use delaymq_core::units::{Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::consumers::{Assigned, Handle};
+use self::machine::Promised;
 pub use self::plan::Plan;
 use crate::chance::{Chance, TraceHash};
 use crate::checker::{Counts, Entry, Oracle, Origin};
@@ -73,6 +74,8 @@ pub struct World {
     assigned: BTreeMap<(u32, u32, u64), Assigned>,
     /// Offsets that a crash or an end made void.
     stale: Vec<Assigned>,
+    /// What was promised by a store that was closed.
+    left: Option<Promised>,
     /// Something may have been assigned that nobody was handed.
     a_pull_failed: bool,
     receipts: Vec<Kept>,
@@ -110,6 +113,7 @@ impl World {
             handles: Handle::all(&plan),
             assigned: BTreeMap::new(),
             stale: Vec::new(),
+            left: None,
             a_pull_failed: false,
             receipts: Vec::new(),
             cancels: BTreeSet::new(),
@@ -134,6 +138,9 @@ impl World {
             self.oracle.begin_operation(self.operation);
             self.act();
             self.collect();
+            if self.chance.percent(self.plan.settle_percent) {
+                self.settle();
+            }
         }
         self.drain();
         Ending {

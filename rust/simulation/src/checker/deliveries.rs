@@ -60,6 +60,11 @@ impl Oracle {
         self.handed.entry((seen.group, sequence)).or_default().push(HandOver { before_loss: false });
     }
 
+    /// A pull failed behind its decision.
+    pub fn hand_over_failed(&mut self) {
+        self.a_hand_over_failed = true;
+    }
+
     fn check_content(&mut self, seen: &Seen<'_>, sequence: Sequence) {
         let delivery = &seen.handed.delivery;
         let Some(entry) = self.entries.get(&sequence) else {
@@ -101,7 +106,7 @@ impl Oracle {
         let published = self.entries.get(&sequence).is_some_and(|entry| entry.origin == Origin::Published);
         let before = self.handed.get(&key).map(|overs| overs.iter().any(|over| !over.before_loss));
         match before {
-            None if marked && published && crashes == 0 => {
+            None if marked && published && crashes == 0 && !self.a_hand_over_failed => {
                 self.blame(format!("marked as a repetition without a crash: {seen:?}"));
             }
             None => {}

@@ -79,6 +79,11 @@ impl Node {
         Ok(Pulled::Wait)
     }
 
+    /// True where something was assigned that could not be read.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     /// Reads what was assigned. What cannot be read now comes with the next pull.
     fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>) -> Result<Pulled> {
         let mut handed = Vec::new();

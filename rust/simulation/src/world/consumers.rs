@@ -147,7 +147,10 @@ impl World {
         let ask = self.ask(Ask::Nothing);
         let Some(node) = &mut self.node else { return };
         let result = node.pull(request, ask);
-        self.a_pull_failed |= result.is_err();
+        if result.is_err() || node.has_unread() {
+            self.a_pull_failed = true;
+            self.oracle.hand_over_failed();
+        }
         let Some(pulled) = self.survive("pull", result) else { return };
         match pulled {
             Pulled::Wait => {}

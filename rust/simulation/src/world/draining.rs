@@ -72,7 +72,8 @@ impl World {
         next.is_some() || before != (self.oracle.counts(), self.crashes)
     }
 
-    fn settle(&mut self) {
+    /// Writes, syncs and applies everything.
+    pub(super) fn settle(&mut self) {
         let now = self.clock.read();
         let Some(node) = &mut self.node else { return };
         node.look(now);
@@ -87,11 +88,9 @@ impl World {
 
     /// Closes, checks every byte, opens, and compares once more.
     fn leave(&mut self) {
-        let Some(node) = self.node.take() else { return };
-        if let Err(error) = node.close() {
-            return self.note(&format!("closed: {error}"));
+        if self.close_node() {
+            self.verify();
+            self.crash();
         }
-        self.verify();
-        self.crash();
     }
 }

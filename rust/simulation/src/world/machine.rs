@@ -24,7 +24,27 @@ pub(super) struct Promised {
     cut: bool,
 }
 
+impl Promised {
+    fn by(node: &Node) -> Self {
+        let commits = node.commits();
+        Self { visible: commits.visible().sequence, synced: commits.synced_mark().sequence, cut: false }
+    }
+}
+
 impl World {
+    /// Closes the store in order; false where that failed.
+    pub(super) fn close_node(&mut self) -> bool {
+        let Some(node) = self.node.take() else { return false };
+        let mut left = Promised::by(&node);
+        let closed = node.close();
+        self.note(&format!("closed: {closed:?}"));
+        if closed.is_ok() {
+            left.synced = left.visible;
+        }
+        self.left = Some(left);
+        closed.is_ok()
+    }
+
     fn random_end(&mut self) -> End {
         match self.chance.below(4) {
             0 | 1 => End::Kill,
@@ -46,11 +66,10 @@ impl World {
 
     fn end(&mut self) -> Promised {
         self.collect();
-        let mut promised = Promised { visible: self.oracle.visible(), synced: self.oracle.visible(), cut: false };
-        if let Some(node) = self.node.take() {
-            promised.visible = node.commits().visible().sequence;
-            promised.synced = node.commits().synced_mark().sequence;
-        }
+        let mut promised = match self.node.take() {
+            Some(node) => Promised::by(&node),
+            None => self.left.take().unwrap_or_default(),
+        };
         let limit = self.handles.iter().filter(|handle| handle.consumer.is_some()).count();
         let limit = limit.saturating_mul(self.plan.in_flight_max as usize);
         if self.oracle.in_flight() > limit {

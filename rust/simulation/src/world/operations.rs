@@ -15,20 +15,20 @@ impl World {
             return if self.chance.percent(50) { self.crash() } else { self.stop_soon() };
         }
         match self.chance.below(100) {
-            0..=17 => self.publish(),
-            18..=23 => self.cancel(),
-            24..=35 => self.step(),
-            36..=49 => self.log_piece(),
-            50..=59 => self.for_some_consumer(Self::pull_some),
-            60..=66 => self.for_some_consumer(|world, index| world.acknowledge(index, 60)),
-            67..=69 => self.for_some_consumer(Self::give_back),
-            70 => self.acknowledge_stale(),
-            71..=76 => self.for_some_handle(Self::subscribe),
-            77 => self.for_some_consumer(Self::end_consumer),
-            78 => self.remove_some_group(),
-            79..=86 => self.checkpoint_piece(),
-            87..=88 => self.prepare(),
-            89..=90 => self.witness(),
+            0..=16 => self.publish(),
+            17..=21 => self.cancel(),
+            22..=33 => self.step(),
+            34..=44 => self.log_piece(),
+            45..=56 => self.for_some_consumer(Self::pull_some),
+            57..=63 => self.for_some_consumer(|world, index| world.acknowledge(index, 60)),
+            64..=66 => self.for_some_consumer(Self::give_back),
+            67 => self.acknowledge_stale(),
+            68..=75 => self.for_some_handle(Self::subscribe),
+            76 => self.for_some_consumer(Self::end_consumer),
+            77..=78 => self.remove_some_group(),
+            79..=87 => self.checkpoint_piece(),
+            88..=89 => self.prepare(),
+            90 => self.witness(),
             91..=97 => self.pass_time(),
             98 => self.compare(),
             _ => self.trouble(),
@@ -198,10 +198,7 @@ impl World {
             return;
         }
         self.collect();
-        let Some(node) = self.node.take() else { return };
-        let closed = node.close();
-        self.note(&format!("closed: {closed:?}"));
-        if self.chance.percent(30) && closed.is_ok() {
+        if self.close_node() && self.chance.percent(30) {
             self.verify();
         }
         self.crash();

@@ -8,6 +8,7 @@ use crate::node::NodeOptions;
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether one kind of trouble happens")]
 pub struct Plan {
     /// How the store is opened.
     pub node: NodeOptions,
@@ -21,6 +22,8 @@ pub struct Plan {
     pub consumers: u64,
     /// What each consumer may hold.
     pub in_flight_max: u32,
+    /// Percent of the operations after which everything is committed and applied.
+    pub settle_percent: u64,
     /// Percent of the operations that end the machine.
     pub crash_percent: u64,
     /// Percent of openings in which the machine ends.
@@ -65,6 +68,7 @@ impl Plan {
             groups: chance.between(1, 2),
             consumers: chance.between(1, 2),
             in_flight_max: u32::try_from(chance.one_of(&[1, 2, 4, 16])).unwrap_or(1),
+            settle_percent: chance.one_of(&[0, 20, 70]),
             crash_percent: chance.one_of(&[0, 1, 3, 6]),
             crash_in_open_percent: chance.one_of(&[0, 20, 50]),
             faults: chance.percent(25),
