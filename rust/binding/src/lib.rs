@@ -1,1 +1,36 @@
-//! (base)
+//! Python's door to delaymq: convert, detach, call, map errors. Nothing is decided here; the
+//! boundary's manual is `python/delaymq/_core.pyi`.
+
+mod bench;
+mod errors;
+mod message;
+mod options;
+mod receipt;
+mod status;
+mod store;
+mod subscription;
+mod verification;
+
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<receipt::Receipt>()?;
+    module.add_class::<receipt::Receipts>()?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<subscription::Subscription>()?;
+    module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
+    module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
+    warn_of_debug_build(module.py())
+}
+
+/// A build without optimisation is many times slower; nobody should measure or ship it unawares.
+fn warn_of_debug_build(py: Python<'_>) -> PyResult<()> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    let category = py.get_type::<PyRuntimeWarning>();
+    PyErr::warn(py, &category, c"delaymq was built without optimisation; do not measure or ship this build", 1)
+}

@@ -94,6 +94,9 @@ pub enum LocationFile {
 }
 
 impl Location {
+    /// No place at all: what points here cannot be read, and is voided by who tries.
+    pub const NOWHERE: Self = Self(0);
+
     const RUN: u64 = 1 << 63;
     const NUMBER_MASK: u64 = 0x7FFF_FFFF;
 

@@ -1,1 +1,55 @@
-//! (base)
+//! When it happens: real files, threads and clocks around the core. A decision in here is a defect.
+//!
+//! The path of a publish: `publish` encodes, the core's group commit queues, a committing thread
+//! writes and syncs, the `inbox` carries the visible batch to whoever drives the owner, the owner
+//! applies it; when its time has come the driver proposes a ready fact, which takes the same way,
+//! and wakes the `subscription`s that wait for it.
+
+mod asking;
+mod background;
+mod clock;
+mod committer;
+mod delivery;
+mod driver;
+mod files;
+mod inbox;
+mod lock;
+mod mapping;
+mod member;
+mod metrics;
+mod names;
+mod opening;
+mod options;
+mod outcomes;
+mod payloads;
+mod publish;
+mod report;
+mod shared;
+mod store;
+mod subscribers;
+mod subscription;
+mod waiting;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use delaymq_core::store::{OwnerOptions, Receipt, RecoveryProgress, Verification};
+
+pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
+pub use delivery::{Delivered, DeliveryKey, Payload};
+pub use files::FileStorage;
+pub use metrics::Snapshot;
+pub use names::{NAME_CHARACTERS_MAX, check_name};
+pub use options::{
+    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, META_BYTES_MAX, Options,
+    SEGMENT_BYTES_MIN, SubscribeOptions,
+};
+pub use publish::{PublishBatch, Receipts, Ticket};
+pub use report::{Report, Status};
+pub use store::{CancelOutcome, Store};
+pub use subscription::Subscription;
+
+/// Locks a mutex whose data stays whole when a holder panics: every change under it is one that
+/// later holders can live with.
+pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -119,7 +119,7 @@ impl DispatchLog {
         match self.posting(subject, number) {
             Posting::Entry(entry) => Ok(Some(entry)),
             Posting::InRun { run, .. } => {
-                let found = read_postings(&run, subject, number, 1);
+                let found = read_postings(&run, subject, number, 1)?;
                 found.entries.first().map(|(_, entry)| Some(*entry)).ok_or_else(|| unreadable(&run, found.error))
             }
             Posting::Gone => Ok(None),

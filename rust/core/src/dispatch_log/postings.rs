@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::run::{DispatchRow, RowKey, RowScan, Run, ScanBuffer, SubjectRange};
 use crate::schedule_log::Entry;
 use crate::units::{DueKey, ReadyNumber, SubjectNumber};
@@ -50,7 +50,10 @@ impl DispatchRun {
 }
 
 /// Reads up to `count` postings of a subject from `first` on; all of them lie in the run. Slow.
-pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) -> ReadPostings {
+///
+/// # Errors
+/// `Storage` where the run could not be read; what is damaged is part of the answer.
+pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) -> Result<ReadPostings> {
     let mut found = ReadPostings::default();
     let end = RowKey::ready(subject, first.plus(count));
     let start = RowKey::ready(subject, first);
@@ -66,6 +69,7 @@ pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, coun
                 scan.advance();
             }
             Ok(None) => break,
+            Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
             Err(damage) => {
                 let past = damage.from >= end;
                 found.error.get_or_insert(damage.error);
@@ -86,7 +90,7 @@ pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, coun
         expected = number.next();
     }
     found.damaged = damaged;
-    found
+    Ok(found)
 }
 
 fn entry_of(row: &DispatchRow) -> Entry {

@@ -141,7 +141,8 @@ impl SegmentAppender {
 
     /// Syncs, and says so in an empty batch, synced as well, so that a later damage of what lies
     /// before it cannot be taken for a torn tail. Does nothing where the last batch says it
-    /// already, or where only the seal has room left. True where it wrote one.
+    /// already, or where only the seal has room left. True where it wrote one; `synced` and
+    /// `tail_room` have moved.
     pub fn append_witness(&mut self, trusted: Millis, held: bool, committed: Location) -> Result<bool> {
         self.refuse_if_done()?;
         let synced = self.sync_current();

@@ -114,9 +114,10 @@ pub struct GroupCommitOptions {
 }
 
 impl GroupCommitOptions {
-    /// The usual bounds: batches of 4 MiB, 64 MiB queued.
+    /// The usual bounds: batches of 1 MiB, which stay in the processor's caches from the copy to
+    /// the write, and 64 MiB queued.
     pub fn new(durability: Durability, start: Mark, segment_bytes: u32) -> Self {
-        Self { durability, start, segment_bytes, batch_bytes_max: 4 << 20, queue_bytes_max: 64 << 20 }
+        Self { durability, start, segment_bytes, batch_bytes_max: 1 << 20, queue_bytes_max: 64 << 20 }
     }
 }
 

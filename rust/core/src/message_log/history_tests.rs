@@ -121,9 +121,13 @@ impl Session {
     }
 
     fn write(&mut self, commit: &mut Commit, marks: &AppendMarks) -> crate::Result<()> {
-        let foreseen = self.appender.written().sequence;
+        let before = self.appender.written();
+        let stock = self.appender.stock_rooms().count() as u64;
         let appended = self.appender.append(&mut commit.bytes, marks)?;
-        assert_eq!((foreseen, appended.start < appended.end.location), (commit.base, true));
+        assert_eq!(before.sequence, commit.base);
+        let segment = |location: Location| u64::from(location.segment().unwrap().0);
+        let rolls = segment(appended.start) - segment(before.location);
+        assert!(rolls <= stock, "what was accepted needed a segment that was not prepared");
         self.group.written(appended.end);
         self.group.synced(appended.synced);
         if commit.must_sync {

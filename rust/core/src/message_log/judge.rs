@@ -4,7 +4,7 @@ use super::window::Window;
 use crate::error::{Error, Result};
 use crate::planted::{self, Planted};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader, chain_of};
-use crate::record::header::{RecordFault, Records};
+use crate::record::header::{RawRecord, RecordFault, Records};
 use crate::record::message::KIND_MESSAGE;
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
@@ -87,6 +87,23 @@ pub(super) struct Payloads {
     pub(super) first_fact: Option<Fault>,
 }
 
+impl Payloads {
+    /// Checks one payload, of the record at `record_at` in the file.
+    fn check(&mut self, record_at: u32, record: &RawRecord<'_>) {
+        if record.payload_is_whole() {
+            return;
+        }
+        let (found, expected) = (crc32fast::hash(record.payload), record.header.payload_check.get());
+        let fault = Fault::new(record_at, format!("payload check {expected:08x}"), format!("{found:08x}"));
+        if record.header.kind == KIND_MESSAGE {
+            self.messages = self.messages.saturating_add(1);
+        } else {
+            self.first_fact.get_or_insert_with(|| fault.clone());
+        }
+        self.first.get_or_insert(fault);
+    }
+}
+
 /// The batch at the cursor.
 pub(super) enum Judged {
     /// It follows, it is whole, and so are its payloads but for those named.
@@ -115,8 +132,12 @@ pub(super) fn judge(window: &mut Window, cursor: &Cursor, scratch: &mut Scratch)
     if planted::is_on(Planted::TornTailAccepted) {
         return Ok(Judged::Batch(header, Payloads::default()));
     }
-    match check_records(bytes, at, &header, &stream, scratch) {
-        Ok(()) => Ok(Judged::Batch(header, check_payloads(bytes, at, &header))),
+    let mut payloads = Payloads::default();
+    let checked = check_each(bytes, at, &header, &stream, scratch, |record_at, record| {
+        payloads.check(record_at, record);
+    });
+    match checked {
+        Ok(()) => Ok(Judged::Batch(header, payloads)),
         Err(fault) => broken(fault, end),
     }
 }
@@ -163,6 +184,18 @@ pub(super) fn check_records(
     stream: &[u8; 16],
     scratch: &mut Scratch,
 ) -> std::result::Result<(), Fault> {
+    check_each(bytes, at, header, stream, scratch, |_, _| {})
+}
+
+/// As `check_records`, and shows each record that is whole, with its offset in the file.
+fn check_each(
+    bytes: &[u8],
+    at: u32,
+    header: &BatchHeader,
+    stream: &[u8; 16],
+    scratch: &mut Scratch,
+    mut show: impl FnMut(u32, &RawRecord<'_>),
+) -> std::result::Result<(), Fault> {
     scratch.clear();
     let length = header.length.get() as usize;
     let body = bytes.get(BATCH_HEADER_BYTES..length);
@@ -174,7 +207,10 @@ pub(super) fn check_records(
         let record_at = offset_of(at, records.offset());
         match records.next() {
             None => break,
-            Some(Ok((_, record))) => scratch.extend_from_slice(&record.header.header_check.get().to_le_bytes()),
+            Some(Ok((_, record))) => {
+                scratch.extend_from_slice(&record.header.header_check.get().to_le_bytes());
+                show(record_at, &record);
+            }
             Some(Err(fault)) => return Err(record_fault(record_at, &fault)),
         }
     }
@@ -188,27 +224,6 @@ pub(super) fn check_records(
         return Err(Fault::new(at, format!("chain {chain:08x}"), found));
     }
     Ok(())
-}
-
-/// Checks the payloads of a batch whose records are whole.
-fn check_payloads(bytes: &[u8], at: u32, header: &BatchHeader) -> Payloads {
-    let mut payloads = Payloads::default();
-    let body = bytes.get(BATCH_HEADER_BYTES..header.length.get() as usize).unwrap_or_default();
-    for (offset, record) in Records::new(body, Sequence(header.base_sequence.get())).flatten() {
-        if record.payload_is_whole() {
-            continue;
-        }
-        let (found, expected) = (crc32fast::hash(record.payload), record.header.payload_check.get());
-        let words = (format!("payload check {expected:08x}"), format!("{found:08x}"));
-        let fault = Fault::new(offset_of(at, offset), words.0, words.1);
-        if record.header.kind == KIND_MESSAGE {
-            payloads.messages = payloads.messages.saturating_add(1);
-        } else {
-            payloads.first_fact.get_or_insert_with(|| fault.clone());
-        }
-        payloads.first.get_or_insert(fault);
-    }
-    payloads
 }
 
 fn record_fault(at: u32, fault: &RecordFault) -> Fault {

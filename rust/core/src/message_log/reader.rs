@@ -61,9 +61,10 @@ impl BatchReader {
         self.next
     }
 
-    /// Lets it read on, up to `end`.
+    /// Lets it read on, up to `end`, in a log that was written to meanwhile.
     pub fn extend(&mut self, end: Location) {
         self.end = self.end.max(end);
+        self.window.forget();
     }
 
     /// The next batch with facts; `None` at the end. Errors: `Corrupt` and `MissingFile` where a
@@ -139,5 +140,59 @@ impl BatchReader {
 
     fn corrupt(&self, fault: &Fault) -> Error {
         fault.corrupt(&self.window.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message_log::ScanStart;
+    use crate::message_log::fixture::{Log, STREAM, shared};
+    use crate::units::Sequence;
+
+    fn reader(log: &Log, end: Location) -> BatchReader {
+        BatchReader::new(shared(&log.storage), STREAM, ScanStart::BEGINNING.location, end)
+    }
+
+    fn bases(reader: &mut BatchReader) -> Vec<Sequence> {
+        let next = || reader.next_batch().unwrap().map(|batch| Sequence(batch.header.base_sequence.get()));
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn it_follows_a_log_that_grows() {
+        let mut log = Log::new(8 << 10);
+        let mut reader = reader(&log, Location(0));
+        assert!(bases(&mut reader).is_empty());
+        for number in 1..20_u8 {
+            let appended = log.commit(&[&[number; 900]]);
+            log.witness();
+            reader.extend(appended.end.location);
+            assert_eq!(bases(&mut reader), [Sequence(u64::from(number))]);
+            assert_eq!(reader.position(), appended.end.location);
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_is_not_read() {
+        let mut log = Log::new(8 << 10);
+        let end = log.commit(&[b"a"]).end.location;
+        log.write(&[b"b"]);
+        assert_eq!(bases(&mut reader(&log, end)), [Sequence(1)]);
+    }
+
+    #[test]
+    fn damage_and_missing_segments_are_named() {
+        let mut log = Log::new(8 << 10);
+        log.commit(&[&[1; 3000]]);
+        let end = log.commit(&[&[2; 3000]]).end.location;
+        log.storage.damage("log/0000000002.segment", 4096 + 90, 1);
+        let mut broken = reader(&log, end);
+        assert!(broken.next_batch().unwrap().is_some());
+        assert!(matches!(broken.next_batch(), Err(Error::Corrupt { path, .. }) if path == "log/0000000002.segment"));
+        log.storage.remove("log/0000000002.segment").unwrap();
+        let mut missing = reader(&log, end);
+        assert!(missing.next_batch().unwrap().is_some());
+        assert!(matches!(missing.next_batch(), Err(Error::MissingFile { .. })));
     }
 }

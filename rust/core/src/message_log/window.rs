@@ -110,6 +110,11 @@ impl Window {
         Ok(self.buffer.get(start..end).unwrap_or_default())
     }
 
+    /// Forgets what is in memory: the file may have grown behind it.
+    pub(super) fn forget(&mut self) {
+        self.buffered = 0;
+    }
+
     fn fill(&mut self, offset: u32, length: usize) -> Result<()> {
         let wanted = length.max(WINDOW_BYTES).min(self.end.saturating_sub(offset) as usize);
         if self.buffer.len() < wanted {

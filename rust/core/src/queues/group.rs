@@ -7,6 +7,9 @@ use super::ranges::RangeSet;
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
 
+/// Offsets and numbers that may be reserved ahead of what is assigned, at most.
+pub const RESERVE_MAX: u64 = 1 << 20;
+
 /// A group, as applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
@@ -69,9 +72,14 @@ impl Group {
         self.consumers.values().find(|consumer| consumer.name == name).map(|consumer| consumer.number)
     }
 
-    /// Applies a reserve; one of a consumer that is gone changes nothing.
+    /// Applies a reserve; one of a consumer that is gone, or further ahead than any consumer may
+    /// hold, changes nothing.
     pub fn reserve(&mut self, reserve: &Reserve) {
-        if let Some(consumer) = self.consumers.get_mut(&reserve.consumer) {
+        let too_far = reserve.number_end.since(self.cursor) > RESERVE_MAX;
+        if let Some(consumer) = self.consumers.get_mut(&reserve.consumer)
+            && reserve.offset_end.since(consumer.next_offset) <= RESERVE_MAX
+            && !too_far
+        {
             consumer.reserved_offset = consumer.reserved_offset.max(reserve.offset_end);
             self.reserved_number = self.reserved_number.max(reserve.number_end);
         }
@@ -80,9 +88,9 @@ impl Group {
     /// Applies an assignment. One that does not continue the consumer's offsets, or reaches beyond
     /// what was reserved, changes nothing.
     pub fn assign(&mut self, assign: &Assign<'_>) {
-        let count: u64 = assign.numbers.iter().map(|range| range.count).fold(0, u64::saturating_add);
-        let Some(consumer) = self.consumers.get_mut(&assign.consumer) else { return };
-        let end = assign.first_offset.plus(count);
+        let count = assign.numbers.iter().try_fold(0_u64, |count, range| count.checked_add(range.count));
+        let end = count.and_then(|count| assign.first_offset.0.checked_add(count)).map(PullOffset);
+        let (Some(end), Some(consumer)) = (end, self.consumers.get_mut(&assign.consumer)) else { return };
         if assign.first_offset != consumer.next_offset || end > consumer.reserved_offset {
             return;
         }

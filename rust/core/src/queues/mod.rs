@@ -8,5 +8,5 @@ mod group;
 mod ranges;
 
 pub use consumer::{Consumer, Held};
-pub use group::{Group, Taken};
+pub use group::{Group, RESERVE_MAX, Taken};
 pub use ranges::RangeSet;

@@ -1,19 +1,21 @@
 //! Kind 4, the ready fact: entries whose time has come, in dispatch order.
 //!
-//! Fixed part: `count u32 | reserved u32`. Payload: `count` times `due_ms u64 | sequence u64`. No
-//! location stands in it: a replay finds each entry by its key, and skips what is not pending.
+//! Fixed part: `count u32 | reserved u32`. Payload: `count` times `due_ms u64 | sequence u64 |
+//! subject u32 | reserved u32`. No location stands in it: a replay finds each entry by its key, and
+//! skips what is not pending. The subject is there so that an entry takes its number even where its
+//! own bytes are damaged: else every later number of the subject would mean another message.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawRecord, encode_record};
 use super::read_struct;
-use crate::units::{DueKey, Millis, Sequence};
+use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 /// The kind byte of a ready fact.
 pub const KIND_READY: u8 = 4;
 /// Bytes of one entry in the payload.
-pub const READY_ENTRY_BYTES: usize = 16;
+pub const READY_ENTRY_BYTES: usize = 24;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -27,6 +29,8 @@ struct ReadyFixed {
 struct ReadyEntry {
     due_ms: U64,
     sequence: U64,
+    subject: U32,
+    reserved: U32,
 }
 const _: () = assert!(size_of::<ReadyEntry>() == READY_ENTRY_BYTES);
 
@@ -47,21 +51,27 @@ impl<'a> ReadyList<'a> {
         self.payload.is_empty()
     }
 
-    /// The entries' keys, in order.
-    pub fn keys(&self) -> impl Iterator<Item = DueKey> + 'a {
+    /// The entries' keys and subjects, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (DueKey, SubjectNumber)> + 'a {
         self.payload.chunks_exact(READY_ENTRY_BYTES).filter_map(|chunk| {
             let entry: ReadyEntry = read_struct(chunk)?;
-            Some(DueKey { due: Millis(entry.due_ms.get()), sequence: Sequence(entry.sequence.get()) })
+            let key = DueKey { due: Millis(entry.due_ms.get()), sequence: Sequence(entry.sequence.get()) };
+            Some((key, SubjectNumber(entry.subject.get())))
         })
     }
 }
 
 /// Appends a ready fact.
-pub fn encode_ready(out: &mut Vec<u8>, keys: impl ExactSizeIterator<Item = DueKey>) {
-    let count = keys.len();
+pub fn encode_ready(out: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = (DueKey, SubjectNumber)>) {
+    let count = entries.len();
     let mut payload = Vec::with_capacity(count * READY_ENTRY_BYTES);
-    for key in keys {
-        let entry = ReadyEntry { due_ms: U64::new(key.due.0), sequence: U64::new(key.sequence.0) };
+    for (key, subject) in entries {
+        let entry = ReadyEntry {
+            due_ms: U64::new(key.due.0),
+            sequence: U64::new(key.sequence.0),
+            subject: U32::new(subject.0),
+            reserved: U32::ZERO,
+        };
         payload.extend_from_slice(entry.as_bytes());
     }
     let fixed = ReadyFixed { count: U32::new(u32::try_from(count).unwrap_or(u32::MAX)), reserved: U32::ZERO };

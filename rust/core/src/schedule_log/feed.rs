@@ -101,11 +101,7 @@ impl Feed {
         if self.position >= DueKey::end_of(now.plus(window_ms / 2)) {
             return Ok(Loaded::UpToDate);
         }
-        let room = entries_max.max(1).saturating_sub(self.len());
-        // A slice of a few entries costs nearly as much as a full one.
-        if room == 0 || (room < entries_max / 4 && !self.is_empty()) {
-            return Ok(Loaded::Full);
-        }
+        let Some(room) = self.room(entries_max) else { return Ok(Loaded::Full) };
         let end = DueKey::end_of(now.plus(window_ms));
         let mut gather = Gather::new(self.position, end, room);
         let moves = schedule.gather(&mut gather, &mut self.cursors)?;
@@ -119,10 +115,13 @@ impl Feed {
         Ok(if gathered.cut { Loaded::More } else { Loaded::UpToDate })
     }
 
-    /// When [`Self::load`] has something to do again.
-    pub fn next_load(&self, window_ms: u64) -> Millis {
+    /// When [`Self::load`] has something to do again; `None` until something was taken, where
+    /// there is no room.
+    pub fn next_load(&self, window_ms: u64, entries_max: usize) -> Option<Millis> {
+        self.room(entries_max)?;
         let due = self.position.due.0.saturating_sub(window_ms / 2);
-        if self.position.sequence.0 == u64::MAX { Millis(due.saturating_add(1)) } else { Millis(due) }
+        let passed = self.position.sequence.0 == u64::MAX;
+        Some(Millis(if passed { due.saturating_add(1) } else { due }))
     }
 
     /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due
@@ -197,6 +196,13 @@ impl Feed {
         let slices: usize = self.slices.iter().map(|slice| slice.entries.capacity()).sum();
         let slices = slices.saturating_mul(size_of::<Entry>());
         slices.saturating_add(self.wheel.memory_bytes()).saturating_add(self.cursors.memory_bytes())
+    }
+
+    /// How many entries a slice may have; none where it is not worth loading one.
+    fn room(&self, entries_max: usize) -> Option<usize> {
+        let room = entries_max.max(1).saturating_sub(self.len());
+        // A slice of a few entries costs nearly as much as a full one.
+        (room > 0 && (room >= entries_max / 4 || self.is_empty())).then_some(room)
     }
 
     fn first_in_slices(&self) -> Option<&Entry> {

@@ -4,8 +4,13 @@ use super::bits::{EntryState, TwoBits};
 use super::entry::{Entry, sort_by_key};
 use crate::units::DueKey;
 
-/// A slice that is being gathered. Entries are offered in any order; what is kept never exceeds
-/// the limit by more than a quarter, because the range is cut back when it fills up.
+/// A slice that is being gathered. What is kept never exceeds the limit by more than a quarter,
+/// because the range is cut back when it fills up.
+///
+/// Entries are offered in any order of due time, but those of one millisecond in the order of
+/// their sequences: windows come oldest first, and each keeps that order. So sorting by due time
+/// alone, and by the order of offering, is enough: one number for each entry instead of its 36
+/// bytes.
 #[derive(Debug)]
 pub(super) struct Gather {
     from: DueKey,
@@ -65,21 +70,103 @@ impl Gather {
 
     /// The slice, in order and without room to spare.
     pub(super) fn finish(mut self) -> Gathered {
-        if self.entries.len() > self.limit {
-            self.cut_back();
+        let Some(mut order) = Order::of(&self.entries) else {
+            sort_by_key(&mut self.entries);
+            if self.entries.len() > self.limit {
+                self.to = self.entries.get(self.limit.saturating_sub(1)).map_or(self.to, Entry::key);
+                self.cut = true;
+            }
+            self.entries.truncate(self.limit);
+            self.entries.shrink_to_fit();
+            return Gathered { entries: self.entries, to: self.to, cut: self.cut };
+        };
+        order.numbers.sort_unstable();
+        if order.numbers.len() > self.limit {
+            order.numbers.truncate(self.limit);
+            self.to = order.last(&self.entries).map_or(self.to, |last| last.key());
+            self.cut = true;
         }
-        self.entries.shrink_to_fit();
-        sort_by_key(&mut self.entries);
-        Gathered { entries: self.entries, to: self.to, cut: self.cut }
+        let mut entries = Vec::with_capacity(order.numbers.len());
+        entries.extend(order.numbers.iter().filter_map(|number| order.entry(&self.entries, *number)));
+        Gathered { entries, to: self.to, cut: self.cut }
     }
 
+    /// Cuts the range back to the first `limit` of what was offered; the rest keep their order.
     fn cut_back(&mut self) {
         let last = self.limit.saturating_sub(1);
-        if last < self.entries.len() {
-            let (_, kept, _) = self.entries.select_nth_unstable_by_key(last, Entry::key);
-            self.to = kept.key();
+        let kept = match Order::of(&self.entries) {
+            Some(mut order) if last < order.numbers.len() => {
+                let number = *order.numbers.select_nth_unstable(last).1;
+                order.entry(&self.entries, number).map(|entry| entry.key())
+            }
+            Some(_) => None,
+            None => {
+                sort_by_key(&mut self.entries);
+                self.entries.get(last).map(Entry::key)
+            }
+        };
+        if let Some(kept) = kept {
+            self.to = kept;
             self.cut = true;
-            self.entries.truncate(self.limit);
+            self.entries.retain(|entry| entry.key() <= kept);
         }
+    }
+}
+
+/// For each entry a number that sorts as the entry does: how long after the first it is due, and
+/// below that its place.
+struct Order {
+    numbers: Vec<u64>,
+    place_bits: u32,
+}
+
+impl Order {
+    /// `None` where due times lie so far apart that the numbers would not fit: with a million
+    /// entries, 278 years.
+    fn of(entries: &[Entry]) -> Option<Self> {
+        let dues = || entries.iter().map(|entry| entry.due().0);
+        let first = dues().min().unwrap_or_default();
+        let span = dues().max().unwrap_or_default().saturating_sub(first);
+        let place_bits = usize::BITS.saturating_sub(entries.len().leading_zeros());
+        if place_bits > span.leading_zeros() {
+            return None;
+        }
+        let number = |(due, place): (u64, u64)| (due.saturating_sub(first) << place_bits) | place;
+        Some(Self { numbers: dues().zip(0_u64..).map(number).collect(), place_bits })
+    }
+
+    #[inline]
+    fn entry(&self, entries: &[Entry], number: u64) -> Option<Entry> {
+        let place = number & ((1 << self.place_bits) - 1);
+        entries.get(usize::try_from(place).ok()?).copied()
+    }
+
+    fn last(&self, entries: &[Entry]) -> Option<Entry> {
+        self.entry(entries, *self.numbers.last()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Location, Millis, Sequence, SubjectNumber};
+
+    #[test]
+    fn a_range_of_nine_thousand_years_is_sorted_as_well() {
+        let mut bits = TwoBits::new(Sequence(1));
+        let mut gather = Gather::new(DueKey::START, DueKey::end_of(super::super::DUE_MAX), 50_000);
+        for sequence in 1..=200_000_u64 {
+            bits.push(EntryState::Pending);
+            let due = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
+            let key = DueKey { due: Millis(due), sequence: Sequence(sequence) };
+            gather.offer(Entry::new(key, 1, key.sequence, Location(0), SubjectNumber(1)), &bits);
+        }
+        let gathered = gather.finish();
+        assert!(gathered.cut && gathered.entries.len() == 50_000);
+        assert!(gathered.entries.windows(2).all(|pair| pair[0].key() < pair[1].key()));
+        assert_eq!(gathered.entries.last().unwrap().key(), gathered.to);
+        let expected = (1..=200_000_u64)
+            .filter(|sequence| sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16 <= gathered.to.due.0);
+        assert_eq!(expected.count(), 50_000);
     }
 }

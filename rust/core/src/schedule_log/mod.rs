@@ -16,6 +16,8 @@ mod schedule;
 mod window;
 
 #[cfg(test)]
+mod measured;
+#[cfg(test)]
 mod tests;
 
 pub use bits::{EntryState, TwoBits};

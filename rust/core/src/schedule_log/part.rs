@@ -1,6 +1,7 @@
 //! A frozen part of the schedule, and its way into a run: in pieces, beside everything else.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
@@ -85,7 +86,8 @@ pub struct PartWriter {
     placed: Vec<Option<Placed>>,
     run: Option<RunWriter<ScheduleRow>>,
     rows_written: usize,
-    files: HashMap<LocationFile, Option<Arc<dyn StorageFile>>>,
+    /// By the file's half of a location; none for a file that is not there.
+    files: HashMap<u64, Option<Arc<dyn StorageFile>>>,
     record: Vec<u8>,
 }
 
@@ -158,7 +160,9 @@ impl PartWriter {
             left = left.saturating_sub(spent);
         }
         while left > 0 && self.rows_written < self.order.len() {
-            writer.push_row(&self.row(self.rows_written))?;
+            if let Some(row) = self.row(self.rows_written) {
+                writer.push_row(&row)?;
+            }
             self.rows_written = self.rows_written.saturating_add(1);
             left = left.saturating_sub(ROW_BUDGET_BYTES);
         }
@@ -171,22 +175,14 @@ impl PartWriter {
     }
 
     /// The row at a place of the run, with its payload where it is now.
-    fn row(&self, at: usize) -> ScheduleRow {
-        let mut row = self.entry_row(at).unwrap_or_else(|| {
-            row_of(&super::Entry::new(
-                crate::units::DueKey::START,
-                1,
-                Sequence(0),
-                Location(0),
-                crate::units::SubjectNumber(0),
-            ))
-        });
+    fn row(&self, at: usize) -> Option<ScheduleRow> {
+        let mut row = self.entry_row(at)?;
         let copied = at.checked_sub(self.copy_from).and_then(|at| self.placed.get(at).copied().flatten());
         if let Some(Placed { offset, length }) = copied {
             row.location = Location::in_run(self.number, offset);
             row.length = length;
         }
-        row
+        Some(row)
     }
 
     /// Copies the next payload. One that cannot be read stays where it is: whoever reads it there
@@ -202,9 +198,8 @@ impl PartWriter {
                 let length = self.record.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
                 writer.push_payload(&self.record)?.map(|offset| Placed { offset, length })
             }
-            Ok(false) => None,
             Err(error @ Error::Storage { fault: StorageFault::Stopped, .. }) => return Err(error),
-            Err(_) => None,
+            Ok(false) | Err(_) => None,
         };
         self.placed.push(placed);
         Ok(self.record.len().max(RECORD_HEADER_BYTES))
@@ -213,25 +208,30 @@ impl PartWriter {
     /// Reads and checks a row's payload; false where its file is not there.
     fn read_record(&mut self, storage: &dyn Storage, row: &ScheduleRow) -> Result<bool> {
         self.record.clear();
-        let source = row.location.file();
+        let source = row.location.0 >> 32;
         if self.files.len() >= OPEN_FILES_MAX && !self.files.contains_key(&source) {
             self.files.clear();
         }
-        if !self.files.contains_key(&source) {
-            let path = match source {
-                LocationFile::Segment(number) => format!("log/{:010}.segment", number.0),
-                LocationFile::Run(number) => run_path(number),
-            };
-            let opened = match storage.open(&path) {
-                Ok(file) => Some(file),
-                Err(error) if error.is_not_found() => None,
-                Err(error) => return Err(error),
-            };
-            self.files.insert(source, opened);
-        }
-        let Some(Some(file)) = self.files.get(&source) else { return Ok(false) };
+        let opened = match self.files.entry(source) {
+            Entry::Occupied(opened) => opened.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(open(storage, row.location.file())?),
+        };
+        let Some(file) = opened else { return Ok(false) };
         let offset = u64::from(row.location.offset());
         read_payload(file.as_ref(), offset, row.payload_sequence, None, &mut self.record)?;
         Ok(true)
+    }
+}
+
+/// Opens a file that payloads lie in; none where it is not there.
+fn open(storage: &dyn Storage, file: LocationFile) -> Result<Option<Arc<dyn StorageFile>>> {
+    let path = match file {
+        LocationFile::Segment(number) => format!("log/{:010}.segment", number.0),
+        LocationFile::Run(number) => run_path(number),
+    };
+    match storage.open(&path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }

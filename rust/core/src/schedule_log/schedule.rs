@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::run::{DamagedBlock, Run, ScanBuffer, ScheduleRow};
 use crate::units::{DueKey, Millis, RunNumber, Sequence};
 
+/// A pending entry, or the block of a run that cannot be read.
+type Found = std::result::Result<Option<Entry>, Box<DamagedBlock>>;
+
 /// Runs whose last group of blocks is kept decoded, about 12 KiB each.
 const LOOKUPS_MAX: usize = 256;
 
@@ -21,6 +24,8 @@ const LOOKUPS_MAX: usize = 256;
 struct Lookup {
     group: Option<u32>,
     entries: Vec<Entry>,
+    /// The place after the one found last, where the next of a sorted list is likely to be.
+    likely: usize,
     used: u64,
 }
 
@@ -144,7 +149,7 @@ impl Schedule {
     ///
     /// # Errors
     /// The block of a run that cannot be read; see [`Self::patch`].
-    pub fn find(&mut self, key: DueKey) -> std::result::Result<Option<Entry>, Box<DamagedBlock>> {
+    pub fn find(&mut self, key: DueKey) -> Found {
         if self.state(key.sequence) != EntryState::Pending {
             return Ok(None);
         }
@@ -284,7 +289,7 @@ impl Schedule {
         self.windows.get(self.window_at(sequence)?)
     }
 
-    fn find_in_run(&mut self, key: DueKey) -> std::result::Result<Option<Entry>, Box<DamagedBlock>> {
+    fn find_in_run(&mut self, key: DueKey) -> Found {
         let window = self.window_at(key.sequence).and_then(|at| self.windows.get(at));
         let Some(Body::Run { run, patches }) = window.map(|window| &window.body) else { return Ok(None) };
         self.uses = self.uses.saturating_add(1);
@@ -301,7 +306,13 @@ impl Schedule {
             lookup.entries.extend(self.rows.iter().map(entry_of));
             lookup.group = Some(group);
         }
-        let found = lookup.entries.binary_search_by(|entry| entry.key().cmp(&key)).ok();
+        let is_likely = lookup.entries.get(lookup.likely).is_some_and(|entry| entry.key() == key);
+        let found = if is_likely {
+            Some(lookup.likely)
+        } else {
+            lookup.entries.binary_search_by(|entry| entry.key().cmp(&key)).ok()
+        };
+        lookup.likely = found.map_or(lookup.likely, |at| at.saturating_add(1));
         Ok(found.and_then(|at| lookup.entries.get(at)).copied())
     }
 }

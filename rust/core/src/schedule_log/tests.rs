@@ -1,1 +1,531 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use proptest::prelude::*;
+
+use super::EntryState::{Dispatched, Nothing, Pending};
+use super::*;
+use crate::record::{encode_record, seal_record};
+use crate::run::tests_storage::TestStorage;
+use crate::run::{Run, RunKind, read_payload, run_path};
+use crate::storage::Storage;
+use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+
+const STREAM: [u8; 16] = [5; 16];
+const FAR: Millis = Millis(u64::MAX);
+
+fn entry(due: u64, sequence: u64) -> Entry {
+    let key = DueKey { due: Millis(due), sequence: Sequence(sequence) };
+    Entry::new(key, 1, Sequence(sequence), Location::in_segment(SegmentNumber(1), 8), SubjectNumber(1))
+}
+
+fn sequences(entries: &[Entry]) -> Vec<u64> {
+    entries.iter().map(|entry| entry.sequence().0).collect()
+}
+
+fn write(storage: &TestStorage, part: FrozenPart, number: u32, copy_after: Millis, budget: usize) -> Arc<Run> {
+    let mut writer = part.into_writer(RunNumber(number), STREAM, copy_after);
+    loop {
+        if let Some(run) = writer.write_piece(storage, budget).unwrap() {
+            return run;
+        }
+    }
+}
+
+/// Freezes, writes and installs all parts.
+fn checkpoint(schedule: &mut Schedule, storage: &TestStorage, number: &mut u32) {
+    for part in schedule.freeze(Millis(0)) {
+        *number += 1;
+        let first = part.first();
+        let run = write(storage, part, *number, FAR, 1 << 20);
+        schedule.install(first, run).unwrap();
+    }
+}
+
+fn take_all(feed: &mut Feed, schedule: &mut Schedule, now: u64) -> Vec<u64> {
+    let mut taken = Vec::new();
+    loop {
+        let loaded = feed.load(schedule, Millis(now), 0, 1_000).unwrap();
+        feed.take_due(Millis(now), usize::MAX, &mut taken);
+        if loaded == Loaded::UpToDate {
+            return sequences(&taken);
+        }
+    }
+}
+
+#[test]
+fn states_are_known_in_memory_frozen_and_in_a_run() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(10), Millis(0));
+    schedule.insert(entry(100, 10));
+    schedule.skip(Sequence(11));
+    schedule.note_dispatched_at_once(Sequence(12));
+    schedule.insert(entry(50, 15));
+    assert_eq!(schedule.next_sequence(), Sequence(16));
+    let check = |schedule: &mut Schedule| {
+        let states: Vec<EntryState> = (9..17).map(|sequence| schedule.state(Sequence(sequence))).collect();
+        assert_eq!(states, [Nothing, Pending, Nothing, Dispatched, Nothing, Nothing, Pending, Nothing]);
+        assert_eq!(schedule.pending(), 2);
+        assert_eq!(schedule.find(entry(100, 10).key()).unwrap(), Some(entry(100, 10)));
+        assert_eq!(schedule.find(entry(101, 10).key()).unwrap(), None, "another due time is another entry");
+        assert_eq!(schedule.find(entry(100, 12).key()).unwrap(), None);
+    };
+    check(&mut schedule);
+    let mut parts = schedule.freeze(Millis(0));
+    check(&mut schedule);
+    let part = parts.pop().unwrap();
+    assert_eq!((part.first(), part.end(), part.pending()), (Sequence(10), Sequence(16), 2));
+    let run = write(&storage, part, 1, FAR, 1);
+    schedule.install(Sequence(10), run).unwrap();
+    check(&mut schedule);
+    assert_eq!(schedule.set(Sequence(10), EntryState::Cancelled), EntryState::Pending);
+    assert_eq!(schedule.set(Sequence(10), EntryState::Cancelled), EntryState::Cancelled);
+    assert_eq!(schedule.set(Sequence(99), EntryState::Cancelled), EntryState::Nothing);
+    assert_eq!(schedule.pending(), 1);
+    assert_eq!(schedule.find(entry(100, 10).key()).unwrap(), None);
+    assert!(schedule.release(RunNumber(1)).is_none(), "something is pending in it");
+    schedule.set(Sequence(15), EntryState::Dispatched);
+    assert!(schedule.release(RunNumber(1)).is_some());
+    assert_eq!(schedule.state(Sequence(10)), EntryState::Cancelled);
+    assert_eq!(schedule.retire(Sequence(15)).len(), 0);
+    assert_eq!(schedule.retire(Sequence(16)).len(), 1);
+    assert_eq!(schedule.state(Sequence(10)), EntryState::Nothing);
+}
+
+#[test]
+fn what_is_decided_while_a_part_is_written_is_kept_beside_it() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    for sequence in 1..=4 {
+        schedule.insert(entry(10 * sequence, sequence));
+    }
+    schedule.set(Sequence(1), EntryState::Cancelled);
+    let part = schedule.freeze(Millis(0)).pop().unwrap();
+    schedule.set(Sequence(2), EntryState::Cancelled);
+    schedule.insert(entry(5, 5));
+    let run = write(&storage, part, 1, FAR, 1);
+    assert_eq!(run.row_count(), 3, "the run holds what was pending at the freeze");
+    schedule.install(Sequence(1), Arc::clone(&run)).unwrap();
+    assert!(schedule.install(Sequence(1), run).is_err());
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    assert_eq!(take_all(&mut feed, &mut schedule, 100), [5, 3, 4]);
+}
+
+#[test]
+fn a_part_whose_writing_failed_comes_with_the_next_freeze() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    schedule.insert(entry(10, 1));
+    schedule.insert(entry(20, 2));
+    let mut writer = schedule.freeze(Millis(0)).pop().unwrap().into_writer(RunNumber(1), STREAM, FAR);
+    assert!(writer.write_piece(&storage, 1).unwrap().is_none());
+    writer.abandon(&storage).unwrap();
+    assert_eq!(storage.list("runs").unwrap(), Vec::<String>::new());
+    schedule.set(Sequence(1), EntryState::Dispatched);
+    schedule.insert(entry(5, 3));
+    let parts = schedule.freeze(Millis(0));
+    let ranges: Vec<(u64, u64, u64)> =
+        parts.iter().map(|part| (part.first().0, part.end().0, part.pending())).collect();
+    assert_eq!(ranges, [(1, 3, 1), (3, 4, 1)]);
+    schedule.set(Sequence(2), EntryState::Dispatched);
+    assert_eq!(schedule.freeze(Millis(0)).len(), 1, "nothing is pending in the first any more");
+}
+
+#[test]
+fn payloads_of_what_is_far_are_copied_in_due_order() {
+    let storage = TestStorage::default();
+    let log = storage.create("log/0000000001.segment").unwrap();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut offset = 4_096_u64;
+    let mut records = BTreeMap::new();
+    for sequence in 1..=40_u64 {
+        let mut bytes = Vec::new();
+        encode_record(&mut bytes, 1, 8, &[3; 24], &[&vec![7; (sequence * 331) as usize]]);
+        seal_record(&mut bytes, Sequence(sequence)).unwrap();
+        if sequence == 30 {
+            bytes[50] ^= 1;
+        }
+        log.write_at(offset, &bytes).unwrap();
+        let key = DueKey { due: Millis(1_000 - sequence * 10), sequence: Sequence(sequence) };
+        let segment = if sequence == 31 { 2 } else { 1 };
+        let location = Location::in_segment(SegmentNumber(segment), offset as u32);
+        schedule.insert(Entry::new(key, 1, key.sequence, location, SubjectNumber(1)));
+        offset += bytes.len() as u64;
+        records.insert(sequence, bytes);
+    }
+    let part = schedule.freeze(Millis(0)).pop().unwrap();
+    let run = write(&storage, part, 4, Millis(650), 2_000);
+    let mut errors = Vec::new();
+    assert_eq!(run.verify::<crate::run::ScheduleRow>(&mut |error| errors.push(error)), 40);
+    assert_eq!(errors, []);
+    schedule.install(Sequence(1), Arc::clone(&run)).unwrap();
+    let mut last_offset = 0;
+    let mut record = Vec::new();
+    for sequence in (1..=40_u64).rev() {
+        let key = DueKey { due: Millis(1_000 - sequence * 10), sequence: Sequence(sequence) };
+        let location = schedule.find(key).unwrap().unwrap().location();
+        let stays = sequence >= 35 || sequence == 30 || sequence == 31;
+        assert_eq!(matches!(location.file(), LocationFile::Segment(_)), stays, "{sequence}");
+        if !stays {
+            assert!(location.offset() > last_offset);
+            last_offset = location.offset();
+            read_payload(run.file().as_ref(), last_offset.into(), Sequence(sequence), None, &mut record).unwrap();
+            assert_eq!(Some(&record), records.get(&sequence));
+        }
+    }
+    let rows: Vec<u64> = run.references().iter().map(|reference| reference.rows).collect();
+    assert_eq!(rows, [7, 1, 32], "first segment, second segment, the run itself");
+}
+
+#[test]
+fn a_damaged_block_holds_the_feed_until_it_is_patched() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    for sequence in 1..=400 {
+        schedule.insert(entry(sequence, sequence));
+    }
+    schedule.set(Sequence(90), EntryState::Cancelled);
+    let mut number = 0;
+    checkpoint(&mut schedule, &storage, &mut number);
+    storage.edit(&run_path(RunNumber(1)), |bytes| bytes[4_096 * 2 + 77] ^= 4);
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    let damaged = feed.load(&mut schedule, Millis(500), 0, 1_000).unwrap_err();
+    assert_eq!((damaged.run, damaged.block), (RunNumber(1), 1));
+    assert_eq!((feed.position(), feed.len()), (DueKey::START, 0), "nothing was passed");
+    assert!(schedule.find(entry(100, 100).key()).is_err());
+    let lost: Vec<u64> = schedule.unreadable(RunNumber(1)).into_iter().map(|sequence| sequence.0).collect();
+    assert_eq!(lost, (86..=171).filter(|sequence| *sequence != 90).collect::<Vec<_>>());
+    let found: Vec<Entry> = (86..=171).rev().filter(|at| at % 2 == 0 && *at != 90).map(|at| entry(at, at)).collect();
+    assert!(schedule.patch(RunNumber(1), 1, &found));
+    assert!(!schedule.patch(RunNumber(9), 1, &[]));
+    for sequence in schedule.unreadable(RunNumber(1)) {
+        assert_eq!(sequence.0 % 2, 1);
+        schedule.set(sequence, EntryState::Nothing);
+    }
+    assert_eq!(schedule.find(entry(100, 100).key()).unwrap(), Some(entry(100, 100)));
+    let expected: Vec<u64> = (1..=400).filter(|at| !(86..=171).contains(at) || (at % 2 == 0 && *at != 90)).collect();
+    assert_eq!(take_all(&mut feed, &mut schedule, 500), expected);
+}
+
+#[test]
+fn an_arrival_at_or_below_the_position_comes_at_once() {
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    assert_eq!(feed.load(&mut schedule, Millis(10), 100, 10), Ok(Loaded::UpToDate));
+    assert_eq!(feed.position(), DueKey::end_of(Millis(110)));
+    assert_eq!((feed.next_load(100, 10), feed.next_due()), (Some(Millis(61)), None));
+    for (due, sequence) in [(110, 1), (111, 2), (3, 3)] {
+        schedule.insert(entry(due, sequence));
+        feed.arrive(entry(due, sequence));
+    }
+    assert_eq!(feed.len(), 2);
+    let mut taken = Vec::new();
+    feed.take_due(Millis(109), 10, &mut taken);
+    assert_eq!(sequences(&taken), [3], "never early");
+    assert_eq!(feed.load(&mut schedule, Millis(110), 100, 10), Ok(Loaded::UpToDate));
+    feed.take_due(Millis(111), 10, &mut taken);
+    assert_eq!(sequences(&taken), [3, 1, 2]);
+}
+
+#[test]
+fn ten_thousand_in_one_millisecond_pass_through_a_window_of_hundred() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut number = 0;
+    for sequence in 1..=10_000 {
+        schedule.insert(entry(77, sequence));
+        if sequence % 3_000 == 0 {
+            checkpoint(&mut schedule, &storage, &mut number);
+        }
+    }
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    let mut taken = Vec::new();
+    let mut loads = 0;
+    while taken.len() < 10_000 {
+        feed.load(&mut schedule, Millis(77), 1_000, 100).unwrap();
+        assert!(feed.len() <= 100);
+        feed.take_due(Millis(77), 60, &mut taken);
+        loads += 1;
+        assert!(loads < 400);
+    }
+    assert_eq!(sequences(&taken), (1..=10_000).collect::<Vec<_>>());
+    assert!(feed.memory_bytes() < 200_000, "{}", feed.memory_bytes());
+}
+
+#[test]
+fn a_flood_below_the_position_is_given_back_and_comes_again() {
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    feed.load(&mut schedule, Millis(0), 100_000, 100).unwrap();
+    for sequence in 1..=5_000 {
+        let arrived = entry(sequence * 7_919 % 50_000, sequence);
+        schedule.insert(arrived);
+        feed.arrive(arrived);
+        if feed.len() > 200 {
+            assert!(feed.shed(100));
+            assert!(feed.len() <= 100 && !feed.is_empty());
+        }
+    }
+    assert!(!feed.shed(200));
+    let mut expected: Vec<DueKey> = (1..=5_000).map(|at| entry(at * 7_919 % 50_000, at).key()).collect();
+    expected.sort_unstable();
+    let expected: Vec<u64> = expected.iter().map(|key| key.sequence.0).collect();
+    assert_eq!(take_all(&mut feed, &mut schedule, 50_000), expected);
+}
+
+#[test]
+fn a_restored_schedule_goes_on_where_the_feed_was() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut number = 0;
+    for sequence in 1..=300 {
+        schedule.insert(entry(1_000 + sequence % 50, sequence));
+    }
+    checkpoint(&mut schedule, &storage, &mut number);
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    let mut taken = Vec::new();
+    feed.load(&mut schedule, Millis(1_020), 10, 1_000).unwrap();
+    feed.take_due(Millis(1_020), 30, &mut taken);
+    for entry in &taken[..20] {
+        schedule.set(entry.sequence(), EntryState::Dispatched);
+    }
+    let resume = feed.resume_from(Some(taken[20].key()));
+    assert!(resume < taken[20].key() && resume >= taken[19].key());
+    let windows: Vec<Window> = schedule
+        .windows()
+        .iter()
+        .map(|window| {
+            let words: Vec<u64> = window.bits().words().collect();
+            let bits = TwoBits::from_words(window.first(), window.bits().len(), &words).unwrap();
+            let number = window.run().unwrap().number();
+            let run = Run::open(&storage, number, RunKind::Schedule, &STREAM).unwrap();
+            Window::restored(bits, Some(Arc::new(run)))
+        })
+        .collect();
+    let mut restored = Schedule::restored(windows, schedule.next_sequence(), Millis(1_020));
+    assert_eq!(restored.pending(), 280);
+    let mut again = Feed::new(resume, Millis(1_020));
+    let found = take_all(&mut again, &mut restored, 2_000);
+    assert_eq!(found.len(), 280);
+    assert_eq!(found[..10], sequences(&taken)[20..]);
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Insert { ahead: i64 },
+    Skip,
+    AtOnce,
+    Cancel { which: usize },
+    Load,
+    Take { limit: usize },
+    Apply { count: usize },
+    Pass { by: u64 },
+    Shed { keep: usize },
+    Freeze,
+    Install,
+    Restart,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let ahead = prop_oneof![6 => -3_i64..4, 4 => 0_i64..40, 2 => 0_i64..6_000, 1 => 0_i64..(1 << 22)];
+    prop_oneof![
+        30 => ahead.prop_map(|ahead| Operation::Insert { ahead }),
+        2 => Just(Operation::Skip),
+        1 => Just(Operation::AtOnce),
+        4 => any::<usize>().prop_map(|which| Operation::Cancel { which }),
+        8 => Just(Operation::Load),
+        8 => (0_usize..8).prop_map(|limit| Operation::Take { limit }),
+        6 => (0_usize..12).prop_map(|count| Operation::Apply { count }),
+        6 => prop_oneof![8 => 0_u64..3, 3 => 0_u64..60, 1 => 0_u64..(1 << 21)].prop_map(|by| Operation::Pass { by }),
+        2 => (0_usize..12).prop_map(|keep| Operation::Shed { keep }),
+        2 => Just(Operation::Freeze),
+        2 => Just(Operation::Install),
+        1 => Just(Operation::Restart),
+    ]
+}
+
+/// Schedule and feed beside a sorted map.
+struct Pair {
+    storage: TestStorage,
+    schedule: Schedule,
+    feed: Feed,
+    now: u64,
+    window_ms: u64,
+    entries_max: usize,
+    pending: BTreeMap<DueKey, Entry>,
+    states: BTreeMap<u64, EntryState>,
+    /// Taken, and not applied yet.
+    taken: Vec<Entry>,
+    parts: Vec<FrozenPart>,
+    runs: u32,
+}
+
+impl Pair {
+    fn new(window_ms: u64, entries_max: usize) -> Self {
+        Self {
+            storage: TestStorage::default(),
+            schedule: Schedule::new(Sequence(1), Millis(100)),
+            feed: Feed::new(DueKey::START, Millis(100)),
+            now: 100,
+            window_ms,
+            entries_max,
+            pending: BTreeMap::new(),
+            states: BTreeMap::new(),
+            taken: Vec::new(),
+            parts: Vec::new(),
+            runs: 0,
+        }
+    }
+
+    fn load(&mut self) -> Loaded {
+        self.feed.load(&mut self.schedule, Millis(self.now), self.window_ms, self.entries_max).unwrap()
+    }
+
+    fn take(&mut self, limit: usize) -> Vec<Entry> {
+        let mut taken = Vec::new();
+        self.feed.take_due(Millis(self.now), limit, &mut taken);
+        assert!(taken.len() <= limit);
+        assert!(taken.iter().all(|entry| entry.due().0 <= self.now), "early");
+        assert!(taken.windows(2).all(|pair| pair[0].key() < pair[1].key()), "out of order");
+        taken
+    }
+
+    fn apply(&mut self, count: usize) {
+        let count = count.min(self.taken.len());
+        let mut ready: Vec<Entry> = self.taken.drain(..count).collect();
+        ready.sort_by_key(Entry::key);
+        for entry in ready {
+            let found = self.schedule.find(entry.key()).unwrap();
+            assert_eq!(found.is_some(), self.pending.contains_key(&entry.key()));
+            if self.pending.remove(&entry.key()).is_some() {
+                self.schedule.set(entry.sequence(), EntryState::Dispatched);
+                self.states.insert(entry.sequence().0, EntryState::Dispatched);
+            }
+        }
+    }
+
+    fn run(&mut self, operation: &Operation) {
+        let next = self.schedule.next_sequence();
+        match operation {
+            Operation::Insert { ahead } => {
+                let new = entry(self.now.saturating_add_signed(*ahead), next.0);
+                self.schedule.insert(new);
+                self.feed.arrive(new);
+                self.pending.insert(new.key(), new);
+                self.states.insert(next.0, EntryState::Pending);
+            }
+            Operation::Skip => self.schedule.skip(next),
+            Operation::AtOnce => {
+                self.schedule.note_dispatched_at_once(next);
+                self.states.insert(next.0, EntryState::Dispatched);
+            }
+            Operation::Cancel { which } => {
+                let keys: Vec<DueKey> = self.pending.keys().copied().collect();
+                if let Some(key) = keys.get(which % keys.len().max(1)) {
+                    self.pending.remove(key);
+                    assert_eq!(self.schedule.set(key.sequence, EntryState::Cancelled), EntryState::Pending);
+                    self.states.insert(key.sequence.0, EntryState::Cancelled);
+                }
+            }
+            Operation::Load => {
+                self.load();
+            }
+            Operation::Take { limit } => {
+                let taken = self.take(*limit);
+                self.taken.extend(taken);
+            }
+            Operation::Apply { count } => self.apply(*count),
+            Operation::Pass { by } => self.now += by,
+            Operation::Shed { keep } => {
+                self.feed.shed(*keep);
+                assert!(self.feed.len() <= (*keep).max(2));
+            }
+            Operation::Freeze => self.parts = self.schedule.freeze(Millis(self.now)),
+            Operation::Install => {
+                for part in std::mem::take(&mut self.parts) {
+                    self.runs += 1;
+                    let first = part.first();
+                    let run = write(&self.storage, part, self.runs, FAR, 100);
+                    self.schedule.install(first, run).unwrap();
+                }
+            }
+            Operation::Restart => {
+                let taken = std::mem::take(&mut self.taken);
+                let least = taken.iter().map(Entry::key).min();
+                self.feed = Feed::new(self.feed.resume_from(least), Millis(self.now));
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.schedule.pending(), self.pending.len() as u64);
+        for sequence in 0..self.schedule.next_sequence().0 + 2 {
+            let expected = self.states.get(&sequence).copied().unwrap_or(EntryState::Nothing);
+            assert_eq!(self.schedule.state(Sequence(sequence)), expected);
+        }
+    }
+
+    /// All that is left comes by itself, without a restart, which would heal what was skipped.
+    fn drain(&mut self) {
+        let mut rounds = 0;
+        let all: BTreeSet<DueKey> = self.pending.keys().copied().collect();
+        let in_flight: BTreeSet<DueKey> = self.taken.iter().map(Entry::key).collect();
+        let mut came = in_flight;
+        self.apply(usize::MAX);
+        while !self.pending.is_empty() {
+            let next = [self.feed.next_due(), self.feed.next_load(self.window_ms, self.entries_max)];
+            self.now = next.into_iter().flatten().min().unwrap().0.max(self.now);
+            while self.load() == Loaded::More {}
+            let due = self.pending.range(..=DueKey::end_of(Millis(self.now))).count();
+            let taken = self.take(usize::MAX);
+            let fresh = taken.iter().filter(|entry| self.pending.contains_key(&entry.key())).count();
+            assert!(!taken.is_empty() || due == 0, "{due} due at {} and none came", self.now);
+            came.extend(taken.iter().map(Entry::key));
+            self.taken.extend(taken);
+            self.apply(usize::MAX);
+            if fresh == 0 && self.feed.is_empty() {
+                // Nothing is near: go to what is next rather than window by window.
+                let first = self.pending.first_key_value().map_or(0, |(key, _)| key.due.0);
+                self.now = self.now.max(first);
+            }
+            rounds += 1;
+            assert!(rounds < 100_000);
+        }
+        assert!(all.is_subset(&came));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn feed_and_schedule_agree_with_a_sorted_map(
+        window_ms in prop::sample::select(vec![0_u64, 1, 7, 60, 5_000]),
+        entries_max in prop::sample::select(vec![1_usize, 2, 5, 16, 1_000]),
+        operations in prop::collection::vec(operation(), 1..300),
+    ) {
+        let mut pair = Pair::new(window_ms, entries_max);
+        for operation in &operations {
+            pair.run(operation);
+        }
+        pair.check();
+        pair.drain();
+        pair.check();
+    }
+}
+
+/// A check that cannot fail checks nothing: each planted fault of the feed breaks a named test.
+#[cfg(feature = "planted")]
+#[test]
+fn planted_faults_are_found() {
+    use crate::planted::{Planted, plant};
+    let found = |fault, test: fn()| {
+        test();
+        plant(Some(fault));
+        let outcome = std::panic::catch_unwind(test);
+        plant(None);
+        assert!(outcome.is_err(), "{fault:?} is not found");
+    };
+    found(Planted::OneTickEarly, an_arrival_at_or_below_the_position_comes_at_once);
+    found(Planted::FeedSkipsArrival, an_arrival_at_or_below_the_position_comes_at_once);
+    found(Planted::FeedPassesUnhanded, ten_thousand_in_one_millisecond_pass_through_a_window_of_hundred);
+}

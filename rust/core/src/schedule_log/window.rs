@@ -75,7 +75,7 @@ impl Window {
             Body::Empty => 0,
             Body::Memory { entries, index } => entries.memory_bytes().saturating_add(index.memory_bytes()),
             Body::Run { run, patches } => {
-                let patched: usize = patches.values().map(|rows| rows.capacity()).sum();
+                let patched: usize = patches.values().map(Vec::capacity).sum();
                 run.memory_bytes().saturating_add(patched.saturating_mul(size_of::<ScheduleRow>()))
             }
         };

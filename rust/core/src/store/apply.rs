@@ -81,7 +81,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             effects.outcomes.push((arrival.sequence, outcome));
         }
         Fact::Subject { number, name } => {
-            if state.subjects.get(*number).is_none() && state.subjects.number(name).is_none() {
+            if number.0 > 0 && state.subjects.get(*number).is_none() && state.subjects.number(name).is_none() {
                 state.dispatch.admit(*number)?;
                 state.subjects.add(*number, name);
             }
@@ -103,7 +103,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
         Fact::Reserve(reserve) => apply_reserve(state, effects, reserve),
         Fact::Assign(assign) => apply_assign(state, assign),
         Fact::Acknowledge(acknowledge) => apply_acknowledge(state, effects, acknowledge),
-        Fact::Void(void) => apply_void(state, *void),
+        Fact::Void(void) => apply_void(state, effects, *void),
         Fact::EpochStart(start) => apply_epoch_start(state, arrival.sequence, start),
         Fact::Message(_) | Fact::Retry(_) | Fact::Ready(_) => {}
     }
@@ -111,7 +111,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
 }
 
 fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, message: &Message<'_>) -> Result<()> {
-    if state.dispatch.queue(message.subject).is_none() {
+    if state.subjects.get(message.subject).is_none() {
         return Err(malformed(arrival, "a subject named before", crate::record::message::KIND_MESSAGE));
     }
     let key = DueKey { due: message.due, sequence: arrival.sequence };
@@ -133,14 +133,17 @@ fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entr
 
 fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
     state.dispatch.push(entry);
-    if let Some(subject) = state.subjects.get(entry.subject()) {
+    if effects.woken_subject != Some(entry.subject())
+        && let Some(subject) = state.subjects.get(entry.subject())
+    {
+        effects.woken_subject = Some(entry.subject());
         effects.woken.extend(subject.groups.iter().copied());
     }
 }
 
 fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) -> Result<()> {
     let mut known = effects.take_in_flight(list).into_iter().peekable();
-    for key in list.keys() {
+    for (key, subject) in list.entries() {
         let hint = known.next_if(|entry| entry.key() == key);
         if state.schedule.state(key.sequence) != EntryState::Pending {
             continue;
@@ -149,7 +152,8 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
             Some(entry) => Some(entry),
             None => find_pending(state, effects, key)?,
         };
-        let Some(entry) = entry else { continue };
+        // One whose bytes are gone takes its number all the same, and is voided when it is read.
+        let entry = entry.unwrap_or_else(|| Entry::new(key, 1, key.sequence, Location::NOWHERE, subject));
         state.schedule.set(key.sequence, EntryState::Dispatched);
         make_ready(state, effects, entry);
     }
@@ -192,6 +196,8 @@ fn ensure_group(state: &mut State, subject: SubjectNumber, start: ReadyNumber, n
         return Some(there);
     }
     let floor = state.ended_groups.get(&(subject, name.to_owned())).copied().unwrap_or_default();
+    // Below this nothing is kept any more.
+    let start = start.max(state.dispatch.finished_below(subject));
     let entry = state.subjects.get_mut(subject)?;
     let number = state.next_group;
     state.next_group = number.next();
@@ -256,7 +262,7 @@ fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry
         state.schedule.skip(arrival.sequence);
         Ok(())
     };
-    if state.dispatch.queue(retry.target).is_none() {
+    if state.subjects.get(retry.target).is_none() {
         return nothing(state);
     }
     let Some(group) = state.groups.get(&retry.group) else { return nothing(state) };
@@ -265,7 +271,12 @@ fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry
     if holds.is_none_or(|held| held.number != retry.number) {
         return nothing(state);
     }
-    let Some(origin) = state.dispatch.find(subject, retry.number)? else { return nothing(state) };
+    let origin = match state.dispatch.find(subject, retry.number) {
+        Err(error @ Error::Storage { .. }) => return Err(error),
+        // Its posting is damaged: the new entry takes its place, and is voided when it is read.
+        Ok(None) | Err(_) => Entry::new(DueKey::START, 1, arrival.sequence, Location::NOWHERE, subject),
+        Ok(Some(origin)) => origin,
+    };
     if let Some(group) = state.groups.get_mut(&retry.group) {
         group.take(retry.consumer, retry.offset, retry.number);
     }
@@ -283,7 +294,7 @@ fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry
     Ok(())
 }
 
-fn apply_void(state: &mut State, void: Void) {
+fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
     match void {
         Void::Pending { sequence, .. } => {
             if state.schedule.state(sequence) == EntryState::Pending {
@@ -303,6 +314,7 @@ fn apply_void(state: &mut State, void: Void) {
             for group in entry.groups.clone() {
                 if let Some(group) = state.groups.get_mut(&group) {
                     group.void(number);
+                    effects.woken.insert(group.number);
                 }
             }
             state.settle(subject);

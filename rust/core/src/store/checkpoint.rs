@@ -5,27 +5,36 @@
 //! The file is written only when all that it names is durable: the runs, and the log up to its
 //! position.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
-use super::owner::OwnerOptions;
+use super::options::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot};
-use super::state::State;
+use super::state::{KnownRun, State};
 use crate::dispatch_log::{FrozenReady, row_of};
 use crate::error::Result;
 use crate::message_log::Stream;
 use crate::planted::{self, Planted};
-use crate::run::{DispatchRow, Run, RunHead, RunWriter};
+use crate::run::{DispatchRow, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
 use crate::storage::Storage;
-use crate::units::{Location, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// Rows of a dispatch run that are written between two looks at the budget.
 const ROWS_PER_PIECE: usize = 512;
 /// Bytes of one row.
 const ROW_BYTES: u64 = 48;
+
+/// How far the feed has come at the freeze.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FeedPlace {
+    /// What is due until then is in hand, and must not move.
+    pub(super) loaded_until: Millis,
+    /// Where a new feed finds all that is pending.
+    pub(super) resume_from: DueKey,
+}
 
 /// What a piece of work led to.
 #[derive(Debug)]
@@ -86,9 +95,9 @@ impl std::fmt::Debug for Stage {
 }
 
 impl CheckpointWork {
-    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32) -> Self {
-        let schedule_candidates = schedule_candidates(state);
-        let dispatch_candidates = dispatch_candidates(state);
+    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32, feed: FeedPlace) -> Self {
+        let schedule_candidates = candidates(state, RunKind::Schedule);
+        let dispatch_candidates = candidates(state, RunKind::Dispatch);
         let mut take_number = || {
             let number = state.next_run;
             state.next_run = number.next();
@@ -100,8 +109,8 @@ impl CheckpointWork {
         let ready = state.dispatch.freeze();
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
-        let snapshot = Snapshot::of(state, &planned);
-        let copy_after = snapshot.position.trusted.plus(options.copy_after_ms);
+        let snapshot = Snapshot::of(state, &planned, feed.resume_from);
+        let copy_after = snapshot.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
         Self {
             number,
             stream: state.stream,
@@ -206,7 +215,7 @@ impl CheckpointWork {
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
         let replay = self.position().segment().unwrap_or(SegmentNumber(1));
-        let (runs, floor) = needed(&all, &self.snapshot.segments, replay, created, self.keep_finished_ms);
+        let (runs, floor) = needed(&all, &self.snapshot.segments, replay, created, self.keep_finished_ms)?;
         let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
@@ -222,21 +231,19 @@ impl CheckpointWork {
     }
 }
 
-/// The schedule's runs, and whether anything in them is pending as of now.
-fn schedule_candidates(state: &State) -> Vec<Candidate> {
-    let windows = state.schedule.windows().iter();
-    let with_run = windows.filter_map(|window| window.run().map(|run| (run, window.pending() > 0)));
-    with_run.map(|(run, unfinished)| candidate(state, run, unfinished)).collect()
-}
-
-fn dispatch_candidates(state: &State) -> Vec<Candidate> {
-    let runs = state.dispatch.runs().iter();
-    runs.map(|run| candidate(state, run.run(), !state.dispatch.is_run_finished(run))).collect()
-}
-
-fn candidate(state: &State, run: &Arc<Run>, unfinished: bool) -> Candidate {
-    let created = state.run_created.get(&run.number()).copied().unwrap_or_default();
-    Candidate { run: Arc::clone(run), unfinished, created }
+/// All runs of one kind, and whether anything in each is unfinished as of now.
+fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
+    let windows = state.schedule.windows().iter().filter(|window| window.pending() > 0);
+    let pending = windows.filter_map(|window| window.run()).map(|run| run.number());
+    let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
+    let unfinished: BTreeSet<RunNumber> = pending.chain(ready.map(|run| run.run().number())).collect();
+    let known = state.runs.values().filter(|known| known.run.kind() == kind);
+    let candidate = |known: &KnownRun| Candidate {
+        run: Arc::clone(&known.run),
+        unfinished: unfinished.contains(&known.run.number()),
+        created: known.created,
+    };
+    known.map(candidate).collect()
 }
 
 /// A dispatch run under way.

@@ -12,7 +12,7 @@ use crate::storage::Storage;
 
 use crate::record::ready::ReadyList;
 use crate::schedule_log::{Entry, Feed};
-use crate::units::{ConsumerNumber, GroupNumber, Sequence};
+use crate::units::{ConsumerNumber, DueKey, GroupNumber, Sequence, SubjectNumber};
 
 /// What `apply` found of a fact that somebody asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,8 @@ pub(super) struct Effects {
     pub(super) in_flight_entries: usize,
     pub(super) outcomes: Vec<(Sequence, Outcome)>,
     pub(super) woken: BTreeSet<GroupNumber>,
+    /// The subject whose groups were woken last.
+    pub(super) woken_subject: Option<SubjectNumber>,
     pub(super) storage: Arc<dyn Storage>,
     /// Damaged blocks that were met, and not reported yet.
     pub(super) rescues: Vec<Rescue>,
@@ -52,6 +54,7 @@ impl Effects {
             in_flight_entries: 0,
             outcomes: Vec::new(),
             woken: BTreeSet::new(),
+            woken_subject: None,
             storage,
             rescues: Vec::new(),
             lost: Vec::new(),
@@ -69,7 +72,7 @@ impl Effects {
     /// The entries that this ready fact was made of, where this process proposed it.
     pub(super) fn take_in_flight(&mut self, list: ReadyList<'_>) -> Vec<Entry> {
         let ours = self.in_flight.front().is_some_and(|entries| {
-            entries.len() == list.len() && entries.first().map(Entry::key) == list.keys().next()
+            entries.len() == list.len() && entries.first().map(Entry::key) == list.entries().next().map(|(key, _)| key)
         });
         if !ours {
             return Vec::new();
@@ -77,6 +80,11 @@ impl Effects {
         let entries = self.in_flight.pop_front().unwrap_or_default();
         self.in_flight_entries = self.in_flight_entries.saturating_sub(entries.len());
         entries
+    }
+
+    /// The least key that was handed over and is not applied as ready.
+    pub(super) fn least_in_flight(&self) -> Option<DueKey> {
+        self.in_flight.iter().flatten().map(Entry::key).min()
     }
 
     /// Notes a ready fact on its way.

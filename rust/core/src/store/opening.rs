@@ -2,9 +2,12 @@
 
 use super::recovery::create_folders;
 use crate::error::{Error, Result};
-use crate::message_log::{IDENTITY_PATH, Identity, LOG_FOLDER, Stream};
-use crate::storage::Storage;
-use crate::units::Epoch;
+use crate::message_log::{
+    IDENTITY_PATH, Identity, LOG_FOLDER, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, segment_name,
+    segment_path,
+};
+use crate::storage::{Storage, read_upto, write_atomically};
+use crate::units::{Epoch, SegmentNumber};
 
 /// Names that may stand in the folder of a store whose making was cut short.
 const OWN_NAMES: [&str; 3] = ["LOCK", "identity.tmp", IDENTITY_PATH];
@@ -45,8 +48,10 @@ pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Ide
         });
     };
     create_folders(storage)?;
+    let stream = Stream { id: new.stream, timeline: 0 };
+    write_first_segment(storage, stream)?;
     let identity = Identity {
-        stream: Stream { id: new.stream, timeline: 0 },
+        stream,
         node: new.node,
         promised_epoch: Epoch(0),
         clustered: false,
@@ -56,17 +61,81 @@ pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Ide
     Ok(identity)
 }
 
+/// The log's first segment, empty, is there before the identity: so a store whose identity can be
+/// read and whose log is gone has lost it, and was not just made.
+fn write_first_segment(storage: &dyn Storage, stream: Stream) -> Result<()> {
+    let number = SegmentNumber(1);
+    let mut bytes = SegmentHeader { number, stream, capacity: SEGMENT_BYTES_MIN }.to_block();
+    bytes.resize(SEGMENT_BYTES_MIN as usize, 0);
+    write_atomically(storage, LOG_FOLDER, &segment_path(number), &bytes)
+}
+
+/// True where the log holds no more than what [`write_first_segment`] leaves behind.
+fn is_unused_log(storage: &dyn Storage, names: &[String]) -> Result<bool> {
+    let first = segment_name(SegmentNumber(1));
+    for name in names.iter().filter(|name| name.strip_suffix(".tmp").unwrap_or(name) == first.as_str()) {
+        let file = storage.open(&format!("{LOG_FOLDER}/{name}"))?;
+        let bytes = read_upto(file.as_ref(), 0, SEGMENT_BYTES_MIN as usize + 1)?;
+        let content = bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default();
+        if bytes.len() > SEGMENT_BYTES_MIN as usize || content.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(names.iter().all(|name| name.strip_suffix(".tmp").unwrap_or(name) == first.as_str()))
+}
+
 fn refuse_strangers(storage: &dyn Storage) -> Result<()> {
     let names = storage.list("")?;
     if let Some(stranger) = names.iter().find(|name| !OWN_NAMES.contains(&name.as_str())) {
         return Err(Error::NotAStore { path: ".".to_owned(), found: stranger.clone() });
     }
     match storage.list(LOG_FOLDER) {
-        Ok(files) if !files.is_empty() => Err(Error::MissingFile {
+        Ok(files) if !is_unused_log(storage, &files)? => Err(Error::MissingFile {
             path: IDENTITY_PATH.to_owned(),
             reason: format!("{LOG_FOLDER} holds {} files", files.len()),
         }),
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStorage;
+
+    const NEW: NewStore = NewStore { stream: [1; 16], node: [2; 16], segment_bytes: SEGMENT_BYTES_MIN };
+
+    #[test]
+    fn a_making_that_was_cut_short_anywhere_is_begun_again() {
+        for calls in 0.. {
+            let storage = MemoryStorage::new(1);
+            storage.stop_after_calls(calls);
+            let made = open_identity(&storage, Some(NEW)).is_ok();
+            let after = storage.crash(crate::storage::Crash::PowerCut, calls);
+            let again = open_identity(&after, Some(NewStore { stream: [3; 16], ..NEW })).unwrap();
+            assert!(again.stream.id == [3; 16] || again.stream.id == [1; 16]);
+            if made {
+                assert_eq!(again.stream.id, [1; 16]);
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_with_something_else_is_refused_and_left_alone() {
+        let storage = MemoryStorage::new(1);
+        storage.create("notes.txt").unwrap();
+        assert!(matches!(open_identity(&storage, Some(NEW)), Err(Error::NotAStore { .. })));
+        assert_eq!(storage.list("").unwrap(), ["notes.txt"]);
+    }
+
+    #[test]
+    fn a_log_without_its_identity_is_refused() {
+        let storage = MemoryStorage::new(1);
+        open_identity(&storage, Some(NEW)).unwrap();
+        storage.open(&segment_path(SegmentNumber(1))).unwrap().write_at(5000, b"x").unwrap();
+        storage.remove(IDENTITY_PATH).unwrap();
+        assert!(matches!(open_identity(&storage, Some(NEW)), Err(Error::MissingFile { .. })));
     }
 }

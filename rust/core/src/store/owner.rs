@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
-use super::checkpoint::{CheckpointWork, FinishedCheckpoint};
+use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::effects::{Effects, Outcome};
+use super::options::OwnerOptions;
 use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
 use super::rescue::Rescue;
 use super::retention::{KeptFiles, Removable};
-use super::state::{SegmentStart, State};
+use super::state::{KnownRun, SegmentStart, State};
 use super::step::{Budget, Progress, Window, step};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
@@ -26,39 +27,6 @@ use crate::storage::Storage;
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
-
-/// What an owner may use, and when it checkpoints.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnerOptions {
-    /// Log bytes after which a checkpoint is due.
-    pub checkpoint_bytes: u64,
-    /// Facts, and entries that became ready, after which a checkpoint is due.
-    pub checkpoint_facts: u64,
-    /// How far ahead the feed loads, in milliseconds.
-    pub window_ms: u64,
-    /// Entries that the feed holds at most.
-    pub window_entries_max: usize,
-    /// Ready entries kept in memory beside the runs, at most.
-    pub ready_entries_max: usize,
-    /// A payload due later than this after a checkpoint is copied into its run, in milliseconds.
-    pub copy_after_ms: u64,
-    /// Finished messages are kept this long, in milliseconds.
-    pub keep_finished_ms: u64,
-}
-
-impl Default for OwnerOptions {
-    fn default() -> Self {
-        Self {
-            checkpoint_bytes: 256 << 20,
-            checkpoint_facts: 1 << 20,
-            window_ms: 4_000,
-            window_entries_max: 4 << 20,
-            ready_entries_max: 1 << 20,
-            copy_after_ms: 600_000,
-            keep_finished_ms: 72 * 3_600_000,
-        }
-    }
-}
 
 /// A batch that is visible: durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]
@@ -102,12 +70,13 @@ impl Owner {
         options: OwnerOptions,
         kept: Vec<KeptFiles>,
         next_checkpoint: u32,
+        feed_from: DueKey,
     ) -> Self {
         let sequence_at_freeze = state.position.next_sequence;
         let now = state.position.trusted;
         Self {
             state,
-            effects: Effects::new(Arc::clone(storage), Feed::new(DueKey::START, now)),
+            effects: Effects::new(Arc::clone(storage), Feed::new(feed_from, now)),
             deciding: Deciding::default(),
             options,
             bytes_applied: 0,
@@ -134,18 +103,25 @@ impl Owner {
         self.note_segment(batch.start);
         let time = BatchTime::of(header);
         let first = batch.start.offset().saturating_add(BATCH_HEADER_BYTES as u32);
+        let mut next = position.next_sequence;
         for record in Records::new(batch.records, position.next_sequence) {
             let (at, record) = record.map_err(|fault| unreadable(batch.start, fault))?;
             let location = Location(batch.start.0 - u64::from(batch.start.offset()) + u64::from(first) + at as u64);
             let arrival = Arrival { sequence: record.sequence, location, time };
             apply_record(&mut self.state, &mut self.effects, arrival, &record)?;
+            next = next.next();
+        }
+        if next.since(position.next_sequence) != u64::from(header.count.get()) {
+            return Err(self.misfit(batch));
         }
         let position = &mut self.state.position;
         position.end = Location(batch.start.0.saturating_add(u64::from(header.length.get())));
         position.chain = header.chain.get();
         position.next_sequence = position.next_sequence.plus(u64::from(header.count.get()));
         position.epoch = Epoch(header.epoch.get());
-        position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
+        if header.record_count.get() > 0 {
+            position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
+        }
         self.bytes_applied = self.bytes_applied.saturating_add(u64::from(header.length.get()));
         Ok(())
     }
@@ -182,6 +158,7 @@ impl Owner {
 
     /// The groups that have something new for who waits, since the last call.
     pub fn take_woken(&mut self) -> Vec<GroupNumber> {
+        self.effects.woken_subject = None;
         std::mem::take(&mut self.effects.woken).into_iter().collect()
     }
 
@@ -190,7 +167,11 @@ impl Owner {
     /// # Errors
     /// What reading a run gives.
     pub fn step(&mut self, reading: Reading, budget: Budget, proposals: &mut Proposals) -> Result<Progress> {
-        let window = Window { window_ms: self.options.window_ms, entries_max: self.options.window_entries_max };
+        let window = Window {
+            ahead_ms: self.options.window_ms,
+            entries_max: self.options.window_entries_max,
+            ready_entries_max: self.options.ready_fact_entries(),
+        };
         step(&mut self.state, &mut self.effects, window, reading, budget, proposals)
     }
 
@@ -199,16 +180,18 @@ impl Owner {
     /// # Errors
     /// `Corrupt` where the views lack a message that is unfinished: the store must not go on.
     pub fn pull(&mut self, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
+        let count_max = request.count_max.min(self.options.assign_fact_numbers());
+        let request = PullRequest { count_max, ..request };
         self.deciding.pull(&self.state, request, proposals)
     }
 
     /// Takes what a load read. Messages whose postings are damaged are proposed to be given up, by
     /// number; all others flow.
     pub fn loaded(&mut self, postings: LoadedPostings, proposals: &mut Proposals) {
-        for number in &postings.found.damaged {
-            self.void_ready(postings.subject, *number, proposals);
+        let subject = postings.subject;
+        for number in self.deciding.loaded(postings) {
+            self.void_ready(subject, number, proposals);
         }
-        self.deciding.loaded(postings);
     }
 
     /// Proposes to give up a ready message whose payload is damaged.
@@ -321,7 +304,17 @@ impl Owner {
         self.deciding.forget_ended(&self.state);
         let number = self.next_checkpoint;
         self.next_checkpoint = number.saturating_add(1);
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number))
+        let feed = FeedPlace {
+            loaded_until: self.effects.feed.position().due,
+            resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
+        };
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed))
+    }
+
+    /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
+    pub fn abandon(&mut self, work: CheckpointWork) {
+        drop(work);
+        self.freezing = false;
     }
 
     /// Takes over a finished checkpoint: its runs serve from now on, and what neither kept
@@ -333,7 +326,7 @@ impl Owner {
         self.freezing = false;
         let FinishedCheckpoint { schedule_runs, dispatch_run, kept, created } = finished;
         for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
-            self.state.run_created.insert(run.number(), created);
+            self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created });
         }
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;

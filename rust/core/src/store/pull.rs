@@ -2,7 +2,7 @@
 //! exists only here, as a next offset and a next number per group and consumer, and it is never
 //! saved: what a crash loses of it was reserved beforehand, and comes again, marked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::proposals::Proposals;
 use super::state::State;
@@ -76,9 +76,12 @@ pub struct LoadedPostings {
 
 impl LoadRequest {
     /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only.
-    pub fn read(&self) -> LoadedPostings {
-        let found = read_postings(&self.run, self.subject, self.first, self.count);
-        LoadedPostings { group: self.group, subject: self.subject, found }
+    ///
+    /// # Errors
+    /// `Storage` where the run could not be read; the pull may be tried again.
+    pub fn read(&self) -> Result<LoadedPostings> {
+        let found = read_postings(&self.run, self.subject, self.first, self.count)?;
+        Ok(LoadedPostings { group: self.group, subject: self.subject, found })
     }
 }
 
@@ -95,6 +98,8 @@ struct GroupDeciding {
     /// Returned numbers that are assigned again, under which offset of whom.
     taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
     loaded: BTreeMap<ReadyNumber, Entry>,
+    /// Numbers whose postings are damaged: they are being voided.
+    damaged: BTreeSet<ReadyNumber>,
     consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
     ending: bool,
 }
@@ -145,13 +150,15 @@ impl Deciding {
         });
     }
 
-    /// Keeps what was loaded for a group.
-    pub(super) fn loaded(&mut self, postings: LoadedPostings) {
+    /// Keeps what was loaded for a group, and returns the damaged numbers that are new to it.
+    pub(super) fn loaded(&mut self, postings: LoadedPostings) -> Vec<ReadyNumber> {
         let deciding = self.groups.entry(postings.group).or_default();
+        let damaged = postings.found.damaged.into_iter().filter(|number| deciding.damaged.insert(*number)).collect();
         if deciding.loaded.len() > LOADED_MAX {
             deciding.loaded.clear();
         }
         deciding.loaded.extend(postings.found.entries);
+        damaged
     }
 
     /// Decides a pull, and proposes the assignment and the next reserve.
@@ -167,7 +174,10 @@ impl Deciding {
         deciding.propose_reserve(group, consumer, request, proposals);
         let room = deciding.room(consumer, request);
         let mut found = Vec::new();
-        if let Some(load) = deciding.collect(state, group, room, &mut found)? {
+        let load = deciding.collect(state, group, room, &mut found)?;
+        // The cursor may have passed many numbers that are done.
+        deciding.propose_reserve(group, consumer, request, proposals);
+        if let Some(load) = load {
             return Ok(Pull::Load(load));
         }
         if found.is_empty() {
@@ -190,6 +200,7 @@ impl GroupDeciding {
         self.taken.retain(|_, (holder, offset)| {
             group.consumers.get(holder).is_some_and(|holder| holder.next_offset <= *offset)
         });
+        self.damaged.retain(|number| !group.done.contains(number.0));
         let deciding = self.consumers.entry(consumer.number).or_default();
         deciding.next_offset = deciding.next_offset.max(consumer.next_offset);
     }
@@ -237,7 +248,7 @@ impl GroupDeciding {
             if found.len() >= room {
                 return Ok(None);
             }
-            if self.taken.contains_key(number) || group.done.contains(number.0) {
+            if self.taken.contains_key(number) || group.done.contains(number.0) || self.damaged.contains(number) {
                 continue;
             }
             match self.find(state, group, *number) {
@@ -246,10 +257,14 @@ impl GroupDeciding {
                 Found::Gone => return Err(no_posting(group, *number)),
             }
         }
-        let end = group.reserved_number.min(state.dispatch.next_number(group.subject));
-        while found.len() < room && self.cursor < end {
+        let next = state.dispatch.next_number(group.subject);
+        self.cursor = self.cursor.max(ReadyNumber(group.done.below())).min(next);
+        while found.len() < room && self.cursor < next {
             let number = self.cursor;
-            if !group.done.contains(number.0) {
+            if !group.done.contains(number.0) && !self.damaged.contains(&number) {
+                if number >= group.reserved_number {
+                    break;
+                }
                 match self.find(state, group, number) {
                     Found::Entry(entry) => {
                         found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));

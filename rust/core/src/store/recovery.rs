@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
-use super::owner::{Owner, OwnerOptions, VisibleBatch};
+use super::options::OwnerOptions;
+use super::owner::{Owner, VisibleBatch};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
-use super::state::{LogPosition, State};
+use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
@@ -22,7 +23,7 @@ use crate::message_log::{
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
 use crate::storage::{Storage, read_upto};
-use crate::units::{Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{DueKey, Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// The folder of pins: files that hold retention back.
 pub const PIN_FOLDER: &str = "pins";
@@ -119,28 +120,22 @@ pub fn recover(
         ..RecoveryReport::default()
     };
     let (state, kept) = restore(storage, stream, chosen.used.as_ref(), chosen.older.as_ref())?;
-    let never_written = chosen.used.is_none() && list_segments(storage.as_ref())?.is_empty();
-    let mut scanner = None;
-    if !never_written {
-        check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
-        scanner = Some(Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?);
-    }
+    check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
+    let mut scanner = Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?;
     let epoch = epochs.raise()?;
     remove_unused(storage.as_ref(), &chosen, &kept)?;
-    let mut next_segment = SegmentNumber(1);
-    if let Some(scanner) = &scanner {
-        let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
-        next_segment = repaired.next_segment;
-        report.set_aside = repaired.set_aside;
-    }
+    let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
+    report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
-    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint);
-    if let Some(scanner) = &mut scanner {
-        apply_log(scanner, &mut owner, &mut report, progress)?;
-    }
+    let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint, feed_from(chosen.used.as_ref()));
+    apply_log(&mut scanner, &mut owner, &mut report, progress)?;
     let position = owner.state().position;
-    let last_batch = scanner.as_ref().map(|scanner| scanner.ending().trusted).unwrap_or_default();
-    Ok(Recovered { owner, epoch, position, trusted: position.trusted.max(last_batch), next_segment, report })
+    let trusted = position.trusted.max(scanner.ending().trusted);
+    Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
+}
+
+fn feed_from(checkpoint: Option<&ReadCheckpoint>) -> DueKey {
+    checkpoint.map_or(DueKey::START, |read| read.snapshot.feed_from)
 }
 
 /// An owner as of one checkpoint, or as of the first fact; for reading only.
@@ -150,7 +145,7 @@ pub(super) fn restored_owner(
     checkpoint: Option<&ReadCheckpoint>,
 ) -> Result<Owner> {
     let (state, kept) = restore(storage, stream, checkpoint, None)?;
-    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1))
+    Ok(Owner::with_state(storage, state, OwnerOptions::default(), kept, 1, feed_from(checkpoint)))
 }
 
 pub(super) fn scan_start(position: &LogPosition) -> ScanStart {
@@ -175,7 +170,7 @@ fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
                 chosen.older = Some(read.files.kept(read.number));
                 break;
             }
-            Err(error @ Error::NewerFormat { .. }) => return Err(error),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(error) => {
                 chosen.refused.push((checkpoint_path(number), error.to_string()));
                 if chosen.used.is_none() {
@@ -250,17 +245,42 @@ fn state_of(
         }
     }
     for named in files.schedule_runs.iter().chain(&files.dispatch_runs) {
-        state.run_created.insert(named.number, named.created);
+        if let Some(run) = runs.get(&named.number) {
+            state.runs.insert(named.number, KnownRun { run: Arc::clone(run), created: named.created });
+        }
     }
-    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect();
+    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect::<Result<_>>()?;
+    check_postings(&state)?;
     state.schedule = Schedule::restored(windows, snapshot.position.next_sequence, snapshot.position.trusted);
     Ok(state)
 }
 
-/// A window whose run is no longer named has nothing pending in it.
-fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Window {
+/// A window whose run is no longer named must have nothing pending in it.
+fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Result<Window> {
     let run = window.run.and_then(|number| runs.get(&number)).cloned();
-    Window::restored(window.bits.clone(), run)
+    let has_run = run.is_some();
+    let window = Window::restored(window.bits.clone(), run);
+    if window.pending() > 0 && !has_run {
+        let found = format!("{} pending from sequence {} on, and no run", window.pending(), window.first());
+        return Err(Error::corrupt(CHECKPOINT_FOLDER, 0, "a run for each window with pending entries", found));
+    }
+    Ok(window)
+}
+
+/// Every unfinished ready message of the checkpoint must be in one of its runs.
+fn check_postings(state: &State) -> Result<()> {
+    for (subject, _) in state.subjects.iter() {
+        let mut number = state.dispatch.finished_below(subject);
+        while number < state.dispatch.next_number(subject) {
+            let held = state.dispatch.runs().iter().map(|run| run.count_from(subject, number)).max().unwrap_or(0);
+            if held == 0 {
+                let expected = format!("a posting of ready number {number} of subject {subject}");
+                return Err(Error::corrupt(CHECKPOINT_FOLDER, 0, expected, "none in any run"));
+            }
+            number = number.plus(held);
+        }
+    }
+    Ok(())
 }
 
 /// Every segment from the floor to where the replay starts must be there, with its own header.

@@ -6,12 +6,16 @@
 //! computation over footers, with no count per message: the segment floor is the smallest segment
 //! that a needed run names, or that the log's replay starts in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::checkpoint_file::CHECKPOINT_FOLDER;
+use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
-use crate::message_log::segment_path;
-use crate::run::{Run, run_path};
+use crate::error::{Error, Result};
+use crate::message_log::{LOG_FOLDER, segment_path};
+use crate::run::{RUN_FOLDER, Run, run_path};
+use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
 /// What one checkpoint needs.
@@ -25,11 +29,64 @@ pub struct KeptFiles {
     pub runs: BTreeSet<RunNumber>,
 }
 
-/// Files that may be removed, in this order, each folder synced afterwards.
+/// Files that may be removed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Removable {
-    /// Paths, relative to the store.
-    pub paths: Vec<String>,
+    /// Checkpoints: they go first, since one that came back after a power cut would name files that
+    /// are gone.
+    pub checkpoints: Vec<String>,
+    /// Runs, then segments, the oldest first.
+    pub files: Vec<String>,
+}
+
+impl Removable {
+    /// True where there is nothing to remove.
+    pub fn is_empty(&self) -> bool {
+        self.checkpoints.is_empty() && self.files.is_empty()
+    }
+
+    /// Adds what another one names, to be removed with it.
+    pub fn extend(&mut self, other: Self) {
+        self.checkpoints.extend(other.checkpoints);
+        self.files.extend(other.files);
+    }
+
+    /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
+    /// so it can be done again after an error.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn remove(&self, storage: &dyn Storage) -> Result<()> {
+        remove_all(storage, &self.checkpoints)?;
+        storage.sync_folder(CHECKPOINT_FOLDER)?;
+        remove_all(storage, &self.files)?;
+        storage.sync_folder(RUN_FOLDER)?;
+        storage.sync_folder(LOG_FOLDER)
+    }
+}
+
+fn remove_all(storage: &dyn Storage, paths: &[String]) -> Result<()> {
+    for path in paths {
+        match storage.remove(path) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// True where a reader without the lock has left a pin that has not expired at `now`: nothing may
+/// be removed. A pin is a file whose name begins with the expiry in milliseconds and a `-`.
+///
+/// # Errors
+/// Those of the storage.
+pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
+    let names = match storage.list(PIN_FOLDER) {
+        Err(error) if error.is_not_found() => return Ok(false),
+        other => other?,
+    };
+    let expiry = |name: &String| name.split_once('-').and_then(|(digits, _)| digits.parse::<u64>().ok());
+    Ok(names.iter().filter_map(expiry).any(|expiry| expiry > now.0))
 }
 
 /// How many checkpoints are kept, each sufficient alone.
@@ -45,11 +102,11 @@ pub(super) fn removable(kept: &mut Vec<KeptFiles>) -> Removable {
     let mut removable = Removable::default();
     while kept.len() > CHECKPOINTS_KEPT {
         let dropped = kept.remove(0);
-        removable.paths.push(checkpoint_path(dropped.checkpoint));
+        removable.checkpoints.push(checkpoint_path(dropped.checkpoint));
         let floor = kept.iter().map(|files| files.floor).min().unwrap_or(dropped.floor);
         let unneeded = dropped.runs.iter().filter(|run| kept.iter().all(|files| !files.runs.contains(run)));
-        removable.paths.extend(unneeded.map(|run| run_path(*run)));
-        removable.paths.extend((dropped.floor.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
+        removable.files.extend(unneeded.map(|run| run_path(*run)));
+        removable.files.extend((dropped.floor.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
     }
     removable
 }
@@ -64,7 +121,7 @@ pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
     for run in runs.into_iter().filter(|run| is_gone(*run)) {
         state.schedule.release(run);
     }
-    state.run_created.retain(|run, _| !is_gone(*run));
+    state.runs.retain(|run, _| !is_gone(*run));
     state.segments.retain(|start| start.segment >= floor);
     if let Some(first) = state.segments.first() {
         state.schedule.retire(first.position.next_sequence);
@@ -81,27 +138,35 @@ pub(super) struct Candidate {
 }
 
 /// What a checkpoint needs of these runs and segments.
+///
+/// # Errors
+/// `Corrupt` where a needed run points into one that is not known.
 pub(super) fn needed(
     candidates: &[Candidate],
     segments: &[SegmentStart],
     replay_from: SegmentNumber,
     trusted: Millis,
     keep_finished_ms: u64,
-) -> (BTreeSet<RunNumber>, SegmentNumber) {
-    let by_number: BTreeMap<RunNumber, &Candidate> =
-        candidates.iter().map(|candidate| (candidate.run.number(), candidate)).collect();
+) -> Result<(BTreeSet<RunNumber>, SegmentNumber)> {
+    let known: BTreeSet<RunNumber> = candidates.iter().map(|candidate| candidate.run.number()).collect();
     let mut runs = BTreeSet::new();
     let mut floor = replay_from;
     for candidate in candidates.iter().filter(|candidate| candidate.unfinished) {
         runs.insert(candidate.run.number());
-        runs.extend(run_references(&candidate.run).filter(|run| by_number.contains_key(run)));
+        for run in run_references(&candidate.run) {
+            if !known.contains(&run) {
+                let path = run_path(candidate.run.number());
+                return Err(Error::corrupt(&path, 0, "references to known runs", format!("run {run}")));
+            }
+            runs.insert(run);
+        }
         if let Some(segment) = segment_references(&candidate.run).min() {
             floor = floor.min(segment);
         }
     }
     let young = |since: Millis| since.plus(keep_finished_ms) > trusted;
     runs.extend(candidates.iter().filter(|candidate| young(candidate.created)).map(|candidate| candidate.run.number()));
-    (runs, aged_floor(segments, floor, young))
+    Ok((runs, aged_floor(segments, floor, young)))
 }
 
 fn run_references(run: &Run) -> impl Iterator<Item = RunNumber> {
@@ -151,27 +216,21 @@ mod tests {
         assert_eq!(removable(&mut all), Removable::default());
         all.push(kept(3, 5, &[3, 4]));
         let gone = removable(&mut all);
-        assert_eq!(
-            gone.paths,
-            vec![
-                checkpoint_path(1),
-                run_path(RunNumber(1)),
-                segment_path(SegmentNumber(1)),
-                segment_path(SegmentNumber(2))
-            ]
-        );
+        assert_eq!(gone.checkpoints, vec![checkpoint_path(1)]);
+        let files = [run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))];
+        assert_eq!(gone.files, files);
     }
 
     #[test]
     fn age_holds_a_finished_segment_and_never_lets_an_unfinished_one_go() {
         let segments = [start(1, 0), start(2, 100), start(3, 200)];
-        let (_, young) = needed(&[], &segments, SegmentNumber(3), Millis(250), 200);
+        let (_, young) = needed(&[], &segments, SegmentNumber(3), Millis(250), 200).unwrap();
         assert_eq!(young, SegmentNumber(1));
-        let (_, older) = needed(&[], &segments, SegmentNumber(3), Millis(310), 200);
+        let (_, older) = needed(&[], &segments, SegmentNumber(3), Millis(310), 200).unwrap();
         assert_eq!(older, SegmentNumber(2));
-        let (_, old) = needed(&[], &segments, SegmentNumber(3), Millis(10_000), 200);
+        let (_, old) = needed(&[], &segments, SegmentNumber(3), Millis(10_000), 200).unwrap();
         assert_eq!(old, SegmentNumber(3));
-        let (_, replayed) = needed(&[], &segments, SegmentNumber(2), Millis(10_000), 200);
+        let (_, replayed) = needed(&[], &segments, SegmentNumber(2), Millis(10_000), 200).unwrap();
         assert_eq!(replayed, SegmentNumber(2));
     }
 }

@@ -19,8 +19,10 @@
 //!
 //! What belongs to this copy alone follows, outside the digest:
 //!
-//! 8. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
-//! 9. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
+//! 8. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
+//!    the log says behind the position
+//! 9. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
+//! 10. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
 //!    created_ms u64`
 
 use std::collections::BTreeMap;
@@ -37,8 +39,8 @@ use crate::queues::Group;
 use crate::run::Run;
 use crate::schedule_log::TwoBits;
 use crate::units::{
-    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
-    SubjectNumber,
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber,
+    Sequence, SubjectNumber,
 };
 
 /// One window of the schedule, as of the position.
@@ -71,6 +73,8 @@ pub(super) struct Snapshot {
     pub(super) ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
     pub(super) windows: Vec<WindowSnapshot>,
     pub(super) segments: Vec<SegmentStart>,
+    /// Where a feed begins that is to hand over everything pending.
+    pub(super) feed_from: DueKey,
 }
 
 /// A file that a checkpoint names, with what proves it whole.
@@ -106,12 +110,12 @@ impl NamedFiles {
 impl Snapshot {
     /// The state as of now, just frozen. `planned` are the runs that windows in memory are going
     /// to be served by, by the window's first sequence.
-    pub(super) fn of(state: &State, planned: &BTreeMap<Sequence, RunNumber>) -> Self {
+    pub(super) fn of(state: &State, planned: &BTreeMap<Sequence, RunNumber>, feed_from: DueKey) -> Self {
         let windows = state.schedule.windows().iter().map(|window| WindowSnapshot {
             bits: window.bits().clone(),
             run: window.run().map(|run| run.number()).or_else(|| planned.get(&window.first()).copied()),
         });
-        Self::with_windows(state, windows.collect())
+        Self { feed_from, ..Self::with_windows(state, windows.collect()) }
     }
 
     /// The state as of now, without what became of each sequence.
@@ -138,6 +142,7 @@ impl Snapshot {
             ended_groups: state.ended_groups.clone(),
             windows,
             segments: state.segments.clone(),
+            feed_from: DueKey::START,
         }
     }
 
@@ -170,6 +175,8 @@ impl Snapshot {
         self.write_windows(&mut out);
         let logical = out.bytes.len();
         let segments = self.segments.iter().filter(|start| start.segment >= files.floor);
+        out.u64(self.feed_from.due.0);
+        out.u64(self.feed_from.sequence.0);
         out.u32(files.floor.0);
         out.count(segments.clone().count());
         for start in segments {
@@ -233,6 +240,7 @@ impl Snapshot {
             ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
         }
         let windows = read_windows(&mut from)?;
+        let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
         let floor = SegmentNumber(from.u32()?);
         let mut segments = Vec::new();
         for _ in 0..from.count(36)? {
@@ -254,6 +262,7 @@ impl Snapshot {
             ended_groups,
             windows,
             segments,
+            feed_from,
         };
         Ok((snapshot, files))
     }

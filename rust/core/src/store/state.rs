@@ -1,11 +1,13 @@
 //! All that `apply` changes, and nothing else: two stores with the same facts have the same state.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::subjects::Subjects;
 use crate::dispatch_log::DispatchLog;
 use crate::message_log::Stream;
 use crate::queues::Group;
+use crate::run::Run;
 use crate::schedule_log::Schedule;
 use crate::units::{
     ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence, SubjectNumber,
@@ -46,6 +48,15 @@ pub struct SegmentStart {
     pub position: LogPosition,
 }
 
+/// A run, and when it was made by the trusted clock.
+#[derive(Clone, Debug)]
+pub struct KnownRun {
+    /// The run.
+    pub run: Arc<Run>,
+    /// The trusted time of its checkpoint.
+    pub created: Millis,
+}
+
 /// The applied state of a store.
 #[derive(Debug)]
 pub struct State {
@@ -73,8 +84,9 @@ pub struct State {
     pub next_consumer: ConsumerNumber,
     /// The next run's number.
     pub next_run: RunNumber,
-    /// When each run was made, by the trusted clock.
-    pub run_created: BTreeMap<RunNumber, Millis>,
+    /// Every run that a kept checkpoint names, whether or not a view still reads its rows: payloads
+    /// in it may be pointed to.
+    pub runs: BTreeMap<RunNumber, KnownRun>,
     /// Messages given up because their bytes were damaged.
     pub voided: u64,
     /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
@@ -97,7 +109,7 @@ impl State {
             next_group: GroupNumber(1),
             next_consumer: ConsumerNumber(1),
             next_run: RunNumber(1),
-            run_created: BTreeMap::new(),
+            runs: BTreeMap::new(),
             voided: 0,
             delay_ms_max: 0,
         }
@@ -122,8 +134,9 @@ impl State {
         if let Some(floor) = floors.min() {
             let floor = crate::units::ReadyNumber(floor);
             self.dispatch.finish_below(subject, floor);
-            let kept = entry.voided.split_off(&floor);
-            entry.voided = kept;
+            if entry.voided.first().is_some_and(|first| *first < floor) {
+                entry.voided = entry.voided.split_off(&floor);
+            }
         }
     }
 }

@@ -8,12 +8,12 @@ use crate::error::Result;
 use crate::record::command::{Void, encode_void};
 use crate::record::ready::encode_ready;
 use crate::schedule_log::{Entry, EntryState, Loaded};
-use crate::units::{Millis, SubjectNumber};
+use crate::units::{DueKey, Millis, SubjectNumber};
 
 /// Entries that may be proposed and not yet applied, at most.
 pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
-/// Entries that one ready fact lists, at most.
-const READY_ENTRIES_MAX: usize = 1 << 14;
+/// Entries that one ready fact lists, at most, however large the log's submissions may be.
+pub(super) const READY_ENTRIES_MAX: usize = 1 << 14;
 /// How soon to look again while dispatch is held, in milliseconds.
 const HELD_RETRY_MS: u64 = 200;
 
@@ -38,8 +38,10 @@ pub struct Progress {
 /// How far ahead the feed looks, and how much it holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    pub(super) window_ms: u64,
+    pub(super) ahead_ms: u64,
     pub(super) entries_max: usize,
+    /// Entries that one ready fact lists, at most.
+    pub(super) ready_entries_max: usize,
 }
 
 /// See [`super::Owner::step`].
@@ -52,11 +54,12 @@ pub(super) fn step(
     proposals: &mut Proposals,
 ) -> Result<Progress> {
     let now = reading.now;
-    if reading.held {
-        return Ok(Progress { proposed: 0, more: false, next: Some(now.plus(HELD_RETRY_MS)) });
-    }
+    // Arrivals below the feed's position must not grow the wheel without bound, held or not.
     if effects.feed.len() > window.entries_max.saturating_add(window.entries_max / 4) {
         effects.feed.shed(window.entries_max);
+    }
+    if reading.held {
+        return Ok(Progress { proposed: 0, more: false, next: Some(now.plus(HELD_RETRY_MS)) });
     }
     let loaded = load(state, effects, window, now)?;
     propose_lost(effects, proposals);
@@ -67,15 +70,17 @@ pub(super) fn step(
     let taken = due.len();
     due.retain(|entry| state.schedule.state(entry.sequence()) == EntryState::Pending);
     let proposed = due.len();
-    propose_ready(effects, due, proposals);
+    propose_ready(effects, due, window.ready_entries_max, proposals);
     let more = room > 0 && taken > 0 && (taken == limit || loaded != Loaded::UpToDate);
-    Ok(Progress { proposed, more, next: next_call(state, effects, window) })
+    // With as much in flight as may be, only applied facts bring work.
+    let next = if room == 0 { None } else { next_call(state, effects, window) };
+    Ok(Progress { proposed, more, next })
 }
 
 /// Loads the next slice, past blocks of runs that cannot be read.
 fn load(state: &mut State, effects: &mut Effects, window: Window, now: Millis) -> Result<Loaded> {
     loop {
-        match effects.feed.load(&mut state.schedule, now, window.window_ms, window.entries_max) {
+        match effects.feed.load(&mut state.schedule, now, window.ahead_ms, window.entries_max) {
             Ok(loaded) => return Ok(loaded),
             Err(damage) => effects.rescue(state, &damage)?,
         }
@@ -90,23 +95,28 @@ fn propose_lost(effects: &mut Effects, proposals: &mut Proposals) {
     }
 }
 
-fn propose_ready(effects: &mut Effects, due: Vec<Entry>, proposals: &mut Proposals) {
-    if due.len() <= READY_ENTRIES_MAX {
+fn key_and_subject(entry: &Entry) -> (DueKey, SubjectNumber) {
+    (entry.key(), entry.subject())
+}
+
+fn propose_ready(effects: &mut Effects, due: Vec<Entry>, entries_max: usize, proposals: &mut Proposals) {
+    if due.len() <= entries_max {
         if !due.is_empty() {
-            proposals.push(1, false, |bytes| encode_ready(bytes, due.iter().map(Entry::key)));
+            proposals.push(1, false, |bytes| encode_ready(bytes, due.iter().map(key_and_subject)));
             effects.note_in_flight(due);
         }
         return;
     }
-    for part in due.chunks(READY_ENTRIES_MAX) {
-        proposals.push(1, false, |bytes| encode_ready(bytes, part.iter().map(Entry::key)));
+    for part in due.chunks(entries_max) {
+        proposals.push(1, false, |bytes| encode_ready(bytes, part.iter().map(key_and_subject)));
         effects.note_in_flight(part.to_vec());
     }
 }
 
 /// The next due entry that the feed holds, or the time to load the next slice.
 fn next_call(state: &State, effects: &Effects, window: Window) -> Option<Millis> {
-    let slice = (state.schedule.pending() > 0).then(|| effects.feed.next_load(window.window_ms));
+    let pending = state.schedule.pending() > 0;
+    let slice = effects.feed.next_load(window.ahead_ms, window.entries_max).filter(|_| pending);
     match (effects.feed.next_due(), slice) {
         (Some(due), Some(slice)) => Some(due.min(slice)),
         (due, slice) => due.or(slice),

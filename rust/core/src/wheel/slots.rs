@@ -33,57 +33,55 @@ impl ChunkPool {
     }
 }
 
-/// The entries of one slot.
+/// The entries of one slot: full chunks, and the one that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    chunks: Vec<Chunk>,
+    full: Vec<Chunk>,
+    /// Empty only where the slot is.
+    last: Chunk,
 }
 
 impl Slot {
     #[inline]
     pub(super) fn push(&mut self, entry: Entry, pool: &mut ChunkPool) {
-        if let Some(chunk) = self.chunks.last_mut()
-            && chunk.len() < CHUNK_ENTRIES
-        {
-            chunk.push(entry);
-            return;
+        if self.last.len() == self.last.capacity() {
+            self.begin_chunk(pool);
         }
-        self.push_chunk(entry, pool);
+        self.last.push(entry);
     }
 
     #[cold]
-    fn push_chunk(&mut self, entry: Entry, pool: &mut ChunkPool) {
-        let mut chunk = pool.take();
-        chunk.push(entry);
-        self.chunks.push(chunk);
+    fn begin_chunk(&mut self, pool: &mut ChunkPool) {
+        let full = std::mem::replace(&mut self.last, pool.take());
+        if !full.is_empty() {
+            self.full.push(full);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.last.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        let full = self.chunks.len().saturating_sub(1).saturating_mul(CHUNK_ENTRIES);
-        self.chunks.last().map_or(0, |last| full.saturating_add(last.len()))
+        self.full.len().saturating_mul(CHUNK_ENTRIES).saturating_add(self.last.len())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.chunks.iter().flatten()
+        self.full.iter().flatten().chain(&self.last)
     }
 
     /// Moves all entries to the end of `into`.
     pub(super) fn move_to(&mut self, into: &mut Vec<Entry>, pool: &mut ChunkPool) {
         into.reserve(self.len());
-        for chunk in self.chunks.drain(..) {
+        for chunk in self.take_chunks() {
             into.extend_from_slice(&chunk);
             pool.give_back(chunk);
         }
-        self.trim();
     }
 
     /// Takes the entries out, chunk by chunk, into `visit`.
     pub(super) fn drain(&mut self, pool: &mut ChunkPool, mut visit: impl FnMut(Entry, &mut ChunkPool)) {
-        for chunk in std::mem::take(&mut self.chunks) {
+        for chunk in self.take_chunks() {
             for entry in &chunk {
                 visit(*entry, pool);
             }
@@ -92,21 +90,21 @@ impl Slot {
     }
 
     pub(super) fn clear(&mut self, pool: &mut ChunkPool) {
-        for chunk in self.chunks.drain(..) {
+        for chunk in self.take_chunks() {
             pool.give_back(chunk);
         }
-        self.trim();
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let chunks = self.chunks.len().saturating_mul(CHUNK_ENTRIES).saturating_mul(size_of::<Entry>());
-        chunks.saturating_add(self.chunks.capacity().saturating_mul(size_of::<Chunk>()))
+        let chunks = self.full.len().saturating_mul(CHUNK_ENTRIES).saturating_add(self.last.capacity());
+        let list = self.full.capacity().saturating_mul(size_of::<Chunk>());
+        chunks.saturating_mul(size_of::<Entry>()).saturating_add(list)
     }
 
-    /// Gives back the list of chunks where a burst made it long.
-    fn trim(&mut self) {
-        if self.chunks.capacity() > 64 {
-            self.chunks = Vec::new();
-        }
+    /// All chunks in order; the slot is empty and takes no memory afterwards.
+    fn take_chunks(&mut self) -> impl Iterator<Item = Chunk> + use<> {
+        let full = std::mem::take(&mut self.full);
+        let last = std::mem::take(&mut self.last);
+        full.into_iter().chain((!last.is_empty()).then_some(last))
     }
 }

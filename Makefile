@@ -1,0 +1,131 @@
+# Every target sets up what it needs by itself. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+# What `make test` compiles: optimised, with debug assertions, quicker to build than a release.
+TEST_PROFILE ?= dev-opt
+
+export CARGO_BUILD_JOBS ?= 2
+export MATURIN_NO_INSTALL_RUST := 1
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+RUST_SOURCES := $(shell find rust benches -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
+PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
+WHEEL_SOURCES := $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE
+
+TOOLS := $(VENV)/.tools
+WHEEL := target/wheels/.built
+INSTALLED := $(VENV)/.installed
+
+##@ Use
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z_-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(INSTALLED) ## Publish 200,000 messages, kill the process twice, count what was lost, early or doubled
+	$(BIN)/delaymq demo $(ARGS)
+
+.PHONY: bench
+bench: $(INSTALLED) ## Measure each row beside its limit; BENCH="append commit" ARGS="--json --quick"
+	$(BIN)/delaymq bench $(BENCH) $(ARGS)
+
+##@ Work on it
+.PHONY: dev
+dev: $(TOOLS) ## Install this folder for development: Python files are used where they lie
+	rm -f $(INSTALLED)
+	$(BIN)/maturin develop --release --locked
+
+.PHONY: test
+test: test-rust test-python ## Run the tests of Rust, then those of Python against the installed release wheel
+
+.PHONY: test-rust
+test-rust: $(TOOLS)
+	cargo test --locked --workspace --profile $(TEST_PROFILE)
+
+.PHONY: test-python
+test-python: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_tidy.py)
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+.PHONY: format
+format: $(TOOLS) ## Write every file in the house's format
+	cargo fmt --all
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: simulate
+simulate: ## The core under a cruel disk and clock: SEEDS=n histories, or SEED=x again
+	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
+
+.PHONY: soak
+soak: $(INSTALLED) ## Fresh seeds and the demo in turn for MINUTES (default 60); stops at the first broken promise
+	cargo build --locked --release -p delaymq-simulation
+	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); turn=0; \
+	while (( SECONDS < end )); do \
+	  for (( i = 0; i < 50; i++ )); do \
+	    seed=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \
+	    target/release/delaymq-simulation --seed $$seed >target/soak.log 2>&1 \
+	      || { cat target/soak.log; echo "broken: make simulate SEED=$$seed"; exit 1; }; \
+	  done; \
+	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; echo "broken: make demo"; exit 1; }; \
+	  turn=$$(( turn + 1 )); echo "soak: $$turn turns, $$(( turn * 50 )) seeds, $$(( SECONDS / 60 )) minutes"; \
+	done
+
+.PHONY: lock
+lock: $(TOOLS) ## Write requirements-dev.txt from requirements-dev.in, with hashes
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/pip install --quiet pip-tools
+	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-dev.txt requirements-dev.in
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+##@ Before a push
+.PHONY: ci
+ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a short demo; with the minutes of each
+	@part() { local name="$$1" start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
+	    report+="$$(printf '%6.1f min  %s' "$$(( (SECONDS - start) * 10 / 60 ))e-1" "$$name")"$$'\n'; }; \
+	report=""; whole=$$SECONDS; \
+	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
+	part "lint" $(MAKE) --no-print-directory lint; \
+	part "release wheel" $(MAKE) --no-print-directory $(INSTALLED); \
+	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
+	part "tests of Python, installed wheel" $(MAKE) --no-print-directory test-python; \
+	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),100); \
+	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"; \
+	printf '\n%s%6.1f min  all\n' "$$report" "$$(( (SECONDS - whole) * 10 / 60 ))e-1"
+
+# --- files ---------------------------------------------------------------------------------------
+
+$(TOOLS): requirements-dev.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
+	touch $@
+
+$(WHEEL): $(TOOLS) $(WHEEL_SOURCES)
+	rm -f target/wheels/delaymq-*.whl
+	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out target/wheels
+	touch $@
+
+$(INSTALLED): $(WHEEL)
+	$(BIN)/python -m pip install --quiet --no-deps --no-index --force-reinstall target/wheels/delaymq-*.whl
+	touch $@

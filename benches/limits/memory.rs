@@ -1,0 +1,19 @@
+//! Limit of `memory`: an array of what cannot be left out: 8 bytes of an entry in the window, two bits
+//! of one in a run.
+
+use crate::case::{Case, Failure, Figures};
+use crate::memory::anonymous_bytes;
+
+/// So many arrays in one, so that the allocator's own share does not show.
+const TIMES: u64 = 32;
+
+pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
+    let messages = case.count("messages")?;
+    let before = anonymous_bytes();
+    let words = TIMES * if case.flag("beyond") { messages.div_ceil(32) } else { messages };
+    let array = std::hint::black_box(vec![1_u64; usize::try_from(words).unwrap_or(0)]);
+    let after = anonymous_bytes();
+    drop(array);
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    Ok(Figures::from([("value", (after - before) / (TIMES * messages) as f64)]))
+}

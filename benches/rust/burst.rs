@@ -1,0 +1,62 @@
+//! So many messages due in the same millisecond: seconds until a consumer has them all.
+
+use std::time::{Duration, Instant};
+
+use delaymq_core::units::Millis;
+use delaymq_engine::{Due, Store, SubscribeOptions};
+
+use crate::case::{Case, Failure, Figures, now_us, publish, wait_applied};
+use crate::memory::anonymous_bytes;
+
+const SUBJECT: &str = "bench.burst";
+const PULL_MESSAGES: usize = 1_024;
+const IN_FLIGHT_MAX: u32 = 16_384;
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Publishes the burst and tells when it is due: `due_ms`.
+fn prepare(store: &Store, case: &Case) -> Result<u64, Failure> {
+    let messages = case.count("messages")?;
+    let due_ms = now_us() / 1_000 + case.count("lead_ms")?;
+    publish(store, SUBJECT, messages, (10_000, &[0xA5; 64]), |_| Due::At(Millis(due_ms)))?;
+    wait_applied(store)?;
+    if now_us() / 1_000 >= due_ms {
+        return Err(Failure("the burst was due before all of it was published: a longer lead_ms is needed".to_owned()));
+    }
+    Ok(due_ms)
+}
+
+/// Consumes the burst, acknowledging all, and tells the seconds from the due time to the last message.
+pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
+    let messages = case.count("messages")?;
+    let store = case.open(|_| ())?;
+    let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
+    let subscription = store.subscribe(SUBJECT, "bench", options)?;
+    let due_ms = prepare(&store, case)?;
+    let (empty, mut highest) = (anonymous_bytes(), 0.0_f64);
+    let (mut came, mut early, mut heard) = (0_u64, 0_u64, Instant::now());
+    let (mut keys, mut last_us) = (Vec::with_capacity(PULL_MESSAGES), 0);
+    while came < messages {
+        let batch = subscription.pull(PULL_MESSAGES, Duration::from_millis(500))?;
+        keys.clear();
+        keys.extend(batch.iter().map(|message| message.key));
+        subscription.acknowledge(&keys)?;
+        if batch.is_empty() {
+            if heard.elapsed() > SILENCE {
+                return Err(Failure(format!("{came} of {messages} messages came")));
+            }
+            continue;
+        }
+        (heard, last_us) = (Instant::now(), now_us());
+        early = early.saturating_add(if last_us < due_ms * 1_000 { batch.len() as u64 } else { 0 });
+        if (came / 100_000) != (came + batch.len() as u64) / 100_000 {
+            highest = highest.max(anonymous_bytes());
+        }
+        came = came.saturating_add(batch.len() as u64);
+    }
+    subscription.close()?;
+    store.close()?;
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
+    let seconds = last_us.saturating_sub(due_ms * 1_000) as f64 / 1e6;
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    Ok(Figures::from([("value", seconds), ("early", early as f64), ("memory_growth_bytes", highest - empty)]))
+}

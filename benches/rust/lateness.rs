@@ -1,0 +1,78 @@
+//! From the due time to the consumer's own code having the message, at a steady rate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use delaymq_core::units::Millis;
+use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
+
+use crate::case::{Case, Failure, Figures, now_us, percentiles, publish};
+
+const SUBJECT: &str = "bench.lateness";
+const PULL_MESSAGES: usize = 1_024;
+const IN_FLIGHT_MAX: u32 = 16_384;
+const SILENCE: Duration = Duration::from_secs(10); // after it, what has not come is lost
+
+/// Publishes `rate_per_s` times `milliseconds` messages, due evenly, then consumes them.
+pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
+    let (rate, milliseconds) = (case.count("rate_per_s")?, case.count("milliseconds")?);
+    let messages = rate.saturating_mul(milliseconds) / 1_000;
+    let store = case.open(|_| ())?;
+    let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
+    let subscription = store.subscribe(SUBJECT, "bench", options)?;
+    // Five microseconds for each message to be published are several times what it takes.
+    let first_ms = now_us() / 1_000 + case.count("lead_ms")? + messages / 200;
+    publish(&store, SUBJECT, messages, (1_000, &[0xA5; 64]), |number| {
+        Due::At(Millis(first_ms + number.saturating_mul(1_000) / rate))
+    })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let beside = case.flag("beside_publishing").then(|| {
+        let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+        std::thread::spawn(move || publish_at_half_speed(&store, &stop))
+    });
+    let late = consume(&subscription, messages);
+    stop.store(true, Ordering::Release);
+    let published = beside.and_then(|thread| thread.join().ok()).unwrap_or(Ok(0))?;
+    let mut figures = percentiles(&mut late?);
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    figures.insert("published_beside", published as f64);
+    figures.insert("value", figures.get("p99_ms").copied().unwrap_or(0.0));
+    subscription.close()?;
+    store.close()?;
+    Ok(figures)
+}
+
+fn consume(subscription: &Subscription, messages: u64) -> Result<Vec<f64>, Failure> {
+    let mut late = Vec::with_capacity(usize::try_from(messages).unwrap_or(0));
+    let (mut keys, mut heard) = (Vec::with_capacity(PULL_MESSAGES), Instant::now());
+    while (late.len() as u64) < messages {
+        let batch = subscription.pull(PULL_MESSAGES, Duration::from_millis(500))?;
+        let now = now_us();
+        keys.clear();
+        for message in &batch {
+            #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
+            late.push(now as f64 / 1e3 - message.due.0 as f64);
+            keys.push(message.key);
+        }
+        subscription.acknowledge(&keys)?;
+        if !batch.is_empty() {
+            heard = Instant::now();
+        } else if heard.elapsed() > SILENCE {
+            return Err(Failure(format!("{} of {messages} messages came", late.len())));
+        }
+    }
+    Ok(late)
+}
+
+/// Publishes, then rests for as long as that took, until told to stop; returns how many.
+fn publish_at_half_speed(store: &Store, stop: &AtomicBool) -> Result<u64, Failure> {
+    let mut published = 0_u64;
+    while !stop.load(Ordering::Acquire) {
+        let started = Instant::now();
+        publish(store, "bench.beside", 1_000, (100, &[0x5A; 256]), |_| Due::After(3_600_000))?;
+        published = published.saturating_add(1_000);
+        std::thread::sleep(started.elapsed());
+    }
+    Ok(published)
+}

@@ -1,0 +1,54 @@
+//! What `delaymq bench` measures in Rust: each row of the product, and beside it its limit, the same
+//! system calls and bytes with no logic. Python chooses the order, the runs and the cases, and calls
+//! [`measure`] for each; nothing here prints.
+
+mod append;
+mod burst;
+mod case;
+mod commit;
+mod lateness;
+mod memory;
+mod restart;
+mod wheel;
+
+/// One file a limit, at most 60 lines each.
+#[path = "../limits"]
+mod limits {
+    pub(crate) mod append;
+    pub(crate) mod burst;
+    pub(crate) mod commit;
+    pub(crate) mod heap;
+    pub(crate) mod memory;
+    pub(crate) mod prepared;
+    pub(crate) mod read;
+    pub(crate) mod tick;
+}
+
+pub use case::{Case, Failure, Figures};
+
+/// Runs one measurement by name.
+///
+/// # Errors
+/// `Failure` where the store or the system refuses, where a parameter is missing, and where the name
+/// is not known.
+pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
+    match name {
+        "append" => append::run(case),
+        "append_limit" => limits::append::run(case),
+        "burst" => burst::run(case),
+        "burst_limit" => limits::burst::run(case),
+        "commit" => commit::run(case),
+        "commit_limit" => limits::commit::run(case),
+        "lateness" => lateness::run(case),
+        "lateness_limit" => limits::tick::run(case),
+        "memory" => memory::run(case),
+        "memory_limit" => limits::memory::run(case),
+        "restart" => restart::run(case),
+        "restart_fill" => restart::fill(case),
+        "restart_limit" => limits::read::run(case),
+        "restart_forget" => limits::read::forget(case),
+        "wheel" => wheel::run(case),
+        "wheel_limit" => limits::heap::run(case),
+        _ => Err(Failure(format!("there is no measurement {name:?}"))),
+    }
+}

@@ -1,0 +1,50 @@
+"""Carries what the core reports (a repaired tail, a voided message, a full disk) into `logging`.
+
+The core's threads never wait for Python: they leave reports in a bounded list, and this thread
+fetches them with the interpreter let go.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from delaymq.errors import StoreError
+
+if TYPE_CHECKING:
+    from delaymq import _core
+
+LOGGER = logging.getLogger("delaymq")
+WAIT_MS = 1000  # how long one crossing waits for a report
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Reports:
+    """One daemon thread for each open store."""
+
+    def __init__(self, core: _core.Store) -> None:
+        self._core = core
+        self._closed = threading.Event()
+        threading.Thread(target=self._run, name="delaymq-reports", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._log_next(WAIT_MS)
+            except StoreError:
+                return
+
+    def _log_next(self, wait_ms: int) -> bool:
+        report = self._core.next_report(wait_ms)
+        if report is None:
+            return False
+        level, action, text = report
+        LOGGER.log(LEVELS.get(level, logging.WARNING), "%s", text, extra={"action": action})
+        return True
+
+    def close(self) -> None:
+        """Logs what is left. The thread ends by itself within a second."""
+        self._closed.set()
+        while self._log_next(0):
+            pass

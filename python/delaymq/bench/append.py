@@ -1,0 +1,40 @@
+"""How fast a program in Rust gets messages into the log and the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delaymq.bench.interleaving import interleaved
+from delaymq.bench.row import Case
+from delaymq.bench.rust import measurement
+
+__all__ = ["cases"]
+
+BODY_BYTES = 256
+BATCH = 1000
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """A row near, then a row far."""
+    messages = 200_000 if quick else 1_000_000
+    return [_case(messages, far=far, quick=quick) for far in (False, True)]
+
+
+def _case(messages: int, *, far: bool, quick: bool) -> Case:
+    numbers = {
+        "messages": messages,
+        "body_bytes": BODY_BYTES,
+        "batch": BATCH,
+        "far": int(far),
+        "settle": int(not quick),
+    }
+    return Case(
+        bench="append",
+        unit="records/s",
+        durability="os",
+        n=messages,
+        pairs=interleaved(measurement("append", **numbers), measurement("append_limit", **numbers), quick=quick),
+        limit_words="pwrite of the same batches into a prepared file"
+        + (", pwrite of a run with the same payloads, one fdatasync" if far else ""),
+        detail={"where": "far" if far else "near", "batch": BATCH, "body_bytes": BODY_BYTES, "from": "rust"},
+    )

@@ -1,0 +1,89 @@
+"""So many messages due in the same millisecond: seconds until one consumer has them all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from delaymq.bench.interleaving import interleaved
+from delaymq.bench.row import Case, Figures
+from delaymq.bench.rust import measurement
+from delaymq.message import Message, Publish
+from delaymq.store import Store
+
+__all__ = ["cases"]
+
+LEAD_MS = 10_000  # for publishing all before it is due
+LEAD_QUICK_MS = 1500
+SUBJECT = "bench.burst"
+BODY = bytes(64)
+PUBLISH_BATCH = 10_000
+BATCH = 1024
+IN_FLIGHT_MAX = 16_384
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """To a consumer in Rust, and to Python objects; both acknowledge all."""
+    messages = 100_000 if quick else 1_000_000
+    numbers = {"messages": messages, "lead_ms": LEAD_QUICK_MS if quick else LEAD_MS, "disk": 1}
+    rust_limit = measurement("burst_limit", **numbers)
+    words = "ready facts and acknowledgements written with a sync for each 1,024, every message read once"
+
+    def in_python(folder: Path) -> Figures:
+        return _consumed(folder, numbers)
+
+    def python_limit(folder: Path) -> Figures:
+        return {"value": rust_limit(folder)["value"] + _objects(messages)}
+
+    rows = (
+        ("rust", measurement("burst", **numbers), rust_limit, words),
+        ("python", in_python, python_limit, words + "; then as many Message objects made from ready tuples"),
+    )
+    return [
+        Case(
+            bench="burst",
+            unit="s",
+            durability="disk",
+            n=messages,
+            pairs=interleaved(ours, limit, quick=quick),
+            limit_words=limit_words,
+            higher_is_better=False,
+            detail={"consumer": consumer, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX},
+        )
+        for consumer, ours, limit, limit_words in rows
+    ]
+
+
+def _consumed(folder: Path, numbers: dict[str, int]) -> Figures:
+    """Seconds from the due time to the last message in Python's hands, all acknowledged."""
+    left, early, last_ms = numbers["messages"], 0, 0.0
+    due = datetime.now(UTC) + timedelta(milliseconds=numbers["lead_ms"])
+    due_ms = due.timestamp() * 1000
+    with Store.open(folder) as store, store.subscribe(SUBJECT, group="bench", in_flight_max=IN_FLIGHT_MAX) as messages:
+        for _ in range(left // PUBLISH_BATCH):
+            store.publish_many([Publish(SUBJECT, BODY, at=due)] * PUBLISH_BATCH)
+        if datetime.now(UTC) >= due:
+            raise RuntimeError("the burst was due before all of it was published")
+        for batch in messages.batches(BATCH, wait=30):
+            if not batch:
+                raise RuntimeError(f"{left:,} messages did not come")
+            last_ms = time.time_ns() / 1e6
+            early += len(batch) if last_ms < due_ms else 0
+            messages.ack(batch)
+            left -= len(batch)
+            if left <= 0:
+                break
+    return {"value": (last_ms - due_ms) / 1000, "early": early}
+
+
+def _objects(messages: int) -> float:
+    """Seconds to make the Python objects alone."""
+    delivery = (1, SUBJECT, BODY, 1, 1, 1, False, 1)
+    started = time.perf_counter()
+    for _ in range(messages // BATCH):
+        tuples = [(key, *delivery[1:]) for key in range(BATCH)]
+        kept = [Message(None, fields, 0) for fields in tuples]  # type: ignore[arg-type]
+        del kept
+    return time.perf_counter() - started

@@ -1,0 +1,36 @@
+"""Anonymous memory that a pending message takes, over the empty store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from delaymq.bench.interleaving import interleaved
+from delaymq.bench.row import Case, Figures
+from delaymq.bench.rust import own_process
+
+__all__ = ["cases"]
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """Within the window, and beyond it; both after a checkpoint."""
+    return [_case(where, 200_000 if quick else 1_000_000, quick=quick) for where in ("window", "beyond")]
+
+
+def _case(where: str, messages: int, *, quick: bool) -> Case:
+    def ours(folder: Path) -> Figures:
+        return own_process("memory", folder, messages=messages, beyond=int(where == "beyond"))
+
+    def limit(folder: Path) -> Figures:
+        return own_process("memory_limit", folder, messages=messages, beyond=int(where == "beyond"))
+
+    return Case(
+        bench="memory",
+        unit="bytes/message",
+        durability="os",
+        n=messages,
+        pairs=interleaved(ours, limit, quick=quick),
+        limit_words="8 bytes each in one array" if where == "window" else "two bits each in one array",
+        higher_is_better=False,
+        detail={"where": where, "pending": messages, "from": "rust"},
+    )

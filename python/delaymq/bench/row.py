@@ -1,0 +1,144 @@
+"""One row of a bench: what was reached, what the machine allows, and how that was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Case", "Row", "summary"]
+
+Figures = Mapping[str, float]
+"""What one measurement found; `value` is what the row is about."""
+
+Measurement = Callable[[Path], Figures]
+"""Measures once, in a folder of its own."""
+
+Pairs = Callable[[Path], Iterable[tuple[Figures, Figures]]]
+"""Measures delaymq and its limit by turns, in a folder: the figures of both, run by run."""
+
+COUNTED = ("early",)  # figures of which the sum over the runs is told, not the median
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row to be measured.
+
+    Attributes:
+        bench: The name of the bench.
+        unit: The unit of value and limit.
+        durability: `"disk"`, `"os"` or `"none"`.
+        n: How many messages one run handles.
+        pairs: Measures delaymq, and the same system calls and bytes with no logic.
+        limit_words: What the limit does.
+        higher_is_better: True for rates, False for times and sizes.
+        detail: What names the case: rate_per_s, in_flight, …
+    """
+
+    bench: str
+    unit: str
+    durability: str
+    n: int
+    pairs: Pairs
+    limit_words: str
+    higher_is_better: bool = True
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is printed."""
+
+    bench: str
+    unit: str
+    value: float
+    limit: float
+    ratio: float
+    durability: str
+    n: int
+    detail: Mapping[str, Any]
+
+    def to_json(self) -> str:
+        """One JSON object, on one line."""
+        return json.dumps(
+            {
+                "bench": self.bench,
+                "unit": self.unit,
+                "value": _significant(self.value),
+                "limit": _significant(self.limit),
+                "ratio": _significant(self.ratio),
+                "durability": self.durability,
+                "n": self.n,
+                "detail": {name: _significant(value) for name, value in self.detail.items()},
+            }
+        )
+
+    def to_text(self) -> str:
+        """One line for people."""
+        named = [f"{name}={value}" for name, value in self.detail.items() if name in NAMING]
+        case = " ".join([self.bench, *named])
+        figures = f"{_grouped(self.value)} of {_grouped(self.limit)} {self.unit}"
+        return f"{case:<52} {self.durability:<5} {figures:<44} ratio {self.ratio:.2f}"
+
+
+NAMING = (
+    "where",
+    "rate_per_s",
+    "beside",
+    "consumer",
+    "in_flight",
+    "batch",
+    "pending",
+    "moment",
+    "call",
+)  # the details that tell one case of a bench from another
+
+
+def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], machine: Mapping[str, Any]) -> Row:
+    """The row of a case: medians, with their spread.
+
+    Args:
+        case: What was measured.
+        ours: The figures of each run of delaymq.
+        limits: The figures of each run of the limit, interleaved with those.
+        machine: What the machine was doing meanwhile.
+    """
+    value = statistics.median(figures["value"] for figures in ours)
+    limit = statistics.median(figures["value"] for figures in limits)
+    above, below = (value, limit) if case.higher_is_better else (limit, value)
+    ratio = above / below if below else math.inf
+    detail: dict[str, Any] = dict(case.detail)
+    for name in ours[0]:
+        if name != "value":
+            values = [figures[name] for figures in ours]
+            detail[name] = sum(values) if name in COUNTED else statistics.median(values)
+    detail["runs"] = len(ours)
+    detail["spread"] = _spread([figures["value"] for figures in ours])
+    detail["limit_spread"] = _spread([figures["value"] for figures in limits])
+    for name in limits[0]:
+        if name in ("p50_ms", "p999_ms", "max_ms"):
+            detail[f"limit_{name}"] = statistics.median(figures[name] for figures in limits)
+    detail["limit_is"] = case.limit_words
+    detail.update(machine)
+    return Row(case.bench, case.unit, value, limit, ratio, case.durability, case.n, detail)
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    """The least and the greatest."""
+    return [_significant(min(values)), _significant(max(values))]
+
+
+def _significant(value: Any) -> Any:  # noqa: ANN401 - details are of any kind
+    """A float with four significant digits; everything else as it is."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"  # noqa: PLR2004 - four digits either way

@@ -1,0 +1,55 @@
+"""All benches, by name, and their rows."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from delaymq.bench import append, burst, commit, lateness, memory, publish, restart, wheel
+from delaymq.bench.machine import Moment, meanwhile
+from delaymq.bench.row import Case, Row, summary
+
+__all__ = ["BENCHES", "run"]
+
+BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
+    "append": append.cases,
+    "commit": commit.cases,
+    "publish": publish.cases_one,
+    "publish_many": publish.cases_many,
+    "wheel": wheel.cases,
+    "lateness": lateness.cases,
+    "restart": restart.cases,
+    "memory": memory.cases,
+    "burst": burst.cases,
+}
+
+
+def run(names: Sequence[str], *, quick: bool, folder: Path | None = None) -> Iterator[Row]:
+    """Measures the benches named, or all, row by row.
+
+    Args:
+        names: Names out of `BENCHES`; none means all.
+        quick: Fewer messages and runs; the rows say so.
+        folder: Where the stores are made, on the disk that is to be measured; None for a temporary
+            one.
+    """
+    with tempfile.TemporaryDirectory(prefix="delaymq-bench-", dir=folder) as temporary:
+        for name in names or BENCHES:
+            for case in BENCHES[name](quick):
+                yield _measured(case, Path(temporary), quick=quick)
+
+
+def _measured(case: Case, folder: Path, *, quick: bool) -> Row:
+    before = Moment.now()
+    own = folder / "case"
+    own.mkdir()
+    try:
+        pairs = list(case.pairs(own))
+    finally:
+        shutil.rmtree(own)
+    machine: dict[str, object] = {**meanwhile(before, Moment.now())}
+    if quick:
+        machine["quick"] = True
+    return summary(case, [ours for ours, _ in pairs], [limit for _, limit in pairs], machine)

@@ -1,0 +1,38 @@
+"""`delaymq bench`: each figure beside its limit, measured in the same run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delaymq.bench import BENCHES
+from delaymq.bench import run as run_benches
+
+if TYPE_CHECKING:
+    from delaymq.cli.arguments import Verbs
+
+__all__ = ["add_to", "run"]
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = verbs.add_parser("bench", help="measure each row beside its limit")
+    verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
+    verb.add_argument("--json", action="store_true", help="one JSON object a line")
+    verb.add_argument("--quick", action="store_true", help="fewer messages and one run; under 5 s a bench")
+    verb.add_argument("--folder", type=Path, metavar="DIR", help="a folder on the disk to measure (default: temporary)")
+    verb.set_defaults(run=run)
+
+
+def _known(name: str) -> str:
+    if name not in BENCHES:
+        raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(BENCHES)}")
+    return name
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Measures and prints each row as it is ready."""
+    for row in run_benches(chosen.names, quick=chosen.quick, folder=chosen.folder):
+        print(row.to_json() if chosen.json else row.to_text(), flush=True)
+    return 0

@@ -1,0 +1,139 @@
+"""What the child tells the parent, through a pipe that outlives it.
+
+A frame is a kind (1 byte), the length of what follows the header (4 bytes), the child's clock in
+microseconds since 1970 (8 bytes), then numbers or JSON. A frame that the child did not finish
+before it was killed is as if it had not been told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+__all__ = ["Deliveries", "Frame", "FrameReader", "FrameWriter", "Kind"]
+
+HEADER = struct.Struct("<BIQ")
+
+
+class Kind(IntEnum):
+    """What a frame says."""
+
+    OPENED = 1  # JSON: how the open went
+    BEGUN = 2  # numbers: a publish of these is under way
+    ANSWERED = 3  # numbers: their publish was answered
+    RECEIPTS = 4  # JSON: [number, receipt] of those that are to be cancelled
+    CANCEL_ANSWERED = 5  # JSON: [number, outcome]
+    DELIVERED = 6  # Deliveries
+    ACKED = 7  # numbers: their acknowledgement is durable
+    FAILED = 8  # JSON: an exception that the child did not expect
+    PUBLISHED_ALL = 9  # nothing left to publish or cancel
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame, as it was read."""
+
+    kind: Kind
+    time_us: int
+    payload: bytes
+
+    def numbers(self) -> array[int]:
+        """The numbers that it carries."""
+        numbers = array("I")
+        numbers.frombytes(self.payload)
+        return numbers
+
+    def json(self) -> Any:  # noqa: ANN401 - JSON is of any kind
+        """What its JSON holds."""
+        return json.loads(self.payload)
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """One batch in the consumer's hands, column by column."""
+
+    numbers: array[int]
+    due_ms: array[int]
+    flags: bytearray
+
+    REDELIVERED = 1
+    ALTERED = 2
+
+    @classmethod
+    def empty(cls) -> Deliveries:
+        """No deliveries."""
+        return cls(array("I"), array("Q"), bytearray())
+
+    def add(self, number: int, due_ms: int, *, redelivered: bool, altered: bool) -> None:
+        """One more."""
+        self.numbers.append(number)
+        self.due_ms.append(due_ms)
+        self.flags.append((self.REDELIVERED if redelivered else 0) | (self.ALTERED if altered else 0))
+
+    def to_bytes(self) -> bytes:
+        """As a frame carries it."""
+        count = struct.pack("<I", len(self.numbers))
+        return b"".join((count, self.numbers.tobytes(), self.due_ms.tobytes(), self.flags))
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Deliveries:
+        """As it was sent."""
+        (count,) = struct.unpack_from("<I", payload)
+        numbers, due_ms = array("I"), array("Q")
+        due_at = 4 + count * numbers.itemsize
+        flags_at = due_at + count * due_ms.itemsize
+        numbers.frombytes(payload[4:due_at])
+        due_ms.frombytes(payload[due_at:flags_at])
+        return cls(numbers, due_ms, bytearray(payload[flags_at:]))
+
+
+class FrameWriter:
+    """The child's end. Threads may share it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def send(self, kind: Kind, payload: bytes = b"", time_us: int | None = None) -> None:
+        """Sends a frame and returns when the pipe has it."""
+        now_us = time.time_ns() // 1000 if time_us is None else time_us
+        left = memoryview(HEADER.pack(kind, len(payload), now_us) + payload)
+        with self._lock:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+
+    def send_numbers(self, kind: Kind, numbers: Sequence[int]) -> None:
+        """Sends numbers."""
+        self.send(kind, array("I", numbers).tobytes())
+
+    def send_json(self, kind: Kind, value: object) -> None:
+        """Sends anything that JSON can hold."""
+        self.send(kind, json.dumps(value).encode())
+
+
+class FrameReader:
+    """The parent's end: bytes in, whole frames out."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        """The frames that are whole with this chunk."""
+        self._bytes += chunk
+        start = 0
+        while len(self._bytes) - start >= HEADER.size:
+            kind, length, time_us = HEADER.unpack_from(self._bytes, start)
+            end = start + HEADER.size + length
+            if end > len(self._bytes):
+                break
+            yield Frame(Kind(kind), time_us, bytes(self._bytes[start + HEADER.size : end]))
+            start = end
+        del self._bytes[:start]

@@ -1,0 +1,114 @@
+"""Durations and due times, as people write them, in whole milliseconds.
+
+What is shorter than a millisecond rounds up, so that nothing becomes due early.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from delaymq.errors import InvalidArgument, TooLarge, WrongType
+
+__all__ = ["Duration", "delay_ms", "due_ms", "moment", "wait_ms"]
+
+Duration = timedelta | float
+"""A timedelta, or a number of seconds."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+FLOAT_NOISE = 2.0**-51  # relative error of a decimal literal times 1000
+MILLISECONDS_MAX = 2**63 - 1  # what crosses into the core; its own limit is far lower
+
+
+def delay_ms(delay: Duration, argument: str = "delay") -> int:
+    """Milliseconds of a delay, rounded up.
+
+    Args:
+        delay: A timedelta or seconds, zero or more, finite.
+        argument: The name to give in an error.
+
+    Raises:
+        WrongType: It is neither a timedelta nor a number, or it is a bool.
+        InvalidArgument: It is negative, infinite or not a number.
+        TooLarge: It does not fit into 63 bits of milliseconds.
+    """
+    if isinstance(delay, timedelta):
+        milliseconds = -(-delay // MILLISECOND)
+        negative = delay < timedelta(0)
+    elif isinstance(delay, bool) or not isinstance(delay, int | float):
+        raise _wrong_type(argument, "a timedelta or a number of seconds", delay)
+    elif not math.isfinite(delay):
+        raise _refused(argument, "a finite number of seconds", delay)
+    else:
+        milliseconds = _rounded_up(delay * 1000)
+        negative = delay < 0
+    if negative:
+        raise _refused(argument, "zero or more", delay)
+    if milliseconds > MILLISECONDS_MAX:
+        raise _too_large(argument, milliseconds)
+    return milliseconds
+
+
+def due_ms(at: datetime, argument: str = "at") -> int:
+    """Milliseconds since 1970-01-01T00:00:00Z of an aware datetime, rounded up.
+
+    Raises:
+        WrongType: It is not a datetime.
+        InvalidArgument: It has no time zone, or lies before 1970.
+    """
+    if not isinstance(at, datetime):
+        raise _wrong_type(argument, "a datetime with a time zone", at)
+    if at.utcoffset() is None:
+        raise _refused(argument, "a datetime with a time zone", at)
+    milliseconds = -((EPOCH - at) // MILLISECOND)
+    if milliseconds < 0:
+        raise _refused(argument, "a time after 1970", at)
+    return milliseconds
+
+
+def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:
+    """Milliseconds to wait, or None to wait for ever.
+
+    Raises:
+        WrongType: It is neither None, a timedelta nor a number.
+        InvalidArgument: It is negative, infinite or not a number.
+    """
+    return None if timeout is None else delay_ms(timeout, argument)
+
+
+def moment(milliseconds: int) -> datetime:
+    """The aware UTC datetime of milliseconds since 1970."""
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _rounded_up(milliseconds: float) -> int:
+    """The next whole millisecond, unless only the float's last bits are in the way.
+
+    2.007 seconds are 2007 ms, though 2.007 * 1000 is a hair more.
+    """
+    nearest = round(milliseconds)
+    return nearest if abs(milliseconds - nearest) <= nearest * FLOAT_NOISE else math.ceil(milliseconds)
+
+
+def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
+    kind = type(found).__name__
+    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)
+
+
+def _refused(argument: str, expected: str, found: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"{argument}: expected {expected}, found {found!r}",
+        argument=argument,
+        expected=expected,
+        found=repr(found),
+    )
+
+
+def _too_large(argument: str, found: int) -> TooLarge:
+    return TooLarge(
+        f"{argument} is too large: the limit is {MILLISECONDS_MAX} ms, found {found} ms",
+        argument=argument,
+        limit=MILLISECONDS_MAX,
+        found=str(found),
+    )

@@ -1,0 +1,208 @@
+# ruff: noqa: N818 - a name says what happened, as the enum of the core does
+"""Everything that delaymq raises.
+
+::
+
+    DelaymqError
+    ├── WrongType            (TypeError)          an argument has the wrong type
+    ├── InvalidArgument      (ValueError)         an argument has a value that is refused
+    │   └── TooLarge                              an argument is over its limit
+    └── StoreError
+        ├── StorageError     (OSError)            the operating system refused a call
+        │   ├── DiskFull                          no room for new messages, errno ENOSPC
+        │   └── PermissionDenied (PermissionError)
+        ├── MissingFile      (FileNotFoundError)  a file of the store is gone
+        ├── NotAStore                             the folder holds something else
+        ├── NewerFormat                           written by a later release
+        ├── Corrupt                               durable bytes are damaged
+        │   └── DamagedPayload                    one message's payload is damaged
+        ├── Locked                                another process has the store open
+        ├── Poisoned                              a write failed; open the store again
+        ├── Closed                                the store or subscription is closed
+        ├── ForkedProcess                         a forked child used its parent's store
+        └── TimedOut         (TimeoutError)       a wait ended before what it waited for
+
+An error that refuses an argument means that nothing was stored. The details are attributes, so
+that no program has to read the text: `path`, `offset`, `expected` and `found` name the place and
+the difference, `argument` and `index` the argument and its place in a batch; what does not apply
+is None.
+"""
+
+from __future__ import annotations
+
+import errno as _errno
+from typing import Any
+
+__all__ = [
+    "Closed",
+    "Corrupt",
+    "DamagedPayload",
+    "DelaymqError",
+    "DiskFull",
+    "ForkedProcess",
+    "InvalidArgument",
+    "Locked",
+    "MissingFile",
+    "NewerFormat",
+    "NotAStore",
+    "PermissionDenied",
+    "Poisoned",
+    "StorageError",
+    "StoreError",
+    "TimedOut",
+    "TooLarge",
+    "WrongType",
+]
+
+
+class DelaymqError(Exception):
+    """The root of all errors of delaymq.
+
+    Attributes:
+        store: The folder of the store, where an open was refused, or None.
+        path: The file or folder that the error speaks of, relative to the store, or None.
+        offset: The byte offset in that file, or None.
+        expected: What belongs there, or None.
+        found: What is there, or None.
+        argument: The name of the argument that was refused, or None.
+        index: The place of the refused message in its batch, from 0, or None.
+        reason: What went wrong before, or why a file is needed, or None.
+    """
+
+    store: str | None = None
+    path: str | None = None
+    offset: int | None = None
+    expected: str | None = None
+    found: str | None = None
+    argument: str | None = None
+    index: int | None = None
+    reason: str | None = None
+
+    def __init__(self, message: str = "", **details: object) -> None:
+        """Keeps the message and sets each detail as an attribute."""
+        super().__init__(message or type(self).__doc__ or "")
+        vars(self).update(details)
+
+    def __str__(self) -> str:
+        return str(self.args[-1]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), str(self), dict(vars(self))))
+
+
+def _rebuild(kind: type[DelaymqError], message: str, details: dict[str, Any]) -> DelaymqError:
+    """Makes an error again from its parts, for pickle."""
+    return kind(message, **details)
+
+
+class WrongType(DelaymqError, TypeError):
+    """An argument has the wrong type; nothing was stored."""
+
+
+class InvalidArgument(DelaymqError, ValueError):
+    """An argument has a value that is refused; nothing was stored."""
+
+
+class TooLarge(InvalidArgument):
+    """An argument is over its limit; nothing was stored.
+
+    Attributes:
+        limit: The limit, in the unit of the argument (bytes, messages or milliseconds).
+    """
+
+    limit: int | None = None
+
+
+class StoreError(DelaymqError):
+    """The store cannot do what was asked, for a reason that is not the arguments'."""
+
+
+class StorageError(StoreError, OSError):
+    """The operating system refused a call on a file of the store; `errno` says which way."""
+
+    def __init__(self, message: str = "", *, errno: int = _errno.EIO, **details: object) -> None:
+        """Keeps the message, the system's error number and each detail."""
+        OSError.__init__(self, errno, message or type(self).__doc__)
+        vars(self).update(details)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), str(self), {**vars(self), "errno": self.errno}))
+
+
+class DiskFull(StorageError):
+    """There is no room for new messages; what is stored goes on being delivered.
+
+    Publishing is accepted again by itself once there is room.
+    """
+
+    def __init__(self, message: str = "", *, errno: int = _errno.ENOSPC, **details: object) -> None:
+        """As its base, with ENOSPC."""
+        super().__init__(message, errno=errno, **details)
+
+
+class PermissionDenied(StorageError, PermissionError):
+    """The operating system does not allow this process to use a file of the store."""
+
+
+class MissingFile(StoreError, FileNotFoundError):
+    """A file that the store needs is not there; `reason` says who needs it."""
+
+    def __init__(self, message: str = "", **details: object) -> None:
+        """Keeps the message, ENOENT and each detail."""
+        OSError.__init__(self, _errno.ENOENT, message or type(self).__doc__)
+        vars(self).update(details)
+
+
+class NotAStore(StoreError):
+    """The folder holds something else than a store; nothing in it was touched."""
+
+
+class NewerFormat(StoreError):
+    """The store was written by a later release; nothing in it was touched."""
+
+
+class Corrupt(StoreError):
+    """Durable bytes are damaged: `path`, `offset`, `expected` and `found` name the place."""
+
+
+class DamagedPayload(Corrupt):
+    """The payload of one message fails its check: it is voided, never delivered.
+
+    Attributes:
+        sequence: The place of the message in the store's order.
+    """
+
+    sequence: int | None = None
+
+
+class Locked(StoreError):
+    """Another process has the store open; nothing was touched."""
+
+
+class Poisoned(StoreError):
+    """A write or sync failed earlier: the store refuses everything until it is opened again."""
+
+
+class Closed(StoreError):
+    """The store or the subscription is closed."""
+
+
+class ForkedProcess(StoreError):
+    """A forked child used the store of its parent; nothing was touched.
+
+    Attributes:
+        owner: The process that opened the store.
+        caller: The process that called.
+    """
+
+    owner: int | None = None
+    caller: int | None = None
+
+
+class TimedOut(StoreError, TimeoutError):
+    """What was waited for did not happen in time; it may still happen."""
+
+    def __init__(self, message: str = "", **details: object) -> None:
+        """Keeps the message, ETIMEDOUT and each detail."""
+        OSError.__init__(self, _errno.ETIMEDOUT, message or type(self).__doc__)
+        vars(self).update(details)

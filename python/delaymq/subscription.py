@@ -1,0 +1,196 @@
+"""A consumer of one group of a subject."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from delaymq.durations import Duration, delay_ms, wait_ms
+from delaymq.errors import InvalidArgument
+from delaymq.message import Message
+
+if TYPE_CHECKING:
+    from delaymq._core import Subscription as CoreSubscription
+
+__all__ = ["Subscription"]
+
+PULL_MESSAGES = 256  # messages that one crossing into the core brings at most for get() and iteration
+BATCH_MESSAGES_MAX = 10_000
+
+
+class Subscription:
+    """Hands over the messages of a subject to one consumer of a group, each once it is due.
+
+    ::
+
+        with store.subscribe("order.timeout", group="billing") as messages:
+            for message in messages:
+                with message:
+                    handle(message.body)
+
+    Threads may share it. Leaving the `with` waits until what was acknowledged is durable, and gives
+    back what was not.
+    """
+
+    def __init__(self, core: CoreSubscription, subject: str, group: str) -> None:
+        """Made by `Store.subscribe`."""
+        self._core = core
+        self._subject = subject
+        self._group = group
+        self._waiting: deque[Message] = deque()
+        self._pulling = threading.Lock()
+        self._stopped = False
+
+    @property
+    def subject(self) -> str:
+        """The subject that is consumed."""
+        return self._subject
+
+    @property
+    def group(self) -> str:
+        """The group that this consumer belongs to."""
+        return self._group
+
+    def get(self, timeout: Duration | None = None) -> Message | None:
+        """The next message that is due, or None at the timeout or after `stop`.
+
+        Args:
+            timeout: A timedelta or seconds; None waits for ever.
+
+        Raises:
+            WrongType: `timeout` is neither a timedelta nor a number.
+            InvalidArgument: `timeout` is negative or not finite.
+            Closed: The subscription or the store is closed.
+            Poisoned: The store stopped after a failed write.
+            ForkedProcess: The store was opened by the parent process.
+        """
+        timeout_ms = wait_ms(timeout)
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return self._pull_one(timeout_ms)
+
+    def _pull_one(self, timeout_ms: int | None) -> Message | None:
+        """Fetches more where no other thread does it already; one of them waits in the core."""
+        started = time.monotonic()
+        if not self._pulling.acquire(timeout=-1 if timeout_ms is None else timeout_ms / 1000):
+            return None
+        try:
+            if not self._waiting:
+                left_ms = None
+                if timeout_ms is not None:
+                    left_ms = max(0, timeout_ms - int((time.monotonic() - started) * 1000))
+                self._waiting.extend(self._pull(PULL_MESSAGES, left_ms))
+            return self._waiting.popleft() if self._waiting else None
+        finally:
+            self._pulling.release()
+
+    def batches(self, max_messages: int = 256, wait: Duration | None = None) -> Iterator[list[Message]]:
+        """Lists of messages that are due, until `stop`: the fast way.
+
+        Args:
+            max_messages: The longest list, 1 to 10,000; never more than `in_flight_max` are out.
+            wait: How long to wait for the first message, as a timedelta or seconds; when it has
+                passed an empty list comes, so that the loop can look after other things. None
+                waits for ever.
+
+        Raises:
+            InvalidArgument: `max_messages` is out of range, or `wait` is negative or not finite.
+            Closed: The subscription or the store is closed.
+            Poisoned: The store stopped after a failed write.
+        """
+        if isinstance(max_messages, bool) or not 1 <= max_messages <= BATCH_MESSAGES_MAX:
+            raise InvalidArgument(
+                f"max_messages: expected 1 to {BATCH_MESSAGES_MAX}, found {max_messages!r}",
+                argument="max_messages",
+                expected=f"1 to {BATCH_MESSAGES_MAX}",
+                found=repr(max_messages),
+            )
+        return self._batches(max_messages, wait_ms(wait, "wait"))
+
+    def _batches(self, max_messages: int, slice_ms: int | None) -> Iterator[list[Message]]:
+        while not self._stopped:
+            batch = self._pull(max_messages, slice_ms)
+            if batch or slice_ms is not None:
+                yield batch
+
+    def _pull(self, count_max: int, timeout_ms: int | None) -> list[Message]:
+        if self._stopped:
+            return []
+        core = self._core
+        deliveries = core.pull(count_max, timeout_ms)
+        handed_ms = time.time_ns() // 1_000_000
+        return [Message(core, delivery, handed_ms) for delivery in deliveries]
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages, one by one, until `stop`."""
+        while (message := self.get()) is not None:
+            yield message
+
+    def ack(self, messages: Iterable[Message]) -> None:
+        """Acknowledges many messages in one crossing; `flush` waits until that is durable.
+
+        Raises:
+            Closed: The subscription is closed.
+            Poisoned: The store stopped after a failed write.
+        """
+        keys = []
+        for message in messages:
+            if not message._settled:  # noqa: SLF001 - the two classes are one noun's two sides
+                message._settled = True  # noqa: SLF001
+                keys.append(message._delivery[0])  # noqa: SLF001
+        self._core.acknowledge_many(keys)
+
+    def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
+        """Gives many messages back, to come again after `delay`.
+
+        Raises:
+            WrongType: `delay` is neither a timedelta nor a number.
+            InvalidArgument: `delay` is negative or not finite.
+            Closed: The subscription is closed.
+        """
+        delay_ms(delay)
+        for message in messages:
+            message.nack(delay)
+
+    def flush(self, timeout: Duration | None = None) -> None:
+        """Waits until everything that was acknowledged or given back is durable.
+
+        Raises:
+            TimedOut: It is not by the end of `timeout` (a timedelta or seconds).
+            Poisoned: The store stopped after a failed write; what was not durable comes again.
+        """
+        self._core.flush(wait_ms(timeout))
+
+    def stop(self) -> None:
+        """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it."""
+        self._stopped = True
+        self._core.stop()
+
+    def close(self) -> None:
+        """Stops, waits until acknowledgements are durable, and gives back all that is left.
+
+        Raises:
+            Poisoned: The store stopped after a failed write.
+        """
+        self.stop()
+        self._waiting.clear()
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Subscription(subject={self._subject!r}, group={self._group!r})"

@@ -1,0 +1,169 @@
+//! Messages on their way in and out: bodies, delays, deliveries.
+
+use delaymq_core::error::Error;
+use delaymq_core::units::Millis;
+use delaymq_engine::{Delivered, DeliveryKey, Due, PublishBatch};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
+
+use crate::errors;
+
+/// The bit of a key that says: from the retry subject. Offsets never come near it.
+const RETRY_BIT: u64 = 1 << 62;
+/// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
+const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
+
+/// Adds bodies that all have the same delay.
+pub(crate) fn push_all(batch: &mut PublishBatch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
+    for (index, body) in sequence("bodies", bodies)?.enumerate() {
+        push(batch, subject, &body?, due).map_err(|error| errors::at_index(bodies.py(), error, index))?;
+    }
+    Ok(())
+}
+
+/// Adds bodies that each have their own delay.
+pub(crate) fn push_each(
+    batch: &mut PublishBatch,
+    subject: &str,
+    bodies: &Bound<'_, PyAny>,
+    delays: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let py = bodies.py();
+    let (bodies_count, mut due_times) = (bodies.len()?, sequence("delays", delays)?);
+    if delays.len()? != bodies_count {
+        let found = delays.len()?.to_string();
+        return Err(errors::refused(py, "delays", &format!("{bodies_count}, one for each body"), &found));
+    }
+    for (index, body) in sequence("bodies", bodies)?.enumerate() {
+        let due = due_times.next().map_or(Ok(Due::After(0)), |delay| delay_of(&delay?));
+        let pushed = due.and_then(|due| push(batch, subject, &body?, due));
+        pushed.map_err(|error| errors::at_index(py, error, index))?;
+    }
+    Ok(())
+}
+
+/// Adds rows of subject, body, due and whether that counts from 1970.
+pub(crate) fn push_rows(batch: &mut PublishBatch, rows: &Bound<'_, PyList>) -> PyResult<()> {
+    for (index, row) in rows.iter().enumerate() {
+        let (subject, body, due_ms, absolute): (Bound<'_, PyAny>, Bound<'_, PyAny>, u64, bool) = row.extract()?;
+        let pushed = text("subject", &subject).and_then(|name| push(batch, &name, &body, due_of(due_ms, absolute)));
+        pushed.map_err(|error| errors::at_index(rows.py(), error, index))?;
+    }
+    Ok(())
+}
+
+fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    value.len().and_then(|_| value.try_iter()).map_err(|_| errors::wrong_type(argument, "a sequence", value))
+}
+
+/// Adds one message to a batch; the body is copied while the interpreter is held.
+pub(crate) fn push(batch: &mut PublishBatch, subject: &str, body: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
+    let py = body.py();
+    if let Ok(bytes) = body.cast::<PyBytes>() {
+        return batch.push(subject, due, &[], bytes.as_bytes()).map_err(|error| errors::raised(py, named(error, due)));
+    }
+    let view = PyMemoryView::from(body).map_err(|_| errors::wrong_type("body", "a bytes-like object", body))?;
+    let copy = view.call_method0("tobytes")?;
+    let pushed = batch.push(subject, due, &[], copy.cast::<PyBytes>()?.as_bytes());
+    pushed.map_err(|error| errors::raised(py, named(error, due)))
+}
+
+/// Calls a refused due time by the name that the caller gave it.
+fn named(error: Error, due: Due) -> Error {
+    match error {
+        Error::InvalidArgument { argument: "due", expected, found } => {
+            let argument = if matches!(due, Due::At(_)) { "at" } else { "delay" };
+            Error::InvalidArgument { argument, expected, found }
+        }
+        other => other,
+    }
+}
+
+/// The text of an argument that must be a str.
+pub(crate) fn text<'a>(argument: &str, value: &'a Bound<'_, PyAny>) -> PyResult<std::borrow::Cow<'a, str>> {
+    let string = value.cast::<PyString>().map_err(|_| errors::wrong_type(argument, "str", value))?;
+    string.to_cow().map_err(|_| errors::refused(value.py(), argument, "text that UTF-8 can hold", "a lone surrogate"))
+}
+
+/// When a message is due, from what crosses the boundary.
+pub(crate) const fn due_of(due_ms: u64, absolute: bool) -> Due {
+    if absolute { Due::At(Millis(due_ms)) } else { Due::After(due_ms) }
+}
+
+/// One of many delays. Plain numbers are converted here, everything else by `delaymq.durations`,
+/// which also words every refusal.
+pub(crate) fn delay_of(delay: &Bound<'_, PyAny>) -> PyResult<Due> {
+    if delay.is_exact_instance_of::<PyFloat>() {
+        let milliseconds = delay.extract::<f64>()? * 1000.0;
+        if (0.0..9.0e15).contains(&milliseconds) {
+            return Ok(Due::After(rounded_up(milliseconds)));
+        }
+    } else if delay.is_exact_instance_of::<PyInt>()
+        && let Some(milliseconds) = delay.extract::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000))
+    {
+        return Ok(Due::After(milliseconds));
+    }
+    let rule = delay.py().import("delaymq.durations")?.getattr("delay_ms")?;
+    rule.call1((delay, "delays"))?.extract().map(Due::After)
+}
+
+#[expect(clippy::cast_sign_loss, reason = "the caller checked that it is not negative")]
+fn rounded_up(milliseconds: f64) -> u64 {
+    let nearest = milliseconds.round();
+    let noise = (milliseconds - nearest).abs() <= nearest * FLOAT_NOISE;
+    (if noise { nearest } else { milliseconds.ceil() }) as u64
+}
+
+/// Deliveries as the tuples that `_core.pyi` names.
+pub(crate) fn list<'py>(py: Python<'py>, delivered: &[Delivered]) -> PyResult<Bound<'py, PyList>> {
+    let Some(first) = delivered.first() else {
+        return Ok(PyList::empty(py));
+    };
+    let subject = PyString::new(py, &first.subject);
+    let tuples = delivered.iter().map(|message| tuple(&subject, message)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, tuples)
+}
+
+fn tuple<'py>(subject: &Bound<'py, PyString>, message: &Delivered) -> PyResult<Bound<'py, PyTuple>> {
+    let fields = (
+        key_number(message.key),
+        subject.clone(),
+        PyBytes::new(subject.py(), message.body()),
+        message.due.0,
+        message.published.0,
+        message.attempt,
+        message.redelivered,
+        message.sequence.0,
+    );
+    fields.into_pyobject(subject.py())
+}
+
+/// A delivery key as one number.
+const fn key_number(key: DeliveryKey) -> u64 {
+    if key.queue == 0 { key.offset } else { key.offset | RETRY_BIT }
+}
+
+/// The key that a number stands for.
+pub(crate) const fn key_of(number: u64) -> DeliveryKey {
+    DeliveryKey { queue: (number & RETRY_BIT != 0) as u8, offset: number & !RETRY_BIT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_back_from_its_number() {
+        for key in [(0, 0), (1, 0), (0, 77), (1, 77)].map(|(queue, offset)| DeliveryKey { queue, offset }) {
+            assert_eq!(key_of(key_number(key)), key);
+        }
+    }
+
+    #[test]
+    fn milliseconds_round_up_but_for_the_last_bits_of_a_float() {
+        assert_eq!(rounded_up(2.007 * 1000.0), 2007);
+        assert_eq!(rounded_up(0.1), 1);
+        assert_eq!(rounded_up(0.0), 0);
+        assert_eq!(rounded_up(1000.5), 1001);
+    }
+}

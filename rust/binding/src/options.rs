@@ -1,0 +1,85 @@
+//! What Python chooses when it opens and subscribes, and its progress callback.
+
+use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, SubscribeOptions};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt};
+
+use crate::{errors, message};
+
+/// The engine's options from keyword arguments; a key that is not one of them is refused.
+pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    let mut options = Options::default();
+    let Some(chosen) = chosen else { return Ok(options) };
+    for (key, value) in chosen {
+        let key: String = key.extract()?;
+        match key.as_str() {
+            "durability" => options.durability = durability(&value)?,
+            "create" => options.create = value.is_truthy()?,
+            "segment_bytes" => options.segment_bytes = whole("segment_bytes", &value)?,
+            "delay_ms_max" => options.delay_ms_max = whole("delay_max", &value)?,
+            "keep_finished_ms" => options.owner.keep_finished_ms = whole("keep_finished", &value)?,
+            "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
+            "checkpoint_facts" => options.owner.checkpoint_facts = whole("checkpoint_facts", &value)?,
+            "window_ms" => options.owner.window_ms = whole("window", &value)?,
+            "window_entries_max" => options.owner.window_entries_max = whole("window_entries_max", &value)?,
+            _ => return Err(errors::refused(py, &key, "an option", "an unknown name")),
+        }
+    }
+    Ok(options)
+}
+
+fn durability(value: &Bound<'_, PyAny>) -> PyResult<Durability> {
+    match message::text("durability", value)?.as_ref() {
+        "disk" => Ok(Durability::Disk),
+        "os" => Ok(Durability::Os),
+        other => Err(errors::refused(value.py(), "durability", "\"disk\" or \"os\"", &format!("{other:?}"))),
+    }
+}
+
+/// A whole number of the width that the option has.
+fn whole<T: TryFrom<u64>>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    if !value.is_exact_instance_of::<PyInt>() {
+        return Err(errors::wrong_type(argument, "int", value));
+    }
+    let fitting = value.extract::<u64>().ok().and_then(|number| T::try_from(number).ok());
+    fitting.ok_or_else(|| errors::refused(value.py(), argument, "a whole number in range", &value.to_string()))
+}
+
+/// The options of a subscription.
+pub(crate) fn subscription(start: &Bound<'_, PyAny>, in_flight_max: &Bound<'_, PyAny>) -> PyResult<SubscribeOptions> {
+    let start = match message::text("start", start)?.as_ref() {
+        "earliest" => GroupStart::Earliest,
+        "latest" => GroupStart::Latest,
+        other => {
+            let found = format!("{other:?}");
+            return Err(errors::refused(start.py(), "start", "\"earliest\" or \"latest\"", &found));
+        }
+    };
+    Ok(SubscribeOptions { start, in_flight_max: whole("in_flight_max", in_flight_max)? })
+}
+
+/// Calls Python's progress callback, and keeps the first exception that it raises.
+pub(crate) struct Telling {
+    callback: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl Telling {
+    pub(crate) const fn new(callback: Option<Py<PyAny>>) -> Self {
+        Self { callback, raised: None }
+    }
+
+    pub(crate) fn tell(&mut self, progress: RecoveryProgress) {
+        let Some(callback) = &self.callback else { return };
+        let told = Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes)).map(drop));
+        if let Err(error) = told {
+            self.raised = Some(error);
+            self.callback = None;
+        }
+    }
+
+    /// The exception that the callback raised, if it did.
+    pub(crate) fn outcome(self) -> PyResult<()> {
+        self.raised.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,133 @@
+//! A golden checkpoint: a small history, applied by the owner and frozen.
+
+use std::sync::Arc;
+
+use delaymq_core::message_log::{
+    AppendMarks, AppenderStart, Durability, FileEpochSource, SEGMENT_BYTES_MIN, SegmentAppender, Stream,
+};
+use delaymq_core::record::batch::BATCH_HEADER_BYTES;
+use delaymq_core::record::command::{Cancel, Void, encode_cancel, encode_void};
+use delaymq_core::record::message::{Message, encode_message};
+use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group, encode_group_end, encode_subject};
+use delaymq_core::record::queue::{
+    NumberRange, Reserve, Retry, encode_acknowledge, encode_assign, encode_reserve, encode_retry,
+};
+use delaymq_core::storage::{MemoryStorage, Storage};
+use delaymq_core::store::{
+    CheckpointProgress, NewStore, OwnerOptions, Recovered, VisibleBatch, checkpoint_path, open_identity, recover,
+};
+use delaymq_core::units::{
+    ConsumerNumber, DueKey, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
+};
+
+use crate::batches::STREAM;
+use crate::files::{Outcome, compare_file};
+use crate::records;
+
+const NOW: Millis = Millis(1_700_000_000_000);
+const ORDERS: SubjectNumber = SubjectNumber(1);
+const RETRIES: SubjectNumber = SubjectNumber(2);
+const BILLING: GroupNumber = GroupNumber(1);
+const WORKER: ConsumerNumber = ConsumerNumber(1);
+
+type Encode = fn(&mut Vec<u8>);
+
+/// Batch by batch what happens: sequences count from 1.
+const HISTORY: [&[Encode]; 4] = [
+    &[
+        records::epoch_start,
+        |out| encode_subject(out, ORDERS, "orders"),
+        |out| encode_subject(out, RETRIES, "%RETRY%orders%billing"),
+        |out| encode_group(out, ORDERS, GroupStart::Earliest, "billing"),
+        |out| encode_group(out, ORDERS, GroupStart::Latest, "audit"),
+        |out| encode_consumer(out, BILLING, "worker-1"),
+    ],
+    &[
+        |out| message(out, 0, b"ready 0"),
+        |out| message(out, 0, b"ready 1"),
+        |out| message(out, 0, b"ready 2"),
+        |out| message(out, 0, b"ready 3"),
+        |out| message(out, 60_000, b"soon"),
+        |out| message(out, 90_000, b"cancelled"),
+        |out| message(out, 86_400_000, b"far"),
+    ],
+    &[
+        |out| encode_cancel(out, Cancel { target: DueKey { due: NOW.plus(90_000), sequence: Sequence(12) } }),
+        |out| encode_group_end(out, GroupNumber(2)),
+        |out| encode_reserve(out, RESERVE),
+        |out| encode_assign(out, BILLING, WORKER, PullOffset(0), &[NumberRange { first: 0, count: 3 }]),
+    ],
+    &[
+        |out| encode_acknowledge(out, BILLING, WORKER, &[NumberRange { first: 1, count: 1 }]),
+        |out| encode_retry(out, &RETRY),
+        |out| encode_void(out, Void::Ready { subject: ORDERS, number: ReadyNumber(3) }),
+    ],
+];
+
+const RESERVE: Reserve =
+    Reserve { group: BILLING, consumer: WORKER, offset_end: PullOffset(256), number_end: ReadyNumber(256) };
+const RETRY: Retry = Retry {
+    group: BILLING,
+    consumer: WORKER,
+    offset: PullOffset(2),
+    number: ReadyNumber(2),
+    due: Millis(NOW.0 + 30_000),
+    target: RETRIES,
+    attempt: 2,
+};
+
+fn message(out: &mut Vec<u8>, delay_ms: u64, body: &[u8]) {
+    let (due, published) = (NOW.plus(delay_ms), NOW);
+    encode_message(out, &Message { due, published, subject: ORDERS, opaque: true, meta: b"", body });
+}
+
+fn apply_history(
+    storage: &Arc<dyn Storage>,
+    recovered: &mut Recovered,
+    stream: Stream,
+) -> Result<SegmentAppender, Box<dyn std::error::Error>> {
+    let start = AppenderStart {
+        stream,
+        epoch: recovered.epoch,
+        number: recovered.next_segment,
+        chain: 0,
+        next_sequence: Sequence(1),
+        trusted: NOW,
+        segment_bytes: SEGMENT_BYTES_MIN,
+    };
+    let mut appender = SegmentAppender::open(Arc::clone(storage), &start)?;
+    for facts in HISTORY {
+        let mut bytes = vec![0; BATCH_HEADER_BYTES];
+        for encode in facts {
+            encode(&mut bytes);
+        }
+        let record_count = u32::try_from(facts.len())?;
+        let committed = appender.synced().location;
+        let durability = Durability::Disk;
+        let marks = AppendMarks { record_count, trusted: NOW, held: false, committed, durability };
+        let appended = appender.append(&mut bytes, &marks)?;
+        appender.sync()?;
+        let records = bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
+        recovered.owner.apply(&VisibleBatch { header: appended.header, start: appended.start, records })?;
+    }
+    Ok(appender)
+}
+
+#[test]
+fn checkpoint() -> Outcome {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(1));
+    let new = NewStore { stream: STREAM, node: *b"golden node 0001", segment_bytes: SEGMENT_BYTES_MIN };
+    let identity = open_identity(storage.as_ref(), Some(new))?;
+    let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
+    let mut recovered = recover(&storage, &identity, &mut epochs, OwnerOptions::default(), &mut |_| {})?;
+    let appender = apply_history(&storage, &mut recovered, identity.stream)?;
+    let mut work = recovered.owner.freeze().ok_or("a checkpoint is under way")?;
+    loop {
+        match work.write_piece(&storage, 1 << 20, appender.synced().location)? {
+            CheckpointProgress::More => {}
+            CheckpointProgress::WaitForSync(position) => return Err(format!("not synced up to {position}").into()),
+            CheckpointProgress::Finished(_) => break,
+        }
+    }
+    compare_file(storage.as_ref(), &checkpoint_path(1), "checkpoint")
+}

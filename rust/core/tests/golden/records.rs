@@ -1,0 +1,162 @@
+//! One golden file for every kind of record, each read back by the library too.
+
+use delaymq_core::record::command::{Cancel, EpochStart, Void, encode_cancel, encode_epoch_start, encode_void};
+use delaymq_core::record::header::read_record;
+use delaymq_core::record::message::{Message, Meta, encode_message, encode_meta};
+use delaymq_core::record::name::{
+    GroupStart, encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_subject,
+};
+use delaymq_core::record::queue::{
+    NumberRange, Reserve, Retry, encode_acknowledge, encode_assign, encode_reserve, encode_retry,
+};
+use delaymq_core::record::ready::encode_ready;
+use delaymq_core::record::{Fact, decode, seal_record};
+use delaymq_core::units::{
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
+};
+
+use crate::files::{Outcome, compare};
+
+/// A sequence with something in its upper half, so that the whole mark is seen.
+const SEQUENCE: Sequence = Sequence((2 << 32) + 41);
+
+/// The message that other golden files hold too: opaque, with an id, tags and an attribute.
+pub(crate) fn message(out: &mut Vec<u8>) {
+    let meta = Meta {
+        message_id: "order-17".to_owned(),
+        tags: vec!["a".to_owned(), "β".to_owned()],
+        attributes: vec![("k".to_owned(), vec![0, 1, 2])],
+    };
+    let meta = encode_meta(&meta).unwrap_or_default();
+    encode_message(
+        out,
+        &Message {
+            due: Millis(1_700_000_600_000),
+            published: Millis(1_700_000_000_000),
+            subject: SubjectNumber(3),
+            opaque: true,
+            meta: &meta,
+            body: b"the body",
+        },
+    );
+}
+
+/// The first fact of a store.
+pub(crate) fn epoch_start(out: &mut Vec<u8>) {
+    encode_epoch_start(
+        out,
+        &EpochStart {
+            epoch: Epoch(1),
+            format_version: 1,
+            nonce: [0xA1; 16],
+            node: [0xB2; 16],
+            previous_epoch: Epoch(0),
+            previous_chain: 0,
+            previous_sequence: Sequence(0),
+            delay_ms_max: 315_576_000_000,
+        },
+    );
+}
+
+fn compare_record(name: &str, encode: impl FnOnce(&mut Vec<u8>)) -> Outcome {
+    let mut bytes = Vec::new();
+    encode(&mut bytes);
+    seal_record(&mut bytes, SEQUENCE).ok_or("too short")?;
+    let record = read_record(&bytes, SEQUENCE).map_err(|fault| format!("{name}: {fault:?}"))?;
+    assert!(record.payload_is_whole(), "{name}");
+    assert!(decode(&record).is_some(), "{name}");
+    compare(name, &[("sequence", SEQUENCE.to_string())], &bytes)
+}
+
+#[test]
+fn messages() -> Outcome {
+    compare_record("record_message", message)?;
+    compare_record("record_message_of_qmq", |out| {
+        let message = Message {
+            due: Millis(1_700_000_000_000),
+            published: Millis(1_700_000_000_000),
+            subject: SubjectNumber(4),
+            opaque: false,
+            meta: b"",
+            body: b"kept as it came",
+        };
+        encode_message(out, &message);
+    })
+}
+
+#[test]
+fn commands() -> Outcome {
+    let key = DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) };
+    compare_record("record_cancel", |out| encode_cancel(out, Cancel { target: key }))?;
+    compare_record("record_void_ready", |out| {
+        encode_void(out, Void::Ready { subject: SubjectNumber(3), number: ReadyNumber(9) });
+    })?;
+    compare_record("record_void_pending", |out| {
+        encode_void(out, Void::Pending { subject: SubjectNumber(3), sequence: Sequence(7) });
+    })?;
+    compare_record("record_epoch_start", epoch_start)
+}
+
+#[test]
+fn ready() -> Outcome {
+    let entries = [(1_700_000_600_000, 7, 3), (1_700_000_600_000, 9, 4), (1_700_000_600_001, 8, 3)];
+    let entries = entries.map(|(due, sequence, subject)| {
+        (DueKey { due: Millis(due), sequence: Sequence(sequence) }, SubjectNumber(subject))
+    });
+    compare_record("record_ready", |out| encode_ready(out, entries.into_iter()))
+}
+
+#[test]
+fn names() -> Outcome {
+    let (group, consumer) = (GroupNumber(5), ConsumerNumber(6));
+    compare_record("record_subject", |out| encode_subject(out, SubjectNumber(3), "order.timeout"))?;
+    compare_record("record_group", |out| encode_group(out, SubjectNumber(3), GroupStart::Earliest, "billing"))?;
+    compare_record("record_group_latest", |out| {
+        encode_group(out, SubjectNumber(3), GroupStart::Latest, "βilling");
+    })?;
+    compare_record("record_group_end", |out| encode_group_end(out, group))?;
+    compare_record("record_consumer", |out| encode_consumer(out, group, "worker-1"))?;
+    compare_record("record_consumer_end", |out| encode_consumer_end(out, group, consumer))
+}
+
+#[test]
+fn queues() -> Outcome {
+    let (group, consumer) = (GroupNumber(5), ConsumerNumber(6));
+    let ranges = [NumberRange { first: 10, count: 3 }, NumberRange { first: 20, count: 1 }];
+    let reserve = Reserve { group, consumer, offset_end: PullOffset(256), number_end: ReadyNumber(300) };
+    compare_record("record_reserve", |out| encode_reserve(out, reserve))?;
+    compare_record("record_assign", |out| encode_assign(out, group, consumer, PullOffset(100), &ranges))?;
+    compare_record("record_acknowledge", |out| encode_acknowledge(out, group, consumer, &ranges))?;
+    let retry = Retry {
+        group,
+        consumer,
+        offset: PullOffset(101),
+        number: ReadyNumber(11),
+        due: Millis(1_700_000_900_000),
+        target: SubjectNumber(8),
+        attempt: 2,
+    };
+    compare_record("record_retry", |out| encode_retry(out, &retry))
+}
+
+/// Does not build when a kind of fact is added, so that its golden file is not forgotten.
+#[test]
+fn every_kind_of_fact_has_a_golden_file() {
+    let file_of = |fact: &Fact<'_>| match fact {
+        Fact::Message(_) => "record_message",
+        Fact::Cancel(_) => "record_cancel",
+        Fact::Ready(_) => "record_ready",
+        Fact::Subject { .. } => "record_subject",
+        Fact::Group { .. } => "record_group",
+        Fact::GroupEnd(_) => "record_group_end",
+        Fact::Consumer { .. } => "record_consumer",
+        Fact::ConsumerEnd { .. } => "record_consumer_end",
+        Fact::Reserve(_) => "record_reserve",
+        Fact::Assign(_) => "record_assign",
+        Fact::Acknowledge(_) => "record_acknowledge",
+        Fact::Retry(_) => "record_retry",
+        Fact::Void(_) => "record_void_ready",
+        Fact::EpochStart(_) => "record_epoch_start",
+    };
+    assert_eq!(file_of(&Fact::GroupEnd(GroupNumber(1))), "record_group_end");
+}

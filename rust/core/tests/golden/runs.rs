@@ -1,0 +1,85 @@
+//! A golden run of each kind, written by the library on the disk in memory.
+
+use delaymq_core::record::seal_record;
+use delaymq_core::run::{DispatchRow, RUN_FOLDER, Row, RunHead, RunWriter, ScheduleRow, run_path};
+use delaymq_core::storage::{MemoryStorage, Storage};
+use delaymq_core::units::{DueKey, Location, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+
+use crate::batches::STREAM;
+use crate::files::{Outcome, compare_file};
+use crate::records;
+
+const DUE: u64 = 1_700_000_600_000;
+
+fn head(number: u32, row_count: u64) -> RunHead {
+    RunHead { number: RunNumber(number), stream: STREAM, row_count }
+}
+
+fn begin<R: Row>(storage: &dyn Storage, head: RunHead) -> Result<RunWriter<R>, Box<dyn std::error::Error>> {
+    storage.create_folder(RUN_FOLDER)?;
+    Ok(RunWriter::create(storage, head)?)
+}
+
+/// Two blocks: 88 entries whose payloads lie in a segment, every fourth of them a retry, and two
+/// more, an hour later, whose payloads were copied.
+#[test]
+fn schedule_run() -> Outcome {
+    let storage = MemoryStorage::new(1);
+    let number = RunNumber(12);
+    let mut writer = begin::<ScheduleRow>(&storage, head(number.0, 90))?;
+    let mut copied = Vec::new();
+    for sequence in [1_089, 1_090] {
+        let mut record = Vec::new();
+        records::message(&mut record);
+        seal_record(&mut record, Sequence(sequence)).ok_or("too short")?;
+        copied.push((sequence, writer.push_payload(&record)?.ok_or("too far")?));
+    }
+    for place in 1..=88 {
+        let retry = place % 4 == 0;
+        writer.push_row(&ScheduleRow {
+            key: DueKey { due: Millis(DUE + place / 2), sequence: Sequence(1_000 + place) },
+            payload_sequence: Sequence(if retry { place } else { 1_000 + place }),
+            location: Location::in_segment(SegmentNumber(if retry { 3 } else { 7 }), 4_096 + place as u32 * 8),
+            subject: SubjectNumber(3),
+            attempt: if retry { 2 } else { 1 },
+            length: 0,
+        })?;
+    }
+    for (sequence, offset) in copied {
+        writer.push_row(&ScheduleRow {
+            key: DueKey { due: Millis(DUE + 3_600_000), sequence: Sequence(sequence) },
+            payload_sequence: Sequence(sequence),
+            location: Location::in_run(number, offset),
+            subject: SubjectNumber(3),
+            attempt: 1,
+            length: 76,
+        })?;
+    }
+    writer.finish(&storage)?;
+    compare_file(&storage, &run_path(number), "run_schedule")
+}
+
+#[test]
+fn dispatch_run() -> Outcome {
+    let storage = MemoryStorage::new(1);
+    let number = RunNumber(13);
+    let mut writer = begin::<DispatchRow>(&storage, head(number.0, 3))?;
+    for (subject, ready, sequence, in_run) in [(3, 41, 900, false), (3, 42, 1_001, true), (8, 0, 1_002, true)] {
+        let location = if in_run {
+            Location::in_run(RunNumber(12), 12_288)
+        } else {
+            Location::in_segment(SegmentNumber(7), 4_184)
+        };
+        writer.push_row(&DispatchRow {
+            subject: SubjectNumber(subject),
+            number: ReadyNumber(ready),
+            attempt: if sequence == 1_002 { 2 } else { 1 },
+            sequence: Sequence(sequence),
+            payload_sequence: Sequence(if sequence == 1_002 { 1_001 } else { sequence }),
+            location,
+            due: Millis(DUE),
+        })?;
+    }
+    writer.finish(&storage)?;
+    compare_file(&storage, &run_path(number), "run_dispatch")
+}

@@ -1,0 +1,87 @@
+//! Facts that somebody wants an answer to: submitted, made durable, applied, answered.
+
+use std::sync::atomic::Ordering;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
+use delaymq_core::store::Outcome;
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
+
+use crate::inbox::Haste;
+use crate::member::Member;
+use crate::names::Subject;
+use crate::options::GroupStart;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Submits `count` records and waits for what applying them finds, in order.
+    pub(crate) fn ask(
+        &self,
+        records: &[u8],
+        count: usize,
+        class: Class,
+        must_sync: bool,
+    ) -> Result<Vec<Option<Outcome>>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+        let submission = Submission { records, record_count, class, must_sync };
+        let range = loop {
+            let seen = self.room.count();
+            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))? {
+                break range;
+            }
+            self.await_room(seen);
+        };
+        self.lead(range.end);
+        self.wait_visible(range.end, None)?;
+        self.apply_until(range.end)?;
+        Ok((range.start.0..range.end.0).map(|sequence| self.outcomes.take(Sequence(sequence))).collect())
+    }
+
+    /// Makes the group, its subject and its retry subject, where they are not there yet.
+    pub(crate) fn begin_group(
+        &self,
+        subject: &Subject,
+        retries: &Subject,
+        group: &str,
+        start: GroupStart,
+    ) -> Result<GroupNumber> {
+        let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
+        let mut records = Vec::new();
+        for one in &new {
+            encode_subject(&mut records, one.number, &one.name);
+        }
+        encode_group(&mut records, subject.number, start, group);
+        let class = if new.is_empty() { Class::Finishing } else { Class::Growing };
+        let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
+        self.names.submitted(&new);
+        match found.last() {
+            Some(Some(Outcome::Group(number))) => Ok(*number),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Makes a consumer of a group, under a name that no other has.
+    pub(crate) fn begin_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
+        let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
+        let mut records = Vec::new();
+        encode_consumer(&mut records, group, &format!("{}-{ordinal}", self.issuer.epoch));
+        match self.ask(&records, 1, Class::Finishing, false)?.first() {
+            Some(Some(Outcome::Consumer(number))) => Ok(*number),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Tells a new member the group of its retry subject, where that has one already.
+    pub(crate) fn find_retry_group(&self, member: &Member) -> Result<()> {
+        let mut guard = self.seat()?;
+        let state = guard.get()?.owner.state();
+        if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
+            member.set_retry_group(group);
+        }
+        Ok(())
+    }
+}

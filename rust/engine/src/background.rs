@@ -1,0 +1,311 @@
+//! What the helper thread does beside the way of the messages: prepares segments, writes
+//! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
+//! writing without them puts the syncs of others off by tens of milliseconds.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
+
+use crate::committer::SEGMENTS_AHEAD;
+use crate::driver::Seat;
+use crate::held;
+use crate::report::Report;
+use crate::shared::Shared;
+
+/// Bytes written between two pauses.
+const PIECE_BYTES: u64 = 1 << 20;
+/// The pauses after a piece, from when most of the current segment is free to when little is:
+/// each sync of a piece lengthens the syncs of commits beside it.
+const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];
+/// How soon a full disk is tried again.
+const RETRY_ROOM: Duration = Duration::from_millis(50);
+/// How soon other work that failed is tried again.
+const RETRY_WORK: Duration = Duration::from_secs(1);
+/// How long the helper sleeps when nobody raises it.
+const HELPER_SLEEP: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Checkpoints {
+    work: Option<Box<CheckpointWork>>,
+    under_way: bool,
+    finished: u64,
+    failed: Option<Error>,
+}
+
+/// What others ask of the helper.
+#[derive(Default)]
+pub(crate) struct Background {
+    /// A publish waits for a segment.
+    pub(crate) hungry: AtomicBool,
+    /// The log is idle and its end not yet vouched for.
+    pub(crate) witness_wanted: AtomicBool,
+    /// Bytes free in the current segment, and those that were when it was last seen filling.
+    pub(crate) tail_room: AtomicU64,
+    pub(crate) tail_capacity: AtomicU64,
+    checkpoints: Mutex<Checkpoints>,
+    checkpointed: Condvar,
+}
+
+impl Background {
+    /// So many bytes are free in the current segment. More than before: it is another one.
+    pub(crate) fn note_tail(&self, free: u64) {
+        if free > self.tail_room.swap(free, Ordering::Relaxed) {
+            self.tail_capacity.store(free, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The helper's own state.
+#[derive(Default)]
+struct Helping {
+    preparing: Option<Preparing>,
+    prepare_again: Option<Instant>,
+    checkpoint: Option<Box<CheckpointWork>>,
+    checkpoint_again: Option<Instant>,
+    retired: Removable,
+    retire_again: Option<Instant>,
+}
+
+impl Shared {
+    /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
+    pub(crate) fn begin_checkpoint(&self, seat: &mut Seat) -> bool {
+        seat.owner.checkpoint_due() && self.freeze(seat)
+    }
+
+    fn freeze(&self, seat: &mut Seat) -> bool {
+        let mut checkpoints = held(&self.background.checkpoints);
+        if checkpoints.under_way {
+            return false;
+        }
+        let Some(work) = seat.owner.freeze() else { return false };
+        checkpoints.work = Some(Box::new(work));
+        checkpoints.under_way = true;
+        checkpoints.failed = None;
+        true
+    }
+
+    /// Takes a checkpoint of everything that is visible now and waits for it.
+    ///
+    /// # Errors
+    /// What made it fail; it is tried again all the same.
+    pub(crate) fn checkpoint_now(&self) -> Result<()> {
+        let until = self.positions.visible();
+        self.apply_until(until)?;
+        loop {
+            let mut guard = self.seat()?;
+            let began = self.freeze(guard.get()?);
+            drop(guard);
+            self.helper.raise();
+            self.await_checkpoint()?;
+            if began {
+                return Ok(());
+            }
+        }
+    }
+
+    fn await_checkpoint(&self) -> Result<()> {
+        let mut checkpoints = held(&self.background.checkpoints);
+        let before = checkpoints.finished;
+        while checkpoints.under_way && checkpoints.finished == before {
+            if let Some(error) = &checkpoints.failed {
+                return Err(error.clone());
+            }
+            self.check_poison()?;
+            if self.is_stopping() {
+                return Err(Error::Closed);
+            }
+            let waited = self.background.checkpointed.wait_timeout(checkpoints, RETRY_ROOM);
+            checkpoints = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// The helper thread.
+    pub(crate) fn run_helper(&self) {
+        let mut helping = Helping::default();
+        while !self.is_stopping() && self.poison.get().is_none() {
+            let hungry = self.background.hungry.swap(false, Ordering::Relaxed);
+            let prepared = self.prepare_piece(&mut helping, hungry);
+            let checkpointed = self.checkpoint_piece(&mut helping);
+            self.retire(&mut helping);
+            if prepared || checkpointed {
+                if !self.background.hungry.load(Ordering::Relaxed) {
+                    std::thread::sleep(self.pause());
+                }
+                continue;
+            }
+            let again =
+                [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
+            let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
+            self.helper.sleep(wait);
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let free = self.background.tail_room.load(Ordering::Relaxed);
+        let whole = self.background.tail_capacity.load(Ordering::Relaxed).max(1);
+        let [long, middle, short] = PAUSES;
+        match free.saturating_mul(4) / whole {
+            0 => short,
+            1 => middle,
+            _ => long,
+        }
+    }
+
+    /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
+    /// do. While a publish waits, the segment is not written full of zeros.
+    fn prepare_piece(&self, helping: &mut Helping, hungry: bool) -> bool {
+        if hungry {
+            helping.preparing = None;
+        } else if helping.prepare_again.is_some_and(|again| again > Instant::now()) {
+            return false;
+        }
+        helping.prepare_again = None;
+        let wanted = self.with_commits(|commits| commits.needs_segment(0, SEGMENTS_AHEAD));
+        if !wanted {
+            helping.preparing = None;
+            return false;
+        }
+        let stepped = match helping.preparing.take() {
+            Some(preparing) => preparing.step(PIECE_BYTES),
+            None => self.begin_segment(!hungry),
+        };
+        let done = match stepped {
+            Ok(PreparingStep::More(preparing)) => {
+                helping.preparing = Some(preparing);
+                Ok(())
+            }
+            Ok(PreparingStep::Prepared(prepared)) => self.adopt(prepared),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => true,
+            Err(error) => {
+                helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
+                false
+            }
+        }
+    }
+
+    fn begin_segment(&self, zero: bool) -> Result<PreparingStep> {
+        let header = self.writer()?.get()?.appender.plan_next();
+        Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
+    }
+
+    pub(crate) fn adopt(&self, prepared: PreparedSegment) -> Result<()> {
+        let mut guard = self.writer()?;
+        let appender = &mut guard.get()?.appender;
+        appender.adopt(prepared)?;
+        let synced = appender.synced();
+        let was_full = self.with_commits(|commits| {
+            let was_full = commits.is_disk_full();
+            commits.set_disk_full(false);
+            was_full
+        });
+        guard.settle(None, synced)?;
+        drop(guard);
+        self.metrics.prepared_segments.add(1);
+        if was_full {
+            self.reports.add(Report::RoomAgain);
+        }
+        Ok(())
+    }
+
+    /// Says so and returns how soon to try again.
+    fn prepare_failed(&self, error: &Error) -> Duration {
+        let was_full = self.with_commits(|commits| {
+            let was_full = commits.is_disk_full();
+            // Whatever the reason: a publish that waits for room must hear that there is none.
+            commits.set_disk_full(true);
+            was_full
+        });
+        self.room.tell_all();
+        if !was_full {
+            self.reports.add(if error.is_no_space() {
+                Report::DiskFull
+            } else {
+                Report::BackgroundFailed { work: "prepare", reason: error.to_string() }
+            });
+        }
+        RETRY_ROOM
+    }
+
+    /// Does a piece of the checkpoint under way; false where there is none.
+    fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
+        if helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
+            return false;
+        }
+        helping.checkpoint_again = None;
+        if helping.checkpoint.is_none() {
+            helping.checkpoint = held(&self.background.checkpoints).work.take();
+        }
+        let Some(work) = helping.checkpoint.as_mut() else { return false };
+        let synced = self.with_commits(|commits| commits.synced_mark().location);
+        let progress = match work.write_piece(&self.storage, PIECE_BYTES, synced) {
+            Ok(CheckpointProgress::WaitForSync(_)) => self.sync_log().map(|()| None),
+            Ok(CheckpointProgress::More) => Ok(None),
+            Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
+            Err(error) => Err(error),
+        };
+        match progress {
+            Ok(None) => true,
+            Ok(Some(finished)) => {
+                helping.checkpoint = None;
+                self.finish_checkpoint(helping, finished);
+                true
+            }
+            Err(error) => {
+                self.checkpoint_failed(helping, error);
+                false
+            }
+        }
+    }
+
+    fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
+        helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
+        self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
+        held(&self.background.checkpoints).failed = Some(error);
+        self.background.checkpointed.notify_all();
+    }
+
+    fn finish_checkpoint(&self, helping: &mut Helping, finished: FinishedCheckpoint) {
+        let installed = self.seat().and_then(|mut guard| guard.get()?.owner.install(finished));
+        let removable = match installed {
+            Ok(removable) => removable,
+            Err(error) => return self.fail(&error),
+        };
+        self.metrics.checkpoints.add(1);
+        helping.retired.extend(removable);
+        self.retire(helping);
+        let mut checkpoints = held(&self.background.checkpoints);
+        checkpoints.finished = checkpoints.finished.saturating_add(1);
+        checkpoints.under_way = false;
+        self.background.checkpointed.notify_all();
+    }
+
+    /// Removes retired files, again where that failed; what stays behind is removed by the next
+    /// opening.
+    fn retire(&self, helping: &mut Helping) {
+        if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
+            return;
+        }
+        for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
+            self.payloads.forget(path);
+        }
+        match helping.retired.remove(self.storage.as_ref()) {
+            Ok(()) => {
+                self.metrics.retired_files.add(helping.retired.files.len() as u64);
+                helping.retired = Removable::default();
+                helping.retire_again = None;
+            }
+            Err(error) => {
+                self.reports.add(Report::BackgroundFailed { work: "retire", reason: error.to_string() });
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
+            }
+        }
+    }
+}

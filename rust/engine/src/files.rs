@@ -1,0 +1,244 @@
+//! The disk: [`Storage`] over a folder of real files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result, StorageFault};
+use delaymq_core::storage::{Storage, StorageFile};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+/// How much is written at once where room is taken by writing.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A store's folder.
+#[derive(Debug)]
+pub struct FileStorage {
+    root: PathBuf,
+}
+
+impl FileStorage {
+    /// The storage in `root`; where it is absent and `create` is set, it is made and made durable.
+    ///
+    /// # Errors
+    /// `Storage` where the folder is not there or cannot be made.
+    pub fn open(root: &Path, create: bool) -> Result<Self> {
+        let name = root.display().to_string();
+        match rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(_) => {}
+            Err(Errno::NOENT) if create => {
+                rustix::fs::mkdir(root, Mode::from_raw_mode(FOLDER_MODE))
+                    .map_err(|errno| failed("create", &name, errno))?;
+                let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
+                sync_directory(parent.unwrap_or(Path::new(".")), &name)?;
+            }
+            Err(errno) => return Err(failed("open", &name, errno)),
+        }
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a file of the store lies.
+    pub fn path_of(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn open_with(&self, operation: &'static str, path: &str, flags: OFlags) -> Result<Arc<dyn StorageFile>> {
+        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+        let descriptor = retried(|| rustix::fs::open(self.path_of(path), flags, Mode::from_raw_mode(FILE_MODE)))
+            .map_err(|errno| failed(operation, path, errno))?;
+        Ok(Arc::new(RealFile { descriptor, path: path.to_owned() }))
+    }
+}
+
+impl Storage for FileStorage {
+    fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.open_with("create", path, OFlags::CREATE | OFlags::EXCL)
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.open_with("open", path, OFlags::empty())
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let listed = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in std::fs::read_dir(self.path_of(folder))? {
+                let entry = entry?;
+                if !entry.file_type()?.is_dir() {
+                    names.push(entry.file_name().to_string_lossy().into_owned());
+                }
+            }
+            names.sort();
+            Ok(names)
+        };
+        listed().map_err(|error| storage_error("list", folder, &error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        rustix::fs::renameat(CWD, self.path_of(from), CWD, self.path_of(to))
+            .map_err(|errno| failed("rename", from, errno))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        rustix::fs::unlinkat(CWD, self.path_of(path), AtFlags::empty()).map_err(|errno| failed("remove", path, errno))
+    }
+
+    fn create_folder(&self, folder: &str) -> Result<()> {
+        match rustix::fs::mkdir(self.path_of(folder), Mode::from_raw_mode(FOLDER_MODE)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(failed("create", folder, errno)),
+        }
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        sync_directory(&self.path_of(folder), folder)
+    }
+}
+
+/// One open file; closed when the last holder lets go.
+#[derive(Debug)]
+struct RealFile {
+    descriptor: OwnedFd,
+    path: String,
+}
+
+impl StorageFile for RealFile {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn length(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.descriptor).map_err(|errno| failed("stat", &self.path, errno))?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset.saturating_add(done as u64);
+            match retried(|| rustix::io::pread(&self.descriptor, &mut *rest, at)) {
+                Ok(0) => break,
+                Ok(read) => done = done.saturating_add(read),
+                Err(errno) => return Err(failed("read", &self.path, errno)),
+            }
+        }
+        Ok(done)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn try_read_at(&self, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        let wanted = into.len();
+        let mut parts = [io::IoSliceMut::new(into)];
+        match preadv2(&self.descriptor, &mut parts, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) if read == wanted => Ok(Some(read)),
+            // Part of it is not in memory, or the file ends here: the caller finds out by waiting.
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            // A file system that cannot tell is asked the ordinary way.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.read_at(offset, into).map(Some),
+            Err(errno) => Err(failed("read", &self.path, errno)),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn prefetch(&self, offset: u64, length: u64) {
+        // Advice: where it is refused, the read that follows waits as it would have anyway.
+        let length = std::num::NonZeroU64::new(length);
+        let _refused = rustix::fs::fadvise(&self.descriptor, offset, length, rustix::fs::Advice::WillNeed);
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset.saturating_add(done as u64);
+            match retried(|| rustix::io::pwrite(&self.descriptor, rest, at)) {
+                Ok(0) => return Err(failed("write", &self.path, Errno::NOSPC)),
+                Ok(written) => done = done.saturating_add(written),
+                Err(errno) => return Err(failed("write", &self.path, errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, length: u64) -> Result<()> {
+        match retried(|| rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, length)) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.fill_with_zeros(length),
+            Err(errno) => Err(failed("allocate", &self.path, errno)),
+        }
+    }
+
+    #[cfg(not(target_vendor = "apple"))]
+    fn sync_data(&self) -> Result<()> {
+        retried(|| rustix::fs::fdatasync(&self.descriptor)).map_err(|errno| failed("sync", &self.path, errno))
+    }
+
+    // `fsync` there stops at the drive's own cache.
+    #[cfg(target_vendor = "apple")]
+    fn sync_data(&self) -> Result<()> {
+        retried(|| rustix::fs::fcntl_fullfsync(&self.descriptor)).map_err(|errno| failed("sync", &self.path, errno))
+    }
+}
+
+impl RealFile {
+    /// Takes room by writing what lies beyond the present end, for file systems that cannot
+    /// allocate.
+    fn fill_with_zeros(&self, length: u64) -> Result<()> {
+        let mut at = self.length()?;
+        while at < length {
+            let left = usize::try_from(length.saturating_sub(at)).unwrap_or(usize::MAX);
+            let piece = ZEROS.get(..left.min(ZEROS.len())).unwrap_or_default();
+            self.write_at(at, piece)?;
+            at = at.saturating_add(piece.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Opens a folder and syncs it.
+fn sync_directory(path: &Path, name: &str) -> Result<()> {
+    let folder =
+        retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+            .map_err(|errno| failed("open", name, errno))?;
+    retried(|| rustix::fs::fsync(&folder)).map_err(|errno| failed("sync", name, errno))
+}
+
+/// Calls again where a signal came between.
+fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn failed(operation: &'static str, path: &str, errno: Errno) -> Error {
+    let fault = match errno {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => StorageFault::NoSpace,
+        Errno::NOENT => StorageFault::NotFound,
+        Errno::EXIST => StorageFault::AlreadyExists,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => StorageFault::PermissionDenied,
+        _ => StorageFault::Io,
+    };
+    Error::Storage { operation, path: path.to_owned(), fault, message: errno.to_string() }
+}
+
+/// The core's error for an error of the standard library.
+pub(crate) fn storage_error(operation: &'static str, path: &str, error: &io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(number) => failed(operation, path, Errno::from_raw_os_error(number)),
+        None => {
+            Error::Storage { operation, path: path.to_owned(), fault: StorageFault::Io, message: error.to_string() }
+        }
+    }
+}

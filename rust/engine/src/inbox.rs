@@ -1,0 +1,274 @@
+//! Visible batches on their way from who committed them to who drives the owner.
+//!
+//! Small batches are copied together, large ones handed over. What the sleeping driver plans to do
+//! stands here too, so that one look under one mutex tells whether it must be woken.
+
+use std::sync::Mutex;
+
+use delaymq_core::clock::Reading;
+use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use delaymq_core::store::VisibleBatch;
+use delaymq_core::units::{Location, Millis};
+
+use crate::held;
+
+/// A batch of at least this many bytes is handed over with its buffer.
+const HANDED_OVER_FROM: usize = 128 << 10;
+
+/// With more than this here, who commits must wait until it is applied.
+pub(crate) const BACKLOG_BYTES: usize = 64 << 20;
+/// Later than everything.
+const FAR: Millis = Millis(u64::MAX);
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// These bytes of the arena.
+    Arena { start: usize, length: usize },
+    /// This buffer.
+    Buffer { index: usize },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    header: BatchHeader,
+    start: Location,
+    place: Place,
+}
+
+/// Batches in log order.
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    arrived: Vec<Arrived>,
+    arena: Vec<u8>,
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Batches {
+    /// The batches, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = VisibleBatch<'_>> {
+        self.arrived.iter().map(|arrived| {
+            let whole = match arrived.place {
+                Place::Arena { start, length } => self.arena.get(start..start.saturating_add(length)),
+                Place::Buffer { index } => self.buffers.get(index).map(Vec::as_slice),
+            };
+            let records = whole.and_then(|whole| whole.get(BATCH_HEADER_BYTES..)).unwrap_or_default();
+            VisibleBatch { header: arrived.header, start: arrived.start, records }
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.arrived.is_empty()
+    }
+
+    /// Takes a whole batch; `buffer` is empty afterwards.
+    fn add(&mut self, start: Location, buffer: &mut Vec<u8>) {
+        let Some(header) = BatchHeader::read(buffer) else { return };
+        self.bytes = self.bytes.saturating_add(buffer.len());
+        let place = if buffer.len() >= HANDED_OVER_FROM {
+            self.buffers.push(std::mem::take(buffer));
+            Place::Buffer { index: self.buffers.len().saturating_sub(1) }
+        } else {
+            let place = Place::Arena { start: self.arena.len(), length: buffer.len() };
+            self.arena.extend_from_slice(buffer);
+            buffer.clear();
+            place
+        };
+        self.arrived.push(Arrived { header, start, place });
+    }
+
+    /// Forgets the batches and gives back the buffers that were handed over.
+    pub(crate) fn clear(&mut self) -> std::vec::Drain<'_, Vec<u8>> {
+        self.arrived.clear();
+        self.arena.clear();
+        self.bytes = 0;
+        self.buffers.drain(..)
+    }
+}
+
+/// What a batch means for who waits for time or facts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Haste {
+    /// It holds something that somebody waits for.
+    pub(crate) urgent: bool,
+    /// The earliest due time among its messages.
+    pub(crate) earliest_due: Millis,
+}
+
+impl Haste {
+    /// Nothing is in a hurry.
+    pub(crate) const NONE: Self = Self { urgent: false, earliest_due: FAR };
+
+    /// Somebody waits for it.
+    pub(crate) const URGENT: Self = Self { urgent: true, earliest_due: FAR };
+
+    /// Both.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { urgent: self.urgent || other.urgent, earliest_due: self.earliest_due.min(other.earliest_due) }
+    }
+}
+
+/// Who should look at the inbox now.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Attention {
+    /// Nobody: the driver is awake or will be soon enough.
+    None,
+    /// The driver, which sleeps: there is something for it to plan.
+    Driver,
+    /// Whoever is nearest to the owner: somebody waits for what applying it brings.
+    Now,
+}
+
+#[derive(Debug)]
+struct State {
+    batches: Batches,
+    urgent: bool,
+    earliest_due: Millis,
+    /// When the driver looks here again by itself.
+    driver_looks_at: Millis,
+    /// The driver has been told that there is something, and looks often until there is nothing.
+    told: bool,
+}
+
+/// The way between commit and owner.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            batches: Batches::default(),
+            urgent: false,
+            earliest_due: FAR,
+            driver_looks_at: Millis(0),
+            told: true,
+        };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Adds a visible batch; callers do so in log order. `buffer` is empty afterwards.
+    pub(crate) fn push(&self, start: Location, buffer: &mut Vec<u8>, haste: Haste, now: Reading) -> Attention {
+        let mut state = held(&self.state);
+        state.batches.add(start, buffer);
+        state.earliest_due = state.earliest_due.min(haste.earliest_due);
+        let is_ready = haste.earliest_due <= now.now && !now.held;
+        state.urgent |= haste.urgent || is_ready;
+        if state.urgent || state.batches.bytes > BACKLOG_BYTES {
+            Attention::Now
+        } else if !state.told || haste.earliest_due < state.driver_looks_at {
+            state.told = true;
+            state.driver_looks_at = Millis(0);
+            Attention::Driver
+        } else {
+            Attention::None
+        }
+    }
+
+    /// Exchanges what has arrived for `emptied`.
+    pub(crate) fn take(&self, emptied: &mut Batches) {
+        let mut state = held(&self.state);
+        std::mem::swap(&mut state.batches, emptied);
+        state.urgent = false;
+        state.earliest_due = FAR;
+    }
+
+    /// True where something waits here that should be applied at once.
+    pub(crate) fn is_urgent(&self) -> bool {
+        held(&self.state).urgent
+    }
+
+    /// Bytes that wait here.
+    pub(crate) fn bytes(&self) -> usize {
+        held(&self.state).batches.bytes
+    }
+
+    /// The driver is going to sleep until `looks_at`, and not longer than the lazy interval where
+    /// `told`. False where it must not: something is here that it has not seen.
+    pub(crate) fn driver_sleeps(&self, looks_at: Millis, told: bool) -> bool {
+        let mut state = held(&self.state);
+        if state.urgent || state.earliest_due < looks_at || (!told && !state.batches.is_empty()) {
+            return false;
+        }
+        state.driver_looks_at = looks_at;
+        state.told = told;
+        true
+    }
+
+    /// Asks for the driver within the lazy interval; true where it must be woken for that.
+    pub(crate) fn remind(&self) -> bool {
+        !std::mem::replace(&mut held(&self.state).told, true)
+    }
+
+    /// The driver is awake and looks here before it sleeps again.
+    pub(crate) fn driver_is_awake(&self) {
+        let mut state = held(&self.state);
+        state.driver_looks_at = Millis(0);
+        state.told = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delaymq_core::record::batch::{BatchFields, seal_batch};
+    use delaymq_core::record::encode_record;
+    use delaymq_core::units::{Epoch, SegmentNumber, Sequence};
+
+    use super::*;
+
+    fn batch(base: u64, body: usize) -> Vec<u8> {
+        let mut bytes = vec![0; BATCH_HEADER_BYTES];
+        encode_record(&mut bytes, 1, 0, &[0; 24], &[&vec![7; body]]);
+        let fields = BatchFields {
+            stream: [1; 16],
+            epoch: Epoch(1),
+            base_sequence: Sequence(base),
+            record_count: 1,
+            trusted: Millis(1),
+            held: false,
+            chain_before: 0,
+            durability: 0,
+            synced: Location(0),
+            committed: Location(0),
+            segment: SegmentNumber(1),
+            local_flags: 0,
+        };
+        seal_batch(&mut bytes, &fields).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn small_and_large_batches_come_out_in_order() {
+        let inbox = Inbox::new();
+        for (base, body) in [(1, 10), (2, 1 << 20), (3, 20)] {
+            let mut bytes = batch(base, body);
+            inbox.push(Location(base), &mut bytes, Haste::NONE, Reading { now: Millis(0), held: false });
+            assert!(bytes.is_empty());
+        }
+        let mut batches = Batches::default();
+        inbox.take(&mut batches);
+        let seen: Vec<_> = batches.iter().map(|batch| (batch.header.base_sequence.get(), batch.start.0)).collect();
+        assert_eq!(seen, [(1, 1), (2, 2), (3, 3)]);
+        assert!(batches.iter().all(|batch| !batch.records.is_empty()));
+        assert_eq!(batches.clear().count(), 1);
+        assert!(batches.is_empty());
+    }
+
+    #[test]
+    fn the_driver_is_told_once_and_woken_for_what_is_due_before_it_looks() {
+        let inbox = Inbox::new();
+        let now = Reading { now: Millis(50), held: false };
+        let due = |due| Haste { urgent: false, earliest_due: Millis(due) };
+        assert!(inbox.driver_sleeps(Millis(100), false));
+        assert_eq!(inbox.push(Location(1), &mut batch(1, 1), due(100), now), Attention::Driver);
+        inbox.take(&mut Batches::default());
+        assert!(inbox.driver_sleeps(Millis(100), true));
+        assert_eq!(inbox.push(Location(2), &mut batch(2, 1), due(100), now), Attention::None);
+        assert_eq!(inbox.push(Location(3), &mut batch(3, 1), due(99), now), Attention::Driver);
+        assert!(!inbox.driver_sleeps(Millis(200), false));
+        assert_eq!(inbox.push(Location(4), &mut batch(4, 1), due(50), now), Attention::Now);
+        assert!(!inbox.driver_sleeps(Millis(200), true));
+    }
+}

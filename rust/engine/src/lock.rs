@@ -1,0 +1,93 @@
+//! Who may use a store: one process at a time, and never a child that was forked from it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use delaymq_core::error::{Error, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::files::storage_error;
+
+/// The lock file's name in the store's folder.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// Remembers the process that opened a store.
+#[derive(Debug)]
+pub(crate) struct ProcessGuard {
+    owner: AtomicU32,
+}
+
+impl ProcessGuard {
+    pub(crate) fn here() -> Self {
+        Self { owner: AtomicU32::new(current()) }
+    }
+
+    /// Makes this process look like a forked child of `owner`.
+    #[cfg(test)]
+    pub(crate) fn pretend_child_of(&self, owner: u32) {
+        self.owner.store(owner, Ordering::SeqCst);
+    }
+
+    /// True in the process that opened the store. Everything of a store asks this before it takes
+    /// a mutex: in a forked child the thread that held it is gone and it stays locked for ever.
+    pub(crate) fn is_here(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// # Errors
+    /// `ForkedProcess` in any other process.
+    pub(crate) fn check(&self) -> Result<()> {
+        let (owner, caller) = (self.owner.load(Ordering::Relaxed), current());
+        if owner == caller { Ok(()) } else { Err(Error::ForkedProcess { owner, caller }) }
+    }
+}
+
+fn current() -> u32 {
+    u32::try_from(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(0)
+}
+
+/// The lock of one store, held until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct StoreLock {
+    // Never unlocked by name: closing the last descriptor does it. A forked child shares the open
+    // file, so that its closing its copy leaves the lock with its parent.
+    _descriptor: OwnedFd,
+}
+
+impl StoreLock {
+    /// Takes the lock of the store in `root`.
+    ///
+    /// # Errors
+    /// `Locked` where somebody else holds it, this process included.
+    pub(crate) fn take(root: &Path) -> Result<Self> {
+        let path = root.join(LOCK_FILE);
+        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let descriptor =
+            rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map_err(|errno| failed("open", errno))?;
+        loop {
+            match rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { _descriptor: descriptor }),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.display().to_string() }),
+                Err(errno) => return Err(failed("lock", errno)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_refused_until_it_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = StoreLock::take(folder.path()).unwrap();
+        assert!(matches!(StoreLock::take(folder.path()), Err(Error::Locked { .. })));
+        drop(lock);
+        assert!(StoreLock::take(folder.path()).is_ok());
+    }
+}

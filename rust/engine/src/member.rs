@@ -1,0 +1,170 @@
+//! A subscription as the store's threads know it: its consumers, what it holds, what it finished.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use delaymq_core::store::Delivery;
+use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
+
+use crate::delivery::DeliveryKey;
+use crate::held;
+use crate::names::Subject;
+use crate::subscribers::Acknowledged;
+use crate::waiting::News;
+
+/// A consumer of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Consuming {
+    pub(crate) group: GroupNumber,
+    pub(crate) consumer: ConsumerNumber,
+}
+
+/// The two subjects that a subscription consumes from.
+pub(crate) const QUEUES: usize = 2;
+/// The subject itself.
+pub(crate) const MAIN: u8 = 0;
+/// The group's retry subject.
+pub(crate) const RETRY: u8 = 1;
+
+#[derive(Default)]
+struct Hands {
+    consuming: [Option<Consuming>; QUEUES],
+    /// What was handed to the user and is not finished.
+    held: HashMap<DeliveryKey, Delivery>,
+    /// What was assigned and could not be read yet.
+    unread: VecDeque<(u8, Delivery)>,
+    finished: [Vec<u64>; QUEUES],
+    is_listed: bool,
+    starts_with: u8,
+}
+
+/// See the module.
+pub(crate) struct Member {
+    pub(crate) subject: Subject,
+    pub(crate) retry_subject: Subject,
+    pub(crate) group: Arc<str>,
+    pub(crate) in_flight_max: u32,
+    pub(crate) news: News,
+    retry_group: AtomicU32,
+    hands: Mutex<Hands>,
+}
+
+/// What was acknowledged, and whether the driver must be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finished {
+    /// Nothing that is held.
+    Nothing,
+    /// Something, while other acknowledgements are waiting already.
+    More,
+    /// Something, the first since the last were sent.
+    First,
+}
+
+impl Member {
+    pub(crate) fn new(subject: Subject, retry_subject: Subject, group: &str, in_flight_max: u32) -> Self {
+        let group = Arc::from(group);
+        Self {
+            subject,
+            retry_subject,
+            group,
+            in_flight_max,
+            news: News::default(),
+            retry_group: AtomicU32::new(0),
+            hands: Mutex::default(),
+        }
+    }
+
+    /// True where this group takes what this member gives back.
+    pub(crate) fn retries_in(&self, subject: SubjectNumber, group: &str) -> bool {
+        self.retry_subject.number == subject && &*self.group == group
+    }
+
+    /// The group of the retry subject, once there is one.
+    pub(crate) fn retry_group(&self) -> Option<GroupNumber> {
+        Some(GroupNumber(self.retry_group.load(Ordering::SeqCst))).filter(|group| group.0 > 0)
+    }
+
+    pub(crate) fn set_retry_group(&self, group: GroupNumber) {
+        self.retry_group.store(group.0, Ordering::SeqCst);
+    }
+
+    pub(crate) fn consuming(&self, queue: u8) -> Option<Consuming> {
+        held(&self.hands).consuming.get(usize::from(queue)).copied().flatten()
+    }
+
+    pub(crate) fn set_consuming(&self, queue: u8, consuming: Option<Consuming>) {
+        if let Some(slot) = held(&self.hands).consuming.get_mut(usize::from(queue)) {
+            *slot = consuming;
+        }
+    }
+
+    /// How many more messages may be handed over, and which queue is asked first this time.
+    pub(crate) fn room(&self) -> (usize, u8) {
+        let mut hands = held(&self.hands);
+        hands.starts_with ^= 1;
+        let used = hands.held.len().saturating_add(hands.unread.len());
+        ((self.in_flight_max as usize).saturating_sub(used), hands.starts_with)
+    }
+
+    /// These were assigned; they are read next.
+    pub(crate) fn assigned(&self, queue: u8, deliveries: Vec<Delivery>) {
+        held(&self.hands).unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
+    }
+
+    /// The next one to be read.
+    pub(crate) fn next_unread(&self) -> Option<(u8, Delivery)> {
+        held(&self.hands).unread.pop_front()
+    }
+
+    /// It could not be read now.
+    pub(crate) fn unread_again(&self, queue: u8, delivery: Delivery) {
+        held(&self.hands).unread.push_front((queue, delivery));
+    }
+
+    /// These go to the user.
+    pub(crate) fn hand_over(&self, deliveries: impl Iterator<Item = (DeliveryKey, Delivery)>) {
+        held(&self.hands).held.extend(deliveries);
+    }
+
+    /// Takes back what the user returns.
+    pub(crate) fn take_back(&self, key: DeliveryKey) -> Option<Delivery> {
+        held(&self.hands).held.remove(&key)
+    }
+
+    /// Notes acknowledgements of what is held.
+    pub(crate) fn finish(&self, keys: &[DeliveryKey]) -> Finished {
+        let mut hands = held(&self.hands);
+        let mut any = false;
+        for key in keys {
+            if hands.held.remove(key).is_some()
+                && let Some(finished) = hands.finished.get_mut(usize::from(key.queue))
+            {
+                finished.push(key.offset);
+                any = true;
+            }
+        }
+        if !any {
+            return Finished::Nothing;
+        }
+        if std::mem::replace(&mut hands.is_listed, true) { Finished::More } else { Finished::First }
+    }
+
+    /// What is acknowledged and not sent.
+    pub(crate) fn take_acknowledged(&self) -> Vec<Acknowledged> {
+        let mut hands = held(&self.hands);
+        hands.is_listed = false;
+        let consuming = hands.consuming;
+        let mut taken = Vec::new();
+        for (finished, consuming) in hands.finished.iter_mut().zip(consuming) {
+            if let Some(Consuming { group, consumer }) = consuming
+                && !finished.is_empty()
+            {
+                let mut offsets = std::mem::take(finished);
+                offsets.sort_unstable();
+                taken.push(Acknowledged { group, consumer, offsets });
+            }
+        }
+        taken
+    }
+}

@@ -1,0 +1,67 @@
+//! Counters of the engine. They cost an addition each and are read by nobody in a hurry.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// The counters, live.
+        #[derive(Debug, Default)]
+        pub(crate) struct Metrics {
+            $(pub(crate) $name: Counter,)+
+        }
+
+        /// The counters at one moment.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Snapshot {
+            $($(#[$doc])* pub $name: u64,)+
+        }
+
+        impl Metrics {
+            /// All counters, each read by itself.
+            pub(crate) fn snapshot(&self) -> Snapshot {
+                Snapshot { $($name: self.$name.read(),)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Messages accepted.
+    published,
+    /// Messages handed to consumers.
+    delivered,
+    /// Batches written to the log.
+    commits,
+    /// Bytes written to the log.
+    committed_bytes,
+    /// Syncs of the log.
+    syncs,
+    /// Microseconds spent in syncs of the log.
+    sync_us,
+    /// Commits done by a publisher or the driver on its own thread.
+    led_commits,
+    /// Steps of the owner.
+    steps,
+    /// Checkpoints taken.
+    checkpoints,
+    /// Segments prepared.
+    prepared_segments,
+    /// Files retired.
+    retired_files,
+    /// Damaged messages given up.
+    voided,
+}
+
+/// One counter.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,205 @@
+//! Opening a store: lock, identity, recovery, a new epoch, threads.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use delaymq_core::error::{Error, Result, StorageFault};
+use delaymq_core::message_log::{
+    AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, OPENING_SEGMENT_BYTES, Preparing,
+    SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
+};
+use delaymq_core::record::FORMAT_VERSION;
+use delaymq_core::record::command::{EpochStart, encode_epoch_start};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
+use delaymq_core::units::{Epoch, Sequence};
+
+use crate::background::Background;
+use crate::committer::{Queue, Writer};
+use crate::driver::Seat;
+use crate::inbox::{Haste, Inbox};
+use crate::lock::{ProcessGuard, StoreLock};
+use crate::metrics::Metrics;
+use crate::names::Names;
+use crate::options::{Options, SEGMENT_BYTES_MIN};
+use crate::outcomes::Outcomes;
+use crate::payloads::Payloads;
+use crate::publish::Issuer;
+use crate::report::{Report, Reports};
+use crate::shared::{Shared, Time};
+use crate::subscribers::Subscribers;
+use crate::waiting::{News, Positions, Signal};
+
+/// An opened store before its threads run.
+pub(crate) struct Opened {
+    pub(crate) shared: Shared,
+    pub(crate) lock: StoreLock,
+    pub(crate) report: RecoveryReport,
+    pub(crate) created: bool,
+}
+
+/// Opens the store in `path`; see [`crate::Store::open_on`].
+pub(crate) fn open(
+    storage: Arc<dyn Storage>,
+    path: &Path,
+    options: Options,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<Opened> {
+    check_options(&options)?;
+    let created = Identity::read(storage.as_ref())?.is_none();
+    if created && !options.create {
+        open_identity(storage.as_ref(), None)?;
+    }
+    if created {
+        refuse_foreign_folder(storage.as_ref())?;
+    }
+    let lock = StoreLock::take(path)?;
+    let new = NewStore { stream: random()?, node: random()?, segment_bytes: options.segment_bytes };
+    let identity = open_identity(storage.as_ref(), options.create.then_some(new))?;
+    let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
+    let recovered = recover(&storage, &identity, &mut epochs, options.owner, progress)?;
+    let report = recovered.report.clone();
+    let shared = assemble(storage, path, options, &identity, recovered)?;
+    tell(&shared, &report);
+    Ok(Opened { shared, lock, report, created })
+}
+
+/// A folder of something else is refused before the lock file is made in it.
+fn refuse_foreign_folder(storage: &dyn Storage) -> Result<()> {
+    match open_identity(storage, None) {
+        Err(Error::MissingFile { .. }) => {
+            // Nothing there, or a log without its identity; the second is refused again later.
+            Ok(())
+        }
+        other => other.map(drop),
+    }
+}
+
+fn check_options(options: &Options) -> Result<()> {
+    if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes)
+        || !options.segment_bytes.is_multiple_of(8)
+    {
+        return Err(Error::InvalidArgument {
+            argument: "segment_bytes",
+            expected: format!("a multiple of 8 from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"),
+            found: options.segment_bytes.to_string(),
+        });
+    }
+    Ok(())
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map(|()| bytes).map_err(|error| Error::Storage {
+        operation: "read",
+        path: "/dev/urandom".to_owned(),
+        fault: StorageFault::Io,
+        message: error.to_string(),
+    })
+}
+
+fn assemble(
+    storage: Arc<dyn Storage>,
+    path: &Path,
+    options: Options,
+    identity: &Identity,
+    recovered: Recovered,
+) -> Result<Shared> {
+    let Recovered { owner, epoch, position, trusted, next_segment, .. } = recovered;
+    let start = AppenderStart {
+        stream: identity.stream,
+        epoch,
+        number: next_segment,
+        chain: position.chain,
+        next_sequence: position.next_sequence,
+        trusted,
+        segment_bytes: identity.segment_bytes,
+    };
+    let mut appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
+    // The room that finishing needs, small, so that the first publish need not wait for more.
+    let small = identity.segment_bytes.min(OPENING_SEGMENT_BYTES);
+    let header = SegmentHeader { capacity: small, ..appender.plan_next() };
+    let reserve = Preparing::begin(Arc::clone(&storage), header, true)
+        .and_then(Preparing::finish)
+        .and_then(|prepared| appender.adopt(prepared));
+    let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+    let mut commits = GroupCommit::new(commit_options);
+    commits.room(appender.tail_room(), appender.stock_rooms());
+    commits.set_disk_full(reserve.is_err());
+    let nonce = random()?;
+    let shared = Shared {
+        guard: ProcessGuard::here(),
+        segment_bytes: identity.segment_bytes,
+        time: Time::new(Arc::clone(&options.clock), trusted),
+        names: Names::of(&owner.state().subjects),
+        issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
+        receipts: OnceLock::new(),
+        consumers: AtomicU64::new(1),
+        queue: Mutex::new(Queue { commits, haste: Haste::NONE }),
+        writer: Mutex::new(Some(Writer::new(appender))),
+        seat: Mutex::new(Some(Seat::new(owner))),
+        inbox: Inbox::new(),
+        outcomes: Outcomes::default(),
+        positions: Positions::starting_at(position.next_sequence),
+        room: News::default(),
+        committer: Signal::default(),
+        driver: Signal::default(),
+        helper: Signal::default(),
+        background: Background::default(),
+        subscribers: Subscribers::default(),
+        payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
+        reports: Reports::default(),
+        metrics: Metrics::default(),
+        poison: OnceLock::new(),
+        closing: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+        storage,
+        options,
+    };
+    begin_epoch(&shared, identity, position.epoch, position.chain)?;
+    Ok(shared)
+}
+
+/// Writes the epoch's first fact, durably, and what follows from the end of the last process.
+fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_chain: u32) -> Result<()> {
+    let issuer = &shared.issuer;
+    let mut records = Vec::new();
+    let next = shared.with_commits(|commits| commits.next_sequence());
+    let start = EpochStart {
+        epoch: issuer.epoch,
+        format_version: FORMAT_VERSION,
+        nonce: issuer.nonce,
+        node: identity.node,
+        previous_epoch: previous,
+        previous_chain,
+        previous_sequence: Sequence(next.0.saturating_sub(1)),
+        delay_ms_max: shared.options.delay_ms_max,
+    };
+    encode_epoch_start(&mut records, &start);
+    let submission = Submission { records: &records, record_count: 1, class: Class::Finishing, must_sync: true };
+    let range = shared.try_submit(submission, Haste::URGENT)?.ok_or(Error::DiskFull)?;
+    shared.lead(range.end);
+    shared.wait_visible(range.end, None)?;
+    shared.apply_until(range.end)?;
+    let mut guard = shared.seat()?;
+    let seat = guard.get()?;
+    let Seat { owner, proposals, .. } = seat;
+    owner.end_all_consumers(proposals);
+    let book = owner.receipt_book();
+    shared.send(seat, Haste::URGENT)?;
+    drop(guard);
+    drop(shared.receipts.set(book));
+    Ok(())
+}
+
+fn tell(shared: &Shared, report: &RecoveryReport) {
+    for (path, reason) in &report.checkpoints_refused {
+        shared.reports.add(Report::CheckpointUnreadable { path: path.clone(), reason: reason.clone() });
+    }
+    if !report.set_aside.is_empty() {
+        shared.reports.add(Report::TailRepaired { aside: report.set_aside.clone() });
+    }
+}

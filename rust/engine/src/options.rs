@@ -1,0 +1,76 @@
+//! What a caller chooses when opening, publishing and subscribing.
+
+use std::sync::Arc;
+
+use delaymq_core::store::OwnerOptions;
+use delaymq_core::units::Millis;
+
+pub use delaymq_core::message_log::Durability;
+pub use delaymq_core::record::name::GroupStart;
+
+use crate::clock::{Clock, SystemClock};
+
+/// Segments that hold the largest batch twice; also the largest batch.
+pub const BATCH_BYTES_MAX: usize = 32 << 20;
+/// The most messages in one batch.
+pub const BATCH_MESSAGES_MAX: usize = 10_000;
+/// The largest body of one message, in bytes.
+pub const BODY_BYTES_MAX: usize = 4 << 20;
+/// The most that message id, tags and attributes of one message take together, in bytes.
+pub const META_BYTES_MAX: usize = 1 << 20;
+/// The smallest segment; tests use it to cross every edge.
+pub const SEGMENT_BYTES_MIN: u32 = 64 << 10;
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// When publishes, cancels and acknowledgements are answered.
+    pub durability: Durability,
+    /// Bytes of one log segment, from 64 KiB; fixed when the store is created.
+    pub segment_bytes: u32,
+    /// The furthest due time ahead that a publish may have, in milliseconds.
+    pub delay_ms_max: u64,
+    /// When checkpoints are taken, what memory holds, how long finished messages are kept.
+    pub owner: OwnerOptions,
+    /// Makes the store where there is none; otherwise an absent one is refused.
+    pub create: bool,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Disk,
+            segment_bytes: 128 << 20,
+            delay_ms_max: 10 * 366 * 24 * 3_600_000,
+            owner: OwnerOptions::default(),
+            create: true,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// When a message is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// So many milliseconds after the store receives it.
+    After(u64),
+    /// At this time; the past is now.
+    At(Millis),
+}
+
+/// How a subscription begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SubscribeOptions {
+    /// Where a group that is new starts; one that exists goes on where it is.
+    pub start: GroupStart,
+    /// The most messages that this subscription holds unacknowledged.
+    pub in_flight_max: u32,
+}
+
+impl Default for SubscribeOptions {
+    fn default() -> Self {
+        Self { start: GroupStart::Earliest, in_flight_max: 256 }
+    }
+}

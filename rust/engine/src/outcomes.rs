@@ -1,0 +1,67 @@
+//! What applying a fact found, for those who asked for it and for nobody else.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use delaymq_core::error::Result;
+use delaymq_core::store::Outcome;
+use delaymq_core::units::Sequence;
+
+use crate::held;
+
+/// Answers by sequence; `None` while the fact is not applied.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    expected: Mutex<HashMap<Sequence, Option<Outcome>>>,
+}
+
+impl Outcomes {
+    /// Submits facts and expects an answer to each, before anybody can have applied them. `submit`
+    /// must not wait.
+    pub(crate) fn expect(
+        &self,
+        submit: impl FnOnce() -> Result<Option<Range<Sequence>>>,
+    ) -> Result<Option<Range<Sequence>>> {
+        let mut expected = held(&self.expected);
+        let submitted = submit()?;
+        if let Some(range) = &submitted {
+            expected.extend((range.start.0..range.end.0).map(|sequence| (Sequence(sequence), None)));
+        }
+        Ok(submitted)
+    }
+
+    /// Takes in what was found.
+    pub(crate) fn found(&self, outcomes: Vec<(Sequence, Outcome)>) {
+        if outcomes.is_empty() {
+            return;
+        }
+        let mut expected = held(&self.expected);
+        for (sequence, outcome) in outcomes {
+            if let Some(answer) = expected.get_mut(&sequence) {
+                *answer = Some(outcome);
+            }
+        }
+    }
+
+    /// The answer to one fact, once; call it when the fact was applied.
+    pub(crate) fn take(&self, sequence: Sequence) -> Option<Outcome> {
+        held(&self.expected).remove(&sequence).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_asked_is_kept() {
+        let outcomes = Outcomes::default();
+        outcomes.expect(|| Ok(Some(Sequence(3)..Sequence(5)))).unwrap();
+        outcomes.found(vec![(Sequence(2), Outcome::Done), (Sequence(4), Outcome::NotFound)]);
+        assert_eq!(outcomes.take(Sequence(2)), None);
+        assert_eq!(outcomes.take(Sequence(3)), None);
+        assert_eq!(outcomes.take(Sequence(4)), Some(Outcome::NotFound));
+        assert!(held(&outcomes.expected).is_empty());
+    }
+}

@@ -1,0 +1,296 @@
+//! Publishing: a batch that is encoded as it is filled, a ticket for one under way, the receipts.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::message::{Message, encode_message};
+use delaymq_core::record::name::encode_subject;
+use delaymq_core::store::Receipt;
+use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
+
+use crate::inbox::Haste;
+use crate::names::{Subject, check_name};
+use crate::options::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, META_BYTES_MAX};
+use crate::shared::Shared;
+
+/// What a receipt says about its message beside the sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Note {
+    due: Millis,
+    subject: SubjectNumber,
+    size: u32,
+}
+
+/// Messages on their way into the store, checked and encoded one by one. Made by
+/// [`crate::Store::batch`], used again after each publish; after a refused publish it still holds
+/// them.
+pub struct PublishBatch {
+    shared: Arc<Shared>,
+    records: Vec<u8>,
+    notes: Vec<Note>,
+    new_subjects: Vec<Subject>,
+    last_subject: Option<Subject>,
+    /// The trusted time, and from when delays count, as of the first message.
+    now: Option<(Millis, Millis)>,
+    earliest_due: Millis,
+}
+
+impl PublishBatch {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            records: Vec::new(),
+            notes: Vec::new(),
+            new_subjects: Vec::new(),
+            last_subject: None,
+            now: None,
+            earliest_due: NEVER,
+        }
+    }
+
+    /// How many messages it holds.
+    pub fn len(&self) -> usize {
+        self.notes.len()
+    }
+
+    /// True where it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    /// Forgets what it holds.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.notes.clear();
+        self.new_subjects.clear();
+        self.now = None;
+        self.earliest_due = NEVER;
+    }
+
+    /// Adds a message. `meta` is as `record::message::encode_meta` gives it. A delay counts from
+    /// the first message that was added since the batch was empty.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `body` or `messages`; the
+    /// batch is as it was.
+    pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
+        let (now, from) = match self.now {
+            Some(times) => times,
+            None => self.shared.now(),
+        };
+        let due = self.due_time(due, now, from)?;
+        at_most("meta", META_BYTES_MAX, meta.len())?;
+        at_most("body", BODY_BYTES_MAX, body.len())?;
+        at_most("messages", BATCH_MESSAGES_MAX, self.notes.len().saturating_add(1))?;
+        let bytes_after = self.records.len().saturating_add(meta.len()).saturating_add(body.len());
+        at_most("messages", self.shared.submission_bytes_max(), bytes_after.saturating_add(RECORD_OVERHEAD))?;
+        let number = self.subject_number(subject)?;
+        let message = Message { due, published: now, subject: number, opaque: true, meta, body };
+        encode_message(&mut self.records, &message);
+        let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        self.notes.push(Note { due, subject: number, size });
+        self.now = Some((now, from));
+        self.earliest_due = self.earliest_due.min(due);
+        Ok(())
+    }
+
+    fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
+        let delay_ms_max = self.shared.options.delay_ms_max;
+        let time = match due {
+            Due::After(0) => now,
+            Due::After(delay_ms) => from.plus(delay_ms),
+            Due::At(time) => time,
+        };
+        if time.since(from) > delay_ms_max {
+            return Err(Error::InvalidArgument {
+                argument: "due",
+                expected: format!("at most {delay_ms_max} ms ahead"),
+                found: format!("{} ms ahead", time.since(from)),
+            });
+        }
+        Ok(time)
+    }
+
+    fn subject_number(&mut self, name: &str) -> Result<SubjectNumber> {
+        if let Some(last) = &self.last_subject
+            && &*last.name == name
+            && !last.needs_fact
+        {
+            return Ok(last.number);
+        }
+        check_name("subject", name)?;
+        let subject = self.shared.names.subject(name)?;
+        let number = subject.number;
+        if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
+            self.new_subjects.push(subject.clone());
+        }
+        self.last_subject = Some(subject);
+        Ok(number)
+    }
+
+    /// Hands all messages to the log's queue, in order and as one; the batch is empty afterwards.
+    pub(crate) fn submit(&mut self) -> Result<Ticket> {
+        if self.is_empty() {
+            let receipts =
+                Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
+            return Ok(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts });
+        }
+        let facts = self.new_subjects.len();
+        let range = if facts == 0 {
+            self.submit_records(&self.records, self.notes.len())?
+        } else {
+            let mut records = Vec::with_capacity(self.records.len().saturating_add(facts.saturating_mul(160)));
+            for subject in &self.new_subjects {
+                encode_subject(&mut records, subject.number, &subject.name);
+            }
+            records.extend_from_slice(&self.records);
+            let range = self.submit_records(&records, self.notes.len().saturating_add(facts))?;
+            self.shared.names.submitted(&self.new_subjects);
+            range
+        };
+        self.shared.metrics.published.add(self.notes.len() as u64);
+        let first = range.start.plus(facts as u64);
+        let notes = match self.notes.as_slice() {
+            [note] => Notes::One(*note),
+            _ => Notes::Many(Arc::new(std::mem::take(&mut self.notes))),
+        };
+        let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first, notes };
+        self.last_subject = self.last_subject.take().map(|last| Subject { needs_fact: false, ..last });
+        self.clear();
+        Ok(Ticket { shared: Arc::clone(&self.shared), end: range.end, receipts })
+    }
+
+    fn submit_records(&self, records: &[u8], count: usize) -> Result<Range<Sequence>> {
+        let submission = Submission {
+            records,
+            record_count: u32::try_from(count).unwrap_or(u32::MAX),
+            class: Class::Growing,
+            must_sync: false,
+        };
+        self.shared.submit(submission, Haste { urgent: false, earliest_due: self.earliest_due })
+    }
+}
+
+/// Later than everything.
+const NEVER: Millis = Millis(u64::MAX);
+
+/// What a record takes beside meta and body, rounded up.
+const RECORD_OVERHEAD: usize = 64;
+
+fn at_most(argument: &'static str, limit: usize, found: usize) -> Result<()> {
+    if found <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { argument, limit: limit as u64, found: found as u64 })
+}
+
+/// A publish under way.
+pub struct Ticket {
+    shared: Arc<Shared>,
+    end: Sequence,
+    receipts: Receipts,
+}
+
+impl Ticket {
+    /// True where the publish is durable, as the store's durability says.
+    pub fn is_done(&self) -> bool {
+        self.shared.is_visible(self.end)
+    }
+
+    /// Waits until it is durable; `None` where that took longer than `timeout`.
+    ///
+    /// # Errors
+    /// `Poisoned` where a write or sync failed: whether the messages are stored is known only after
+    /// the store was opened again. `ForkedProcess` in a forked child.
+    pub fn wait(&self, timeout: Duration) -> Result<Option<Receipts>> {
+        let done = self.shared.wait_visible(self.end, Some(timeout))?;
+        Ok(done.then(|| self.receipts.clone()))
+    }
+
+    /// As [`Self::wait`], for as long as it takes.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn finish(self) -> Result<Receipts> {
+        self.shared.wait_visible(self.end, None)?;
+        Ok(self.receipts)
+    }
+
+    pub(crate) fn end(&self) -> Sequence {
+        self.end
+    }
+}
+
+/// Who gives receipts out in this epoch.
+#[derive(Debug)]
+pub(crate) struct Issuer {
+    pub(crate) stream: [u8; 16],
+    pub(crate) epoch: Epoch,
+    pub(crate) nonce: [u8; 16],
+}
+
+#[derive(Clone, Debug)]
+enum Notes {
+    One(Note),
+    Many(Arc<Vec<Note>>),
+}
+
+impl Notes {
+    fn none() -> Self {
+        Self::Many(Arc::new(Vec::new()))
+    }
+
+    fn as_slice(&self) -> &[Note] {
+        match self {
+            Self::One(note) => std::slice::from_ref(note),
+            Self::Many(notes) => notes,
+        }
+    }
+}
+
+/// The receipts of one publish, in the order of its messages. Each is computed when asked for.
+#[derive(Clone, Debug)]
+pub struct Receipts {
+    issuer: Arc<Issuer>,
+    first: Sequence,
+    notes: Notes,
+}
+
+impl Receipts {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.notes.as_slice().len()
+    }
+
+    /// True for the publish of an empty batch.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sequence of the first message; the others follow densely.
+    pub fn first_sequence(&self) -> Sequence {
+        self.first
+    }
+
+    /// The receipt of one message.
+    pub fn get(&self, index: usize) -> Option<Receipt> {
+        let note = self.notes.as_slice().get(index)?;
+        let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
+        let issuer = &self.issuer;
+        Some(Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce))
+    }
+
+    /// All receipts, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
+        (0..self.len()).map(|index| {
+            let note = self.notes.as_slice().get(index).copied();
+            let note = note.unwrap_or(Note { due: Millis(0), subject: SubjectNumber(0), size: 0 });
+            let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
+            let issuer = &self.issuer;
+            Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! What the store tells about itself: events for a log, and a snapshot of its state.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use delaymq_core::message_log::Durability;
+use delaymq_core::units::{Epoch, Location, Millis, Sequence};
+
+use crate::held;
+
+/// An event that somebody who runs the store wants to read in a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// The end of the log was not vouched for: its good part was kept, the rest set aside.
+    TailRepaired {
+        /// What was set aside, in words.
+        aside: Vec<String>,
+    },
+    /// A checkpoint could not be read; the other one was used.
+    CheckpointUnreadable {
+        /// The file, relative to the store.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A damaged message was given up by a durable fact.
+    Voided {
+        /// The subject's name; empty where it is not known.
+        subject: String,
+        /// The sequence of the damaged payload.
+        sequence: Sequence,
+        /// What was found where.
+        reason: String,
+    },
+    /// A damaged block of a run was met; what it held is read from the log or given up by name.
+    RunDamaged {
+        /// The file, relative to the store.
+        path: String,
+        /// What was found where.
+        reason: String,
+    },
+    /// The disk is full: publishes are refused, everything else goes on.
+    DiskFull,
+    /// There is room again: publishes are taken.
+    RoomAgain,
+    /// Dispatch is held because the clock cannot be trusted.
+    DispatchHeld {
+        /// Why.
+        reason: String,
+    },
+    /// Dispatch goes on.
+    DispatchResumed,
+    /// Work in the background failed and is tried again.
+    BackgroundFailed {
+        /// Which work: `checkpoint`, `prepare`, `retire`.
+        work: &'static str,
+        /// What failed.
+        reason: String,
+    },
+    /// A write or sync failed: the store refuses everything until it is opened again.
+    Poisoned {
+        /// What failed first.
+        reason: String,
+    },
+}
+
+impl Report {
+    /// The kind as one word with underscores, for structured logs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::TailRepaired { .. } => "tail_repaired",
+            Self::CheckpointUnreadable { .. } => "checkpoint_unreadable",
+            Self::Voided { .. } => "voided",
+            Self::RunDamaged { .. } => "run_damaged",
+            Self::DiskFull => "disk_full",
+            Self::RoomAgain => "room_again",
+            Self::DispatchHeld { .. } => "dispatch_held",
+            Self::DispatchResumed => "dispatch_resumed",
+            Self::BackgroundFailed { .. } => "background_failed",
+            Self::Poisoned { .. } => "poisoned",
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TailRepaired { aside } => {
+                write!(out, "the end of the log was not vouched for; set aside: {}", aside.join(", "))
+            }
+            Self::CheckpointUnreadable { path, reason } => {
+                write!(out, "{path} is unreadable ({reason}); the other checkpoint was used")
+            }
+            Self::Voided { subject, sequence, reason } => {
+                write!(out, "message {sequence} of subject {subject:?} is damaged and was given up: {reason}")
+            }
+            Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
+            Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
+            Self::RoomAgain => write!(out, "there is room again: publishes are taken"),
+            Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),
+            Self::DispatchResumed => write!(out, "dispatch goes on"),
+            Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
+            Self::Poisoned { reason } => write!(out, "the store stopped: {reason}; open it again"),
+        }
+    }
+}
+
+/// A snapshot of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a snapshot has as many flags as there are conditions")]
+pub struct Status {
+    /// When answers leave.
+    pub durability: Durability,
+    /// The stream's identity.
+    pub stream: [u8; 16],
+    /// This opening's epoch.
+    pub epoch: Epoch,
+    /// Messages that wait for their time.
+    pub pending: u64,
+    /// Messages that became ready and that some group has not finished.
+    pub ready: u64,
+    /// The next sequence that will be given out.
+    pub accepted: Sequence,
+    /// Facts below this are written.
+    pub written: Sequence,
+    /// Facts below this are on disk.
+    pub synced: Sequence,
+    /// Facts below this may be answered.
+    pub visible: Sequence,
+    /// Facts below this are applied.
+    pub applied: Sequence,
+    /// Where the next batch goes.
+    pub position: Location,
+    /// The trusted clock.
+    pub now: Millis,
+    /// Dispatch is held because the clock cannot be trusted.
+    pub held: bool,
+    /// Publishes are refused because the disk is full.
+    pub disk_full: bool,
+    /// Why the store refuses everything, where it does.
+    pub poisoned: Option<String>,
+    /// The store is closed.
+    pub closed: bool,
+    /// How long recovery took at this open.
+    pub recovered_in: Duration,
+    /// Facts that recovery applied.
+    pub recovered_facts: u64,
+    /// What this open set aside, in words.
+    pub aside: Vec<String>,
+    /// Damaged messages given up since this open.
+    pub voided: u64,
+    /// True where this open created the store.
+    pub created: bool,
+    /// Counters of the engine.
+    pub metrics: crate::metrics::Snapshot,
+}
+
+/// Reports that nobody has read yet; the oldest go where nobody reads.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    waiting: Mutex<VecDeque<Report>>,
+    arrived: Condvar,
+}
+
+impl Reports {
+    const KEPT: usize = 1_024;
+
+    pub(crate) fn add(&self, report: Report) {
+        let mut waiting = held(&self.waiting);
+        if waiting.len() >= Self::KEPT {
+            waiting.pop_front();
+        }
+        waiting.push_back(report);
+        self.arrived.notify_all();
+    }
+
+    pub(crate) fn next(&self, wait: Duration) -> Option<Report> {
+        let until = Instant::now().checked_add(wait)?;
+        let mut waiting = held(&self.waiting);
+        loop {
+            if let Some(report) = waiting.pop_front() {
+                return Some(report);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            waiting = self.arrived.wait_timeout(waiting, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
+    /// Lets those who wait look up, so that a closing store keeps nobody.
+    pub(crate) fn wake(&self) {
+        self.arrived.notify_all();
+    }
+}

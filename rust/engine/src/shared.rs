@@ -1,0 +1,191 @@
+//! What every thread of an open store shares, and who locks what.
+//!
+//! | lock | guards | may be taken while holding |
+//! |---|---|---|
+//! | `writer` | the appender, batches not yet visible | nothing |
+//! | `seat` | the owner, proposals not yet accepted | nothing |
+//! | `outcomes` | answers that somebody waits for | `seat` |
+//! | `queue` | group commit | any of the above |
+//! | all others | themselves alone | any of the above |
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use delaymq_core::clock::{Hold, Reading, TrustedClock};
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{GroupCommit, records_max};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::ReceiptBook;
+use delaymq_core::units::{Millis, Sequence};
+
+use crate::background::Background;
+use crate::clock::{Clock, ClockReading};
+use crate::committer::{Queue, Writer};
+use crate::driver::Seat;
+use crate::held;
+use crate::inbox::Inbox;
+use crate::lock::ProcessGuard;
+use crate::metrics::Metrics;
+use crate::names::Names;
+use crate::options::Options;
+use crate::outcomes::Outcomes;
+use crate::payloads::Payloads;
+use crate::publish::Issuer;
+use crate::report::{Report, Reports};
+use crate::subscribers::Subscribers;
+use crate::waiting::{News, Positions, Signal, Waited};
+
+/// The store's time: the core's trusted clock over a source of readings.
+pub(crate) struct Time {
+    source: Arc<dyn Clock>,
+    trusted: Mutex<TrustedClock>,
+}
+
+impl Time {
+    pub(crate) fn new(source: Arc<dyn Clock>, floor: Millis) -> Self {
+        let ClockReading { boot_ns, .. } = source.read();
+        let trusted = Mutex::new(TrustedClock::new(floor, source.read().wall(), boot_ns));
+        Self { source, trusted }
+    }
+
+    /// Reads the clocks. Under the lock, so that readings enter the trusted clock in their order.
+    pub(crate) fn read(&self) -> Reading {
+        self.read_with_wall().0
+    }
+
+    /// As `read`, with the reading that it was made of.
+    pub(crate) fn read_with_wall(&self) -> (Reading, ClockReading) {
+        let mut trusted = held(&self.trusted);
+        let reading = self.source.read();
+        (trusted.read(reading.wall(), reading.boot_ns), reading)
+    }
+
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        held(&self.trusted).hold()
+    }
+
+    pub(crate) fn release(&self) {
+        held(&self.trusted).release();
+    }
+
+    pub(crate) fn sleep_max(&self) -> Duration {
+        self.source.sleep_max()
+    }
+}
+
+/// See the module.
+pub(crate) struct Shared {
+    pub(crate) guard: ProcessGuard,
+    pub(crate) options: Options,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) segment_bytes: u32,
+    pub(crate) time: Time,
+    pub(crate) names: Names,
+    pub(crate) issuer: Arc<Issuer>,
+    /// Set once the epoch has begun.
+    pub(crate) receipts: OnceLock<ReceiptBook>,
+    /// Consumers begun in this epoch: a part of their names.
+    pub(crate) consumers: AtomicU64,
+    pub(crate) queue: Mutex<Queue>,
+    pub(crate) writer: Mutex<Option<Writer>>,
+    pub(crate) seat: Mutex<Option<Seat>>,
+    pub(crate) inbox: Inbox,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) positions: Positions,
+    pub(crate) room: News,
+    pub(crate) committer: Signal,
+    pub(crate) driver: Signal,
+    pub(crate) helper: Signal,
+    pub(crate) background: Background,
+    pub(crate) subscribers: Subscribers,
+    pub(crate) payloads: Payloads,
+    pub(crate) reports: Reports,
+    pub(crate) metrics: Metrics,
+    pub(crate) poison: OnceLock<String>,
+    pub(crate) closing: AtomicBool,
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Shared {
+    /// # Errors
+    /// `ForkedProcess`, `Poisoned`, `Closed`.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.guard.check()?;
+        self.check_poison()?;
+        if self.closing.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// `Poisoned`.
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The first failure of a write or sync, or of applying what was written: everybody is told,
+    /// nothing more is answered.
+    pub(crate) fn fail(&self, error: &Error) {
+        let reason = match error {
+            // Not a failure: a thread met the end that somebody else made.
+            Error::Closed => return,
+            Error::Poisoned { reason } => reason.clone(),
+            other => other.to_string(),
+        };
+        if self.poison.set(reason.clone()).is_err() {
+            return;
+        }
+        held(&self.queue).commits.failed(&reason);
+        self.reports.add(Report::Poisoned { reason });
+        self.positions.end();
+        self.room.tell_all();
+        self.subscribers.tell_all();
+        self.committer.raise();
+        self.driver.raise();
+        self.helper.raise();
+    }
+
+    /// The trusted time, and the millisecond from which delays count: the next one where this one has
+    /// begun, so that no delay comes out shorter than it was asked for.
+    pub(crate) fn now(&self) -> (Millis, Millis) {
+        let (reading, clock) = self.time.read_with_wall();
+        (reading.now, reading.now.plus(u64::from(clock.is_within())))
+    }
+
+    /// The largest submission, in bytes of encoded records.
+    pub(crate) fn submission_bytes_max(&self) -> usize {
+        usize::try_from(records_max(self.segment_bytes)).unwrap_or(usize::MAX)
+    }
+
+    /// True where everything below `until` may be answered.
+    pub(crate) fn is_visible(&self, until: Sequence) -> bool {
+        self.positions.visible() >= until
+    }
+
+    /// Waits until everything below `until` is visible; false at the timeout.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`; `Closed` where the store closed without writing it.
+    pub(crate) fn wait_visible(&self, until: Sequence, timeout: Option<Duration>) -> Result<bool> {
+        self.guard.check()?;
+        match self.positions.wait(until, timeout) {
+            Waited::Reached => Ok(true),
+            Waited::TimedOut => Ok(false),
+            Waited::Ended => {
+                self.check_poison()?;
+                Err(Error::Closed)
+            }
+        }
+    }
+
+    /// The queue's group commit, for a look.
+    pub(crate) fn with_commits<T>(&self, look: impl FnOnce(&mut GroupCommit) -> T) -> T {
+        look(&mut held(&self.queue).commits)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+}

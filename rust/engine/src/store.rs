@@ -1,0 +1,417 @@
+//! The facade: a store opened in this process.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Class;
+use delaymq_core::record::command::{Cancel, encode_cancel};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity};
+use delaymq_core::units::Sequence;
+
+use crate::files::FileStorage;
+use crate::held;
+use crate::lock::StoreLock;
+use crate::member::{Consuming, MAIN, Member};
+use crate::names::{Subject, check_name, retry_subject};
+use crate::opening::{Opened, open};
+use crate::options::{Options, SubscribeOptions};
+use crate::publish::{PublishBatch, Receipts, Ticket};
+use crate::report::{Report, Status};
+use crate::shared::Shared;
+use crate::subscription::Subscription;
+
+/// What became of a message that was to be cancelled. The answer is durable when it is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CancelOutcome {
+    /// It is cancelled and will not be delivered, by this call or an earlier one.
+    Done,
+    /// It became ready before.
+    AlreadyDispatched,
+    /// It is of another store, or this one no longer knows it.
+    NotFound,
+}
+
+/// What one of the store's threads does until the store closes.
+type Work = fn(&Shared);
+
+/// A store opened in this process. All methods may be called from any thread.
+pub struct Store {
+    shared: Arc<Shared>,
+    recovery: RecoveryReport,
+    recovered_in: Duration,
+    created: bool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<StoreLock>>,
+    closed: AtomicBool,
+}
+
+impl Store {
+    /// Opens the store in the folder `path`, with recovery. `progress` is called on this thread.
+    ///
+    /// # Errors
+    /// `Locked`, `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`: nothing was touched.
+    /// `Storage` where the file system refuses. `InvalidArgument` for an option out of range.
+    pub fn open(path: &Path, options: Options, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Arc<Self>> {
+        let storage = Arc::new(FileStorage::open(path, options.create)?);
+        Self::open_on(storage, path, options, progress)
+    }
+
+    /// As [`Self::open`], over a storage that stands between the store and its files in `path`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_on(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        options: Options,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<Arc<Self>> {
+        let began = Instant::now();
+        let Opened { shared, lock, report, created } = open(storage, path, options, progress)?;
+        let store = Self {
+            shared: Arc::new(shared),
+            recovery: report,
+            recovered_in: began.elapsed(),
+            created,
+            threads: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+            closed: AtomicBool::new(false),
+        };
+        store.start()?;
+        Ok(Arc::new(store))
+    }
+
+    fn start(&self) -> Result<()> {
+        let works: [(&str, Work); 3] = [
+            ("delaymq-committer", Shared::run_committer),
+            ("delaymq-driver", Shared::run_driver),
+            ("delaymq-helper", Shared::run_helper),
+        ];
+        for (name, work) in works {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
+            let thread = thread.map_err(|error| crate::files::storage_error("start", name, &error))?;
+            held(&self.threads).push(thread);
+        }
+        self.shared.committer.raise();
+        self.shared.helper.raise();
+        Ok(())
+    }
+
+    /// An empty batch to fill and publish; keep it and use it again.
+    pub fn batch(&self) -> PublishBatch {
+        PublishBatch::new(Arc::clone(&self.shared))
+    }
+
+    /// Publishes all messages of the batch or none, and returns when they are durable. The batch is
+    /// empty afterwards, unless it was refused.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn publish(&self, batch: &mut PublishBatch) -> Result<Receipts> {
+        self.shared.check()?;
+        let ticket = batch.submit()?;
+        self.shared.lead(ticket.end());
+        ticket.finish()
+    }
+
+    /// As [`Self::publish`], without waiting.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn submit(&self, batch: &mut PublishBatch) -> Result<Ticket> {
+        self.shared.check()?;
+        let ticket = batch.submit()?;
+        self.shared.committer.raise();
+        Ok(ticket)
+    }
+
+    /// Cancels a message.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a receipt that was never given out; `Poisoned`, `Closed`,
+    /// `ForkedProcess`.
+    pub fn cancel(&self, receipt: &Receipt) -> Result<CancelOutcome> {
+        let outcomes = self.cancel_many(std::slice::from_ref(receipt))?;
+        Ok(outcomes.first().copied().unwrap_or(CancelOutcome::NotFound))
+    }
+
+    /// Cancels messages; the outcomes are in the order of the receipts.
+    ///
+    /// # Errors
+    /// As [`Self::cancel`]; nothing is cancelled then.
+    pub fn cancel_many(&self, receipts: &[Receipt]) -> Result<Vec<CancelOutcome>> {
+        self.shared.check()?;
+        let book = self.shared.receipts.get().ok_or(Error::Closed)?;
+        let here = receipts.iter().map(|receipt| book.may_be_here(receipt)).collect::<Result<Vec<bool>>>()?;
+        let mut records = Vec::new();
+        for (receipt, _) in receipts.iter().zip(&here).filter(|(_, here)| **here) {
+            encode_cancel(&mut records, Cancel { target: receipt.key });
+        }
+        let asked = here.iter().filter(|here| **here).count();
+        let mut found = self.shared.ask(&records, asked, Class::Finishing, false)?.into_iter();
+        Ok(here
+            .iter()
+            .map(|here| match here.then(|| found.next()).flatten().flatten() {
+                Some(Outcome::Done) => CancelOutcome::Done,
+                Some(Outcome::AlreadyDispatched) => CancelOutcome::AlreadyDispatched,
+                _ => CancelOutcome::NotFound,
+            })
+            .collect())
+    }
+
+    /// Begins to consume a subject for a group. Returns when both are durable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `group` or `in_flight_max`; `DiskFull`, `Poisoned`,
+    /// `Closed`, `ForkedProcess`.
+    pub fn subscribe(&self, subject: &str, group: &str, options: SubscribeOptions) -> Result<Arc<Subscription>> {
+        self.shared.check()?;
+        check_name("subject", subject)?;
+        check_name("group", group)?;
+        if options.in_flight_max == 0 {
+            return Err(Error::InvalidArgument {
+                argument: "in_flight_max",
+                expected: "at least 1".to_owned(),
+                found: "0".to_owned(),
+            });
+        }
+        let shared = &self.shared;
+        let retries = shared.names.subject(&retry_subject(subject, group))?;
+        let subject = shared.names.subject(subject)?;
+        let number = shared.begin_group(&subject, &retries, group, options.start)?;
+        let consumer = shared.begin_consumer(number)?;
+        // Their facts are in the log now.
+        let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
+        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max));
+        member.set_consuming(MAIN, Some(Consuming { group: number, consumer }));
+        shared.subscribers.add(&member, number);
+        shared.find_retry_group(&member)?;
+        Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
+    }
+
+    /// A snapshot of the store. Answers also when it is poisoned or closed.
+    ///
+    /// # Errors
+    /// `ForkedProcess`.
+    pub fn status(&self) -> Result<Status> {
+        let shared = &self.shared;
+        shared.guard.check()?;
+        if shared.poison.get().is_none() && !self.closed.load(Ordering::SeqCst) {
+            // So that what was published before this call is counted.
+            drop(shared.apply_until(shared.positions.visible()));
+        }
+        let (pending, ready, applied) = match shared.seat()?.get() {
+            Ok(seat) => {
+                let state = seat.owner.state();
+                (state.schedule.pending(), state.dispatch.unfinished(), seat.owner.applied())
+            }
+            Err(_) => (0, 0, Sequence(0)),
+        };
+        let now = shared.time.read();
+        let queue = held(&shared.queue);
+        let commits = &queue.commits;
+        Ok(Status {
+            durability: shared.options.durability,
+            stream: shared.issuer.stream,
+            epoch: shared.issuer.epoch,
+            pending,
+            ready,
+            accepted: commits.next_sequence(),
+            written: commits.written_mark().sequence,
+            synced: commits.synced_mark().sequence,
+            visible: commits.visible().sequence,
+            applied,
+            position: commits.written_mark().location,
+            now: now.now,
+            held: now.held,
+            disk_full: commits.is_disk_full(),
+            poisoned: shared.poison.get().cloned(),
+            closed: self.closed.load(Ordering::SeqCst),
+            recovered_in: self.recovered_in,
+            recovered_facts: self.recovery.facts,
+            aside: self.recovery.set_aside.clone(),
+            voided: shared.metrics.voided.read(),
+            created: self.created,
+            metrics: shared.metrics.snapshot(),
+        })
+    }
+
+    /// The next event worth a line in a log, waiting for one up to `wait`. Answers also when the
+    /// store is poisoned or closed.
+    ///
+    /// # Errors
+    /// `ForkedProcess`.
+    pub fn next_report(&self, wait: Duration) -> Result<Option<Report>> {
+        self.shared.guard.check()?;
+        let wait = if self.closed.load(Ordering::SeqCst) { Duration::ZERO } else { wait };
+        Ok(self.shared.reports.next(wait))
+    }
+
+    /// Takes a checkpoint now and returns when it is durable.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`; `Storage` where it could not be written, which harms
+    /// nothing and is tried again.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.check()?;
+        self.shared.checkpoint_now()
+    }
+
+    /// Believes the wall clock from now on, where dispatch is held because it was not believed.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn release_hold(&self) -> Result<()> {
+        self.shared.check()?;
+        self.shared.time.release();
+        self.shared.driver.raise();
+        Ok(())
+    }
+
+    /// Stops taking work, makes durable what was taken, stops the threads, seals the log and gives
+    /// the lock back. A second call changes nothing. Dropping the store does the same.
+    ///
+    /// # Errors
+    /// `Poisoned` where the end could not be written; `ForkedProcess`.
+    pub fn close(&self) -> Result<()> {
+        let shared = &self.shared;
+        shared.guard.check()?;
+        if shared.closing.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        shared.subscribers.tell_all();
+        let sealed = shared.end_log();
+        shared.stopping.store(true, Ordering::SeqCst);
+        for signal in [&shared.committer, &shared.driver, &shared.helper] {
+            signal.raise();
+        }
+        for thread in std::mem::take(&mut *held(&self.threads)) {
+            // A thread that died has poisoned the store, which is what the caller hears.
+            drop(thread.join());
+        }
+        drop(held(&shared.writer).take());
+        drop(held(&shared.seat).take());
+        shared.positions.end();
+        shared.room.tell_all();
+        shared.subscribers.tell_all();
+        self.closed.store(true, Ordering::SeqCst);
+        shared.reports.wake();
+        drop(held(&self.lock).take());
+        shared.check_poison()?;
+        sealed
+    }
+
+    /// Reads every byte of a closed store and checks it; changes nothing.
+    ///
+    /// # Errors
+    /// `Locked`, `NotAStore`, `NewerFormat`, `Storage`. What is damaged is in the answer.
+    pub fn verify(path: &Path) -> Result<Verification> {
+        let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
+        open_identity(storage.as_ref(), None)?;
+        let _lock = StoreLock::take(path)?;
+        let identity = open_identity(storage.as_ref(), None)?;
+        delaymq_core::store::verify(&storage, &identity)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.shared.guard.is_here() {
+            drop(self.close());
+            return;
+        }
+        // A forked child has none of the threads and must not touch what they share, nor the files.
+        for thread in self.threads.get_mut().map(std::mem::take).unwrap_or_default() {
+            std::mem::forget(thread);
+        }
+        std::mem::forget(Arc::clone(&self.shared));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Due, Durability};
+
+    fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                files.extend(files_of(&path));
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                files.push((path, bytes));
+            }
+        }
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn a_forked_child_touches_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+        let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
+        let mut batch = store.batch();
+        batch.push("orders", Due::After(0), &[], b"parent").unwrap();
+        let ticket = store.submit(&mut batch).unwrap();
+        assert!(ticket.wait(Duration::from_secs(5)).unwrap().is_some());
+        let key = messages.pull(1, Duration::from_secs(5)).unwrap()[0].key;
+        // The parent's threads come to rest.
+        std::thread::sleep(Duration::from_millis(300));
+        let before = files_of(folder.path());
+        let parent = std::process::id();
+        store.shared.guard.pretend_child_of(parent + 1);
+        let is_forked = |error: Option<Error>| {
+            assert_eq!(error, Some(Error::ForkedProcess { owner: parent + 1, caller: parent }));
+        };
+        batch.push("orders", Due::After(0), &[], b"child").unwrap();
+        is_forked(store.publish(&mut batch).err());
+        is_forked(store.submit(&mut batch).err());
+        is_forked(ticket.wait(Duration::ZERO).err());
+        is_forked(store.cancel_many(&[]).err());
+        is_forked(store.subscribe("orders", "other", SubscribeOptions::default()).err());
+        is_forked(store.status().err());
+        is_forked(store.next_report(Duration::ZERO).err());
+        is_forked(store.checkpoint().err());
+        is_forked(store.close().err());
+        is_forked(messages.pull(1, Duration::ZERO).err());
+        is_forked(messages.acknowledge(&[key]).err());
+        is_forked(messages.give_back(key, 0).err());
+        is_forked(messages.flush(Duration::ZERO).err());
+        is_forked(messages.close().err());
+        messages.stop();
+        assert!(!messages.is_stopped());
+        drop(messages);
+        let shared = Arc::clone(&store.shared);
+        drop(store);
+        assert_eq!(files_of(folder.path()), before);
+        // What the child leaked ends with it; here the threads must be let go by hand.
+        shared.guard.pretend_child_of(parent);
+        shared.stopping.store(true, Ordering::SeqCst);
+        for signal in [&shared.committer, &shared.driver, &shared.helper] {
+            signal.raise();
+        }
+    }
+
+    #[test]
+    fn an_idle_log_is_vouched_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { segment_bytes: 64 << 10, ..Options::default() };
+        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+        let mut batch = store.batch();
+        batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
+        store.publish(&mut batch).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let mut guard = store.shared.writer().unwrap();
+        assert!(!guard.get().unwrap().appender.witness_due());
+    }
+}

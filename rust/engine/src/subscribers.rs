@@ -1,0 +1,104 @@
+//! Who consumes what in this process, so that news of a group finds its consumers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use delaymq_core::store::State;
+use delaymq_core::units::{ConsumerNumber, GroupNumber};
+
+use crate::held;
+use crate::member::Member;
+
+/// Acknowledgements of one consumer, ascending.
+pub(crate) struct Acknowledged {
+    pub(crate) group: GroupNumber,
+    pub(crate) consumer: ConsumerNumber,
+    pub(crate) offsets: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Groups that were heard of; those of nobody here have nobody.
+    by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
+    all: Vec<Arc<Member>>,
+    /// Those that have acknowledgements to be sent.
+    acknowledging: Vec<Arc<Member>>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    table: Mutex<Table>,
+}
+
+impl Subscribers {
+    /// Adds a member, and hears of its group from now on.
+    pub(crate) fn add(&self, member: &Arc<Member>, group: GroupNumber) {
+        let mut table = held(&self.table);
+        table.all.push(Arc::clone(member));
+        table.by_group.entry(group).or_default().push(Arc::clone(member));
+        // Its retry group may be known as nobody's.
+        table.by_group.retain(|_, members| !members.is_empty());
+    }
+
+    /// Forgets a member.
+    pub(crate) fn remove(&self, member: &Arc<Member>) {
+        let is_other = |other: &Arc<Member>| !Arc::ptr_eq(other, member);
+        let mut table = held(&self.table);
+        table.all.retain(is_other);
+        table.acknowledging.retain(is_other);
+        for members in table.by_group.values_mut() {
+            members.retain(is_other);
+        }
+    }
+
+    /// Looks up groups that were not heard of before: a group's retry subject gets its group by
+    /// the first message that is given back.
+    pub(crate) fn introduce(&self, woken: &[GroupNumber], state: &State) {
+        if woken.is_empty() {
+            return;
+        }
+        let mut table = held(&self.table);
+        for number in woken {
+            if table.by_group.contains_key(number) {
+                continue;
+            }
+            let Some(group) = state.groups.get(number) else { continue };
+            let members: Vec<_> =
+                table.all.iter().filter(|one| one.retries_in(group.subject, &group.name)).cloned().collect();
+            for member in &members {
+                member.set_retry_group(*number);
+            }
+            table.by_group.insert(*number, members);
+        }
+    }
+
+    /// There is something new in these groups. Call it without holding the owner.
+    pub(crate) fn tell(&self, woken: &[GroupNumber]) {
+        if woken.is_empty() {
+            return;
+        }
+        let table = held(&self.table);
+        for member in woken.iter().filter_map(|group| table.by_group.get(group)).flatten() {
+            member.news.tell_all();
+        }
+    }
+
+    /// Lets everybody look up.
+    pub(crate) fn tell_all(&self) {
+        for member in &held(&self.table).all {
+            member.news.tell_all();
+        }
+    }
+
+    /// This member has acknowledgements to be sent.
+    pub(crate) fn acknowledges(&self, member: &Arc<Member>) {
+        held(&self.table).acknowledging.push(Arc::clone(member));
+    }
+
+    /// All acknowledgements that wait to be sent. Call it without holding the owner.
+    pub(crate) fn take_acknowledged(&self) -> Vec<Acknowledged> {
+        let waiting = std::mem::take(&mut held(&self.table).acknowledging);
+        waiting.iter().flat_map(|member| member.take_acknowledged()).collect()
+    }
+}

@@ -1,0 +1,365 @@
+//! Consuming a subject for a group.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest, RetryTarget};
+use delaymq_core::units::{Sequence, SubjectNumber};
+
+use crate::delivery::{Delivered, DeliveryKey};
+use crate::driver::Seat;
+use crate::inbox::Haste;
+use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
+use crate::report::Report;
+use crate::shared::Shared;
+
+/// How often a wait looks up although nobody called.
+const LOOK_UP: Duration = Duration::from_millis(500);
+
+/// One consumer of a group. All methods may be called from any thread; messages that one pull
+/// returned are nobody else's until they are given back or the subscription is closed.
+pub struct Subscription {
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+    stopped: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// What asking the owner led to.
+enum Asked {
+    Nothing,
+    Assigned,
+    Gone,
+}
+
+impl Subscription {
+    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
+        Self { shared, member, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    }
+
+    /// The subject.
+    pub fn subject(&self) -> &str {
+        &self.member.subject.name
+    }
+
+    /// The group.
+    pub fn group(&self) -> &str {
+        &self.member.group
+    }
+
+    /// Up to `count_max` messages, waiting for the first up to `timeout`. Empty at the timeout,
+    /// after [`Self::stop`], and while as many as `in_flight_max` are unacknowledged.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`; `Storage` where
+    /// payloads cannot be read now: they come with a later pull.
+    pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            self.shared.check()?;
+            if self.is_stopped() {
+                return Ok(Vec::new());
+            }
+            let seen = self.member.news.count();
+            let asked = self.ask(count_max)?;
+            let delivered = self.read_assigned(count_max)?;
+            if !delivered.is_empty() {
+                return Ok(delivered);
+            }
+            match asked {
+                Asked::Gone => return Err(Error::Closed),
+                // All of it was damaged and is given up: there may be more.
+                Asked::Assigned => continue,
+                Asked::Nothing => {}
+            }
+            let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            self.member.news.wait_beyond(seen, left.min(LOOK_UP));
+        }
+    }
+
+    /// Sends acknowledgements, and lets the owner decide what this subscription gets.
+    fn ask(&self, count_max: usize) -> Result<Asked> {
+        let shared = &self.shared;
+        self.join_retries()?;
+        let mut guard = shared.seat()?;
+        let seat = guard.get()?;
+        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
+        let acknowledged = self.propose_acknowledged(seat);
+        let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
+        let sent = shared.send(seat, if acknowledged { Haste::URGENT } else { Haste::NONE });
+        drop(guard);
+        let (woken, (asked, load)) = asked.inspect_err(|error| shared.fail(error))?;
+        shared.subscribers.tell(&woken);
+        self.hurry(sent?.is_some());
+        match load {
+            None => Ok(asked),
+            Some(load) => {
+                // Slow: no lock is held.
+                let loaded = load.read()?;
+                if let Some(error) = &loaded.found.error {
+                    shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
+                }
+                let mut guard = shared.seat()?;
+                let seat = guard.get()?;
+                let Seat { owner, proposals, .. } = seat;
+                owner.loaded(loaded, proposals);
+                shared.send(seat, Haste::URGENT)?;
+                drop(guard);
+                self.ask(count_max)
+            }
+        }
+    }
+
+    fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        let (room, first) = self.member.room();
+        let mut room = room.min(count_max);
+        let mut asked = Asked::Nothing;
+        for turn in 0..QUEUES {
+            let queue = if turn == 0 { first } else { first ^ 1 };
+            let Some(Consuming { group, consumer }) = self.member.consuming(queue) else { continue };
+            let request = PullRequest { group, consumer, count_max: room, in_flight_max: self.member.in_flight_max };
+            match seat.owner.pull(request, &mut seat.proposals)? {
+                Pull::Deliveries(deliveries) => {
+                    room = room.saturating_sub(deliveries.len());
+                    self.member.assigned(queue, deliveries);
+                    asked = Asked::Assigned;
+                }
+                Pull::Load(load) if matches!(asked, Asked::Nothing) => return Ok((asked, Some(load))),
+                Pull::Wait | Pull::Load(_) => {}
+                Pull::Gone if queue == MAIN => return Ok((Asked::Gone, None)),
+                Pull::Gone => self.member.set_consuming(queue, None),
+            }
+        }
+        Ok((asked, None))
+    }
+
+    /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
+    /// takes its place.
+    fn read_assigned(&self, count_max: usize) -> Result<Vec<Delivered>> {
+        let mut delivered = Vec::new();
+        let mut deliveries = Vec::new();
+        while delivered.len() < count_max
+            && let Some((queue, delivery)) = self.member.next_unread()
+        {
+            let entry = &delivery.entry;
+            match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
+                Ok(stored) => {
+                    let key = DeliveryKey { queue, offset: delivery.offset.0 };
+                    delivered.push(Delivered {
+                        key,
+                        sequence: entry.payload_sequence(),
+                        due: entry.due(),
+                        published: stored.published,
+                        attempt: delivery.attempt,
+                        redelivered: delivery.is_redelivered(),
+                        subject: self.subject_name(stored.subject),
+                        payload: stored.payload,
+                    });
+                    deliveries.push((key, delivery));
+                }
+                Err(error @ Error::DamagedPayload { .. }) => self.give_up(&delivery, &error)?,
+                Err(error) => {
+                    self.member.unread_again(queue, delivery);
+                    if delivered.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        self.member.hand_over(deliveries.into_iter());
+        self.shared.metrics.delivered.add(delivered.len() as u64);
+        Ok(delivered)
+    }
+
+    fn subject_name(&self, number: SubjectNumber) -> Arc<str> {
+        if number == self.member.subject.number {
+            Arc::clone(&self.member.subject.name)
+        } else {
+            self.shared.names.name_of(number)
+        }
+    }
+
+    fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
+        let subject = delivery.entry.subject();
+        let mut guard = self.shared.seat()?;
+        let seat = guard.get()?;
+        let Seat { owner, proposals, .. } = seat;
+        owner.void_ready(subject, delivery.number, proposals);
+        self.shared.send(seat, Haste::URGENT)?;
+        drop(guard);
+        self.shared.committer.raise();
+        self.shared.metrics.voided.add(1);
+        self.shared.reports.add(Report::Voided {
+            subject: self.shared.names.name_of(subject).to_string(),
+            sequence: delivery.entry.payload_sequence(),
+            reason: error.to_string(),
+        });
+        Ok(())
+    }
+
+    /// Becomes a consumer of the group's retry subject once that has one.
+    fn join_retries(&self) -> Result<()> {
+        if self.member.consuming(RETRY).is_some() {
+            return Ok(());
+        }
+        let Some(group) = self.member.retry_group() else { return Ok(()) };
+        let consumer = self.shared.begin_consumer(group)?;
+        self.member.set_consuming(RETRY, Some(Consuming { group, consumer }));
+        Ok(())
+    }
+
+    /// Acknowledges deliveries, in any order. Returns at once; they are durable after
+    /// [`Self::flush`]. One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
+        self.shared.check()?;
+        if self.member.finish(keys) == Finished::First {
+            self.shared.subscribers.acknowledges(&self.member);
+            self.shared.remind_driver();
+        }
+        Ok(())
+    }
+
+    /// Gives a message back: the group gets it again after the delay. Returns at once; durable
+    /// after [`Self::flush`]. One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
+        self.shared.check()?;
+        let delay_ms_max = self.shared.options.delay_ms_max;
+        if delay_ms > delay_ms_max {
+            return Err(Error::InvalidArgument {
+                argument: "delay",
+                expected: format!("at most {delay_ms_max} ms"),
+                found: format!("{delay_ms} ms"),
+            });
+        }
+        let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
+        let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
+        let (now, from) = self.shared.now();
+        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
+        let retry = &self.member.retry_subject;
+        let target = RetryTarget { subject: retry.number, name: retry.needs_fact.then_some(&*retry.name) };
+        let mut guard = self.shared.seat()?;
+        let seat = guard.get()?;
+        Owner::retry(group, consumer, &delivery, due, target, &mut seat.proposals);
+        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
+        drop(guard);
+        self.hurry(sent?.is_some());
+        Ok(())
+    }
+
+    /// Waits until everything acknowledged or given back so far is durable; false where that took
+    /// longer than `timeout`.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`.
+    pub fn flush(&self, timeout: Duration) -> Result<bool> {
+        self.shared.guard.check()?;
+        self.shared.check_poison()?;
+        let end = self.send_acknowledged()?;
+        self.shared.lead(end);
+        self.shared.wait_visible(end, Some(timeout))
+    }
+
+    /// Sends what is acknowledged; everything sent so far ends at the sequence returned.
+    fn send_acknowledged(&self) -> Result<Sequence> {
+        let mut guard = self.shared.seat()?;
+        let seat = guard.get()?;
+        self.propose_acknowledged(seat);
+        self.shared.send(seat, Haste::URGENT)?;
+        Ok(self.shared.with_commits(|commits| commits.next_sequence()))
+    }
+
+    fn propose_acknowledged(&self, seat: &mut Seat) -> bool {
+        let acknowledged = self.member.take_acknowledged();
+        for batch in &acknowledged {
+            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
+        }
+        !acknowledged.is_empty()
+    }
+
+    /// Facts were sent: those that somebody waits for are written now, the others soon.
+    fn hurry(&self, sent: bool) {
+        if self.shared.is_hurried() {
+            self.shared.committer.raise();
+        } else if sent {
+            self.shared.remind_driver();
+        }
+    }
+
+    /// Ends every pull, now and later, with nothing. Acknowledging goes on.
+    pub fn stop(&self) {
+        if self.shared.guard.is_here() {
+            self.stopped.store(true, Ordering::SeqCst);
+            self.member.news.tell_all();
+        }
+    }
+
+    /// True after [`Self::stop`] or [`Self::close`].
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Stops, makes acknowledgements durable, and gives what is unacknowledged back to the group
+    /// at once. A second call changes nothing. Dropping the subscription does the same without
+    /// waiting.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`.
+    pub fn close(&self) -> Result<()> {
+        self.shared.guard.check()?;
+        match self.leave()? {
+            None => Ok(()),
+            Some(end) => {
+                self.shared.lead(end);
+                self.shared.wait_visible(end, None).map(drop)
+            }
+        }
+    }
+
+    /// Proposes the end of the consumers, once.
+    fn leave(&self) -> Result<Option<Sequence>> {
+        self.stop();
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Ok(None);
+        }
+        self.shared.subscribers.remove(&self.member);
+        if self.shared.closing.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        self.shared.check_poison()?;
+        let mut guard = self.shared.seat()?;
+        let Ok(seat) = guard.get() else { return Ok(None) };
+        self.propose_acknowledged(seat);
+        for queue in [MAIN, RETRY] {
+            if let Some(Consuming { group, consumer }) = self.member.consuming(queue) {
+                seat.owner.end_consumer(group, consumer, &mut seat.proposals);
+            }
+        }
+        self.shared.send(seat, Haste::URGENT)?;
+        Ok(Some(self.shared.with_commits(|commits| commits.next_sequence())))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if !self.shared.guard.is_here() {
+            // A forked child: what is shared stays as it is, down to the counters.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
+        if let Ok(Some(_)) = self.leave() {
+            self.shared.committer.raise();
+        }
+    }
+}

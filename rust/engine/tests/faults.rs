@@ -1,0 +1,214 @@
+//! What a store does when the disk fails: it refuses, says why, and acknowledges nothing that is
+//! not durable.
+
+#![cfg(test)]
+
+mod support;
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_engine::{Due, Durability, Options, Receipts, Report, Store};
+use support::{Faults, bodies, collect, consume, eventually, open, options, publish, subscribe};
+
+fn open_faulty(path: &Path, options: Options) -> (Arc<Store>, Arc<support::Switches>) {
+    let (storage, switches) = Faults::over(path);
+    (Store::open_on(storage, path, options, &mut |_| {}).unwrap(), switches)
+}
+
+fn try_publish(store: &Store, body: &[u8]) -> Result<Receipts> {
+    let mut batch = store.batch();
+    batch.push("orders", Due::After(0), &[0; 5], body).unwrap();
+    store.publish(&mut batch)
+}
+
+fn reports(store: &Store) -> Vec<&'static str> {
+    let mut kinds = Vec::new();
+    while let Some(report) = store.next_report(Duration::ZERO).unwrap() {
+        kinds.push(report.kind());
+    }
+    kinds
+}
+
+#[test]
+fn a_failed_sync_poisons_and_acknowledges_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, switches) = open_faulty(folder.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    try_publish(&store, b"good").unwrap();
+    switches.fail_syncs.store(true, Ordering::SeqCst);
+    assert!(matches!(try_publish(&store, b"lost"), Err(Error::Poisoned { .. })));
+    switches.fail_syncs.store(false, Ordering::SeqCst);
+    assert!(matches!(try_publish(&store, b"refused"), Err(Error::Poisoned { .. })));
+    assert!(matches!(messages.pull(1, Duration::ZERO), Err(Error::Poisoned { .. })));
+    assert!(matches!(store.cancel_many(&[]), Err(Error::Poisoned { .. })));
+    let status = store.status().unwrap();
+    assert!(status.poisoned.unwrap().contains("sync of log/"));
+    assert!(reports(&store).contains(&"poisoned"));
+    assert!(matches!(store.close(), Err(Error::Poisoned { .. })));
+    drop(messages);
+    let store = open(folder.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    assert_eq!(bodies(&collect(&messages, 1)), ["good"]);
+}
+
+#[test]
+fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, switches) =
+        open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Disk) });
+    let messages = subscribe(&store, "orders", "billing");
+    eventually("segments ahead", || store.status().unwrap().metrics.prepared_segments >= 1);
+    switches.no_space.store(true, Ordering::SeqCst);
+    let mut stored = Vec::new();
+    let refused = loop {
+        let began = Instant::now();
+        match try_publish(&store, &[b'x'; 1_000]) {
+            Ok(receipts) => stored.push(receipts.get(0).unwrap()),
+            Err(error) => break (error, began.elapsed()),
+        }
+        assert!(stored.len() < 10_000);
+    };
+    assert_eq!(refused.0, Error::DiskFull);
+    assert!(refused.1 < Duration::from_millis(100), "{:?}", refused.1);
+    assert!(store.status().unwrap().disk_full);
+    // What is stored is delivered, and finished, in the room kept for it.
+    assert_eq!(consume(&messages, stored.len()).len(), stored.len());
+    assert!(messages.flush(Duration::from_secs(5)).unwrap());
+    assert_eq!(try_publish(&store, &[b'y'; 1_000]).err(), Some(Error::DiskFull));
+    switches.no_space.store(false, Ordering::SeqCst);
+    let began = Instant::now();
+    eventually("publishes resume", || try_publish(&store, &[b'z'; 1_000]).is_ok());
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!(collect(&messages, 1).len(), 1);
+    let kinds = reports(&store);
+    assert!(kinds.contains(&"disk_full") && kinds.contains(&"room_again"), "{kinds:?}");
+    store.close().unwrap();
+}
+
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = std::fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Where `needle` lies in the log.
+fn find(folder: &Path, needle: &[u8]) -> (PathBuf, u64) {
+    for path in segments(folder) {
+        let bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(needle.len()).position(|window| window == needle) {
+            return (path, at as u64);
+        }
+    }
+    panic!("not in the log");
+}
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn a_damaged_payload_is_given_up_by_name_and_the_next_message_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    publish(&store, "orders", Due::After(0), b"first body");
+    publish(&store, "orders", Due::After(0), b"second body");
+    publish(&store, "orders", Due::After(0), b"third body");
+    let (path, at) = find(folder.path(), b"second body");
+    overwrite(&path, at, b"S");
+    let messages = subscribe(&store, "orders", "billing");
+    assert_eq!(bodies(&consume(&messages, 2)), ["first body", "third body"]);
+    assert!(messages.flush(Duration::from_secs(5)).unwrap());
+    assert_eq!(store.status().unwrap().voided, 1);
+    let report = loop {
+        match store.next_report(Duration::from_secs(1)).unwrap() {
+            Some(report @ Report::Voided { .. }) => break report,
+            other => assert!(other.is_some(), "no report of the damage"),
+        }
+    };
+    let text = report.to_string();
+    assert!(text.contains("orders") && text.contains("log/0000000001.segment"), "{text}");
+    drop(messages);
+    store.close().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    assert!(messages.pull(1, Duration::from_millis(50)).unwrap().is_empty(), "the void is durable");
+}
+
+#[test]
+fn a_torn_tail_opens_and_what_was_acknowledged_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    for body in [b"a", b"b", b"c"] {
+        publish(&store, "orders", Due::After(0), body);
+    }
+    let copy = tempfile::tempdir().unwrap();
+    eventually("the end is vouched for", || store.status().unwrap().metrics.syncs >= 3);
+    publish(&store, "orders", Due::After(0), b"torn away");
+    copy_store(folder.path(), copy.path());
+    let (path, at) = find(copy.path(), b"torn away");
+    overwrite(&path, at, &[0; 9]);
+    let store = open(copy.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    assert_eq!(bodies(&collect(&messages, 3)), ["a", "b", "c"]);
+    assert!(messages.pull(1, Duration::from_millis(50)).unwrap().is_empty());
+    publish(&store, "orders", Due::After(0), b"after");
+    assert_eq!(bodies(&collect(&messages, 1)), ["after"]);
+    assert!(!store.status().unwrap().aside.is_empty());
+    assert!(reports(&store).contains(&"tail_repaired"));
+}
+
+fn copy_store(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy_store(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_header_damaged_before_a_vouched_position_is_refused_and_nothing_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    for body in [b"body one", b"body two"] {
+        publish(&store, "orders", Due::After(0), body);
+    }
+    store.close().unwrap();
+    let (path, at) = find(folder.path(), b"body one");
+    overwrite(&path, at - 60, &[0xFF; 8]);
+    let before: Vec<_> = segments(folder.path()).iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let refused = Store::open(folder.path(), options(Durability::Disk), &mut |_| {}).err().unwrap();
+    assert!(matches!(&refused, Error::Corrupt { path, .. } if path == "log/0000000001.segment"), "{refused}");
+    let after: Vec<_> = segments(folder.path()).iter().map(|path| std::fs::read(path).unwrap()).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_store_in_use_and_a_folder_of_something_else_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let again = Store::open(folder.path(), options(Durability::Os), &mut |_| {}).err().unwrap();
+    assert!(matches!(again, Error::Locked { .. }));
+    assert!(matches!(Store::verify(folder.path()), Err(Error::Locked { .. })));
+    store.close().unwrap();
+    let found = Store::verify(folder.path()).unwrap();
+    assert_eq!(found.findings, Vec::<String>::new());
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("letters.txt"), "mine").unwrap();
+    let refused = Store::open(other.path(), options(Durability::Os), &mut |_| {}).err().unwrap();
+    assert!(matches!(refused, Error::NotAStore { .. }), "{refused}");
+    assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 1);
+    let absent = other.path().join("absent");
+    let no_create = Options { create: false, ..options(Durability::Os) };
+    assert!(Store::open(&absent, no_create, &mut |_| {}).is_err());
+    assert!(!absent.exists());
+}

@@ -1,0 +1,104 @@
+//! Checkpoints and retention on real files.
+
+#![cfg(test)]
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use delaymq_engine::{Due, Durability, Options};
+use support::{collect, consume, eventually, open, options, publish, subscribe};
+
+fn small() -> Options {
+    let mut options = Options { segment_bytes: 64 << 10, ..options(Durability::Os) };
+    options.owner.checkpoint_bytes = 128 << 10;
+    options.owner.keep_finished_ms = 0;
+    options
+}
+
+fn files(folder: &Path, name: &str) -> usize {
+    std::fs::read_dir(folder.join(name)).unwrap().count()
+}
+
+#[test]
+fn finished_segments_go_and_pending_messages_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), small());
+    let messages = subscribe(&store, "orders", "billing");
+    for number in 0..50_u32 {
+        publish(&store, "late", Due::After(3_600_000 + u64::from(number)), format!("late {number}").as_bytes());
+    }
+    for _ in 0..80 {
+        let mut batch = store.batch();
+        for _ in 0..25 {
+            batch.push("orders", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
+        }
+        store.publish(&mut batch).unwrap();
+        assert_eq!(consume(&messages, 25).len(), 25);
+    }
+    assert!(messages.flush(Duration::from_secs(5)).unwrap());
+    for _ in 0..3 {
+        publish(&store, "orders", Due::After(0), b"x");
+        consume(&messages, 1);
+        messages.flush(Duration::from_secs(5)).unwrap();
+        store.checkpoint().unwrap();
+    }
+    eventually("segments retire", || files(folder.path(), "log") < 12);
+    assert_eq!(files(folder.path(), "checkpoints"), 2);
+    assert_eq!(store.status().unwrap().pending, 50);
+    drop(messages);
+    store.close().unwrap();
+    let store = open(folder.path(), small());
+    assert_eq!(store.status().unwrap().pending, 50);
+    store.close().unwrap();
+}
+
+#[test]
+fn what_lies_in_runs_is_delivered_when_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.owner.copy_after_ms = 0;
+    let store = open(folder.path(), options.clone());
+    let mut batch = store.batch();
+    for number in 0..2_000_u32 {
+        batch.push("orders", Due::After(1_500 + u64::from(number % 500)), &[0; 5], &number.to_le_bytes()).unwrap();
+        if batch.len() == 20 {
+            store.publish(&mut batch).unwrap();
+        }
+    }
+    store.checkpoint().unwrap();
+    store.checkpoint().unwrap();
+    store.close().unwrap();
+    let store = open(folder.path(), options);
+    assert!(store.status().unwrap().recovered_facts < 100);
+    let messages = subscribe(&store, "orders", "billing");
+    let received = consume(&messages, 2_000);
+    assert_eq!(received.len(), 2_000);
+    assert!(received.windows(2).all(|pair| pair[0].due <= pair[1].due));
+    let mut numbers: Vec<_> = received.iter().map(|m| u32::from_le_bytes(m.body().try_into().unwrap())).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..2_000));
+}
+
+#[test]
+fn a_backlog_beyond_memory_is_read_from_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.owner.ready_entries_max = 100;
+    let store = open(folder.path(), options);
+    let first = subscribe(&store, "orders", "billing");
+    let mut batch = store.batch();
+    for number in 0..3_000_u32 {
+        batch.push("orders", Due::After(0), &[0; 5], &number.to_le_bytes()).unwrap();
+        if batch.len() == 100 {
+            store.publish(&mut batch).unwrap();
+        }
+    }
+    assert_eq!(collect(&first, 256).len(), 256);
+    store.checkpoint().unwrap();
+    let audit = subscribe(&store, "orders", "audit");
+    let received = consume(&audit, 3_000);
+    let numbers: Vec<_> = received.iter().map(|m| u32::from_le_bytes(m.body().try_into().unwrap())).collect();
+    assert!(numbers.into_iter().eq(0..3_000));
+}

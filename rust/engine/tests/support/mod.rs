@@ -1,0 +1,158 @@
+//! What the tests of the engine share: opening with test options, publishing, collecting, and a
+//! storage that fails on demand.
+#![expect(dead_code, reason = "each test binary uses a part")]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::{Error, Result, StorageFault};
+use delaymq_core::storage::{Storage, StorageFile};
+use delaymq_engine::{
+    Delivered, DeliveryKey, Due, Durability, FileStorage, Options, Receipt, Store, SubscribeOptions, Subscription,
+};
+
+pub(crate) fn options(durability: Durability) -> Options {
+    Options { durability, segment_bytes: 1 << 20, ..Options::default() }
+}
+
+pub(crate) fn open(path: &Path, options: Options) -> Arc<Store> {
+    Store::open(path, options, &mut |_| {}).unwrap()
+}
+
+pub(crate) fn publish(store: &Store, subject: &str, due: Due, body: &[u8]) -> Receipt {
+    let mut batch = store.batch();
+    batch.push(subject, due, &[0, 0, 0, 0, 0], body).unwrap();
+    store.publish(&mut batch).unwrap().get(0).unwrap()
+}
+
+pub(crate) fn subscribe(store: &Store, subject: &str, group: &str) -> Arc<Subscription> {
+    store.subscribe(subject, group, SubscribeOptions::default()).unwrap()
+}
+
+/// Pulls until `count` messages are there, or five seconds have passed; acknowledges nothing.
+pub(crate) fn collect(subscription: &Subscription, count: usize) -> Vec<Delivered> {
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut collected = Vec::new();
+    while collected.len() < count && Instant::now() < until {
+        collected.extend(subscription.pull(count - collected.len(), Duration::from_millis(100)).unwrap());
+    }
+    collected
+}
+
+/// As `collect`, acknowledging each message as it comes.
+pub(crate) fn consume(subscription: &Subscription, count: usize) -> Vec<Delivered> {
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut collected = Vec::new();
+    while collected.len() < count && Instant::now() < until {
+        let pulled = subscription.pull(count - collected.len(), Duration::from_millis(100)).unwrap();
+        let keys: Vec<DeliveryKey> = pulled.iter().map(|message| message.key).collect();
+        subscription.acknowledge(&keys).unwrap();
+        collected.extend(pulled);
+    }
+    collected
+}
+
+pub(crate) fn bodies(messages: &[Delivered]) -> Vec<String> {
+    messages.iter().map(|message| String::from_utf8(message.body().to_vec()).unwrap()).collect()
+}
+
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !check() {
+        assert!(Instant::now() < until, "not within ten seconds: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Real files behind switches.
+pub(crate) struct Faults {
+    files: FileStorage,
+    switches: Arc<Switches>,
+}
+
+#[derive(Default)]
+pub(crate) struct Switches {
+    pub(crate) no_space: AtomicBool,
+    pub(crate) fail_syncs: AtomicBool,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) failed_path: Mutex<String>,
+}
+
+impl Faults {
+    pub(crate) fn over(path: &Path) -> (Arc<Self>, Arc<Switches>) {
+        let switches = Arc::new(Switches::default());
+        let files = FileStorage::open(path, true).unwrap();
+        (Arc::new(Self { files, switches: Arc::clone(&switches) }), switches)
+    }
+
+    fn wrap(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
+        Arc::new(FaultyFile { file, switches: Arc::clone(&self.switches) })
+    }
+}
+
+fn fault(operation: &'static str, path: &str, fault: StorageFault) -> Error {
+    Error::Storage { operation, path: path.to_owned(), fault, message: "as the test wants".to_owned() }
+}
+
+impl Storage for Faults {
+    fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.files.create(path).map(|file| self.wrap(file))
+    }
+    fn open(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.files.open(path).map(|file| self.wrap(file))
+    }
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.files.list(folder)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.files.rename(from, to)
+    }
+    fn remove(&self, path: &str) -> Result<()> {
+        self.files.remove(path)
+    }
+    fn create_folder(&self, folder: &str) -> Result<()> {
+        self.files.create_folder(folder)
+    }
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.files.sync_folder(folder)
+    }
+}
+
+struct FaultyFile {
+    file: Arc<dyn StorageFile>,
+    switches: Arc<Switches>,
+}
+
+impl StorageFile for FaultyFile {
+    fn path(&self) -> &str {
+        self.file.path()
+    }
+    fn length(&self) -> Result<u64> {
+        self.file.length()
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, into)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let grows = self.file.length()? < offset + bytes.len() as u64;
+        if grows && self.switches.no_space.load(Ordering::SeqCst) {
+            return Err(fault("write", self.path(), StorageFault::NoSpace));
+        }
+        self.file.write_at(offset, bytes)
+    }
+    fn allocate(&self, length: u64) -> Result<()> {
+        if self.switches.no_space.load(Ordering::SeqCst) {
+            return Err(fault("allocate", self.path(), StorageFault::NoSpace));
+        }
+        self.file.allocate(length)
+    }
+    fn sync_data(&self) -> Result<()> {
+        self.switches.syncs.fetch_add(1, Ordering::SeqCst);
+        if self.switches.fail_syncs.load(Ordering::SeqCst) {
+            return Err(fault("sync", self.path(), StorageFault::Io));
+        }
+        self.file.sync_data()
+    }
+}

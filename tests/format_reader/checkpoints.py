@@ -1,0 +1,113 @@
+"""Checkpoints: all small state as of one position of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from format_reader.layout import Cursor, Layout, crc32, demand
+
+LAYOUT = Layout(
+    ("magic*", 8),
+    ("format_version", 4),
+    ("number", 4),
+    ("stream*", 16),
+    ("timeline", 4),
+    ("digest", 4),
+    ("body_length", 8),
+    ("logical_length", 8),
+    ("body_check", 4),
+    ("header_check", 4),
+)
+MAGIC = b"DMQCHKPT"
+STATES = ("nothing", "pending", "dispatched", "cancelled")
+
+Row = dict[str, Any]
+
+
+def read_checkpoint(data: bytes) -> Row:
+    """The header's fields, and under `body` what the body says."""
+    demand(data[:8] == MAGIC, 0, MAGIC, data[:8])
+    header = LAYOUT.read(data)
+    expected = crc32(data[:60])
+    demand(header["header_check"] == expected, 60, hex(expected), hex(header["header_check"]))
+    demand(header["format_version"] == 1, 8, 1, header["format_version"])
+    body = data[LAYOUT.size :]
+    demand(len(body) == header["body_length"], 40, header["body_length"], len(body))
+    demand(crc32(body) == header["body_check"], 56, hex(crc32(body)), hex(header["body_check"]))
+    digest = crc32(body[: header["logical_length"]])
+    demand(digest == header["digest"], 36, hex(digest), hex(header["digest"]))
+    return header | {"stream": LAYOUT.bytes_of(data, "stream"), "body": _body(body, header["logical_length"])}
+
+
+def _body(body: bytes, logical_length: int) -> Row:
+    cursor = Cursor(body)
+    read: Row = {"position": _position(cursor)}
+    read |= _numbers(cursor, delay_ms_max=8, voided=8, next_group=4, next_consumer=4, next_run=4)
+    read["epochs"] = _rows(cursor, _epoch)
+    read["subjects"] = _rows(cursor, _subject)
+    read["groups"] = _rows(cursor, _group)
+    read["ended_groups"] = _rows(cursor, _ended_group)
+    read["windows"] = _rows(cursor, _window)
+    demand(cursor.offset == logical_length, cursor.offset, f"part 8 at {logical_length}", cursor.offset)
+    read |= _numbers(cursor, feed_due_ms=8, feed_sequence=8, floor=4)
+    read["segments"] = _rows(cursor, lambda at: _numbers(at, segment=4) | {"position": _position(at)})
+    read["schedule_runs"] = _rows(cursor, _run)
+    read["dispatch_runs"] = _rows(cursor, _run)
+    demand(cursor.at_end, cursor.offset, "the end", "more bytes")
+    return read
+
+
+def _numbers(cursor: Cursor, /, **sizes: int) -> Row:
+    return {name: cursor.number(size) for name, size in sizes.items()}
+
+
+def _rows(cursor: Cursor, read: Callable[[Cursor], Row]) -> list[Row]:
+    return [read(cursor) for _ in range(cursor.number(8))]
+
+
+def _text(cursor: Cursor) -> str:
+    return cursor.text(cursor.number(8))
+
+
+def _position(cursor: Cursor) -> Row:
+    return _numbers(cursor, end=8, chain=4, next_sequence=8, epoch=4, trusted_ms=8)
+
+
+def _epoch(cursor: Cursor) -> Row:
+    return _numbers(cursor, epoch=4) | {"nonce": cursor.take(16)} | _numbers(cursor, first_sequence=8)
+
+
+def _subject(cursor: Cursor) -> Row:
+    row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next=8, finished_below=8)
+    return row | {"voided": [cursor.number(8) for _ in range(cursor.number(8))]}
+
+
+def _group(cursor: Cursor) -> Row:
+    row = _numbers(cursor, number=4, subject=4) | {"name": _text(cursor)}
+    row |= _numbers(cursor, cursor=8, reserved_number=8, marked_below=8, offset_floor=8, done_below=8)
+    row["done"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
+    row["returned"] = _rows(cursor, lambda at: _numbers(at, number=8, deliveries=4))
+    row["consumers"] = _rows(cursor, _consumer)
+    return row
+
+
+def _consumer(cursor: Cursor) -> Row:
+    row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next_offset=8, reserved_offset=8)
+    return row | {"held": _rows(cursor, lambda at: _numbers(at, offset=8, number=8, deliveries=4))}
+
+
+def _ended_group(cursor: Cursor) -> Row:
+    return _numbers(cursor, subject=4) | {"name": _text(cursor)} | _numbers(cursor, offset=8)
+
+
+def _window(cursor: Cursor) -> Row:
+    row = _numbers(cursor, first=8, length=8, run=4)
+    length = row["length"]
+    bits = int.from_bytes(cursor.take((length + 31) // 32 * 8), "little")
+    demand(bits >> (2 * length) == 0, cursor.offset, "zero bits behind the last sequence", hex(bits))
+    return row | {"states": [STATES[(bits >> (2 * place)) & 3] for place in range(length)]}
+
+
+def _run(cursor: Cursor) -> Row:
+    return _numbers(cursor, number=4, length=8, check=4, created_ms=8)

@@ -1,0 +1,30 @@
+"""The identity: who a store is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from format_reader.layout import Layout, crc32, demand
+
+LAYOUT = Layout(
+    ("magic*", 8),
+    ("format_version", 4),
+    ("flags", 4),
+    ("stream*", 16),
+    ("timeline", 4),
+    ("promised_epoch", 4),
+    ("node*", 16),
+    ("segment_bytes", 4),
+    ("check", 4),
+)
+MAGIC = b"DMQSTORE"
+
+
+def read_identity(data: bytes) -> dict[str, Any]:
+    demand(len(data) == LAYOUT.size, 0, f"{LAYOUT.size} bytes", len(data))
+    demand(data[:8] == MAGIC, 0, MAGIC, data[:8])
+    fields = LAYOUT.read(data)
+    expected = crc32(data[:60])
+    demand(fields["check"] == expected, 60, hex(expected), hex(fields["check"]))
+    demand(fields["format_version"] == 1, 8, 1, fields["format_version"])
+    return fields | {"stream": LAYOUT.bytes_of(data, "stream"), "node": LAYOUT.bytes_of(data, "node")}

@@ -1,0 +1,158 @@
+"""Records: header, fixed part by kind, payload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from format_reader.layout import U32_MASK, Cursor, DamagedError, Layout, crc32, demand, padded
+
+HEADER = Layout(
+    ("length", 4), ("kind", 1), ("flags", 1), ("fixed_length", 2), ("payload_check", 4), ("header_check", 4)
+)
+LENGTH_MAX = 16 * 1024 * 1024
+FLAG_OPAQUE = 8
+NAMES = Layout(("first", 4), ("second", 4))
+READY_ENTRY = Layout(("due_ms", 8), ("sequence", 8), ("subject", 4), ("reserved", 4))
+RANGES = Layout(("group", 4), ("consumer", 4), ("first_offset", 8))
+STARTS = {0: "earliest", 1: "latest"}
+
+KINDS: dict[int, tuple[str, Layout]] = {
+    1: ("message", Layout(("due_ms", 8), ("published_ms", 8), ("subject", 4), ("meta_length", 4))),
+    2: ("cancel", Layout(("target_due_ms", 8), ("target_sequence", 8))),
+    4: ("ready", Layout(("count", 4), ("reserved", 4))),
+    5: ("subject", NAMES),
+    6: ("group", NAMES),
+    7: ("group_end", NAMES),
+    8: ("consumer", NAMES),
+    9: ("consumer_end", NAMES),
+    10: ("reserve", Layout(("group", 4), ("consumer", 4), ("offset_end", 8), ("number_end", 8))),
+    11: ("assign", RANGES),
+    12: ("acknowledge", RANGES),
+    13: (
+        "retry",
+        Layout(
+            ("group", 4), ("consumer", 4), ("offset", 8), ("number", 8), ("due_ms", 8), ("target", 4), ("attempt", 4)
+        ),
+    ),
+    14: ("void", Layout(("subject", 4), ("what", 4), ("number", 8))),
+    15: (
+        "epoch_start",
+        Layout(
+            ("epoch", 4),
+            ("format_version", 4),
+            ("nonce*", 16),
+            ("node*", 16),
+            ("previous_epoch", 4),
+            ("previous_chain", 4),
+            ("previous_sequence", 8),
+            ("delay_ms_max", 8),
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One fact: its sequence, its kind's name and what it says."""
+
+    sequence: int
+    kind: str
+    fields: dict[str, Any]
+    length: int
+    header_check: int
+    payload_is_whole: bool
+    payload: bytes = field(repr=False)
+
+    @property
+    def taken(self) -> int:
+        """Bytes that it takes where it stands."""
+        return padded(self.length)
+
+
+def mark(sequence: int) -> int:
+    """What a sequence adds to the header check."""
+    return ((sequence & U32_MASK) * 0x9E3779B1 & U32_MASK) ^ (sequence >> 32)
+
+
+def read_record(data: bytes, offset: int, sequence: int) -> Record:
+    """The record at `offset`, proven to have this sequence. A damaged payload is told, not refused."""
+    header = HEADER.read(data, offset)
+    fixed_at = offset + HEADER.size
+    payload_at = fixed_at + header["fixed_length"]
+    end = offset + header["length"]
+    demand(payload_at <= end <= offset + LENGTH_MAX, offset, "a record's length", header["length"])
+    demand(end <= len(data), offset, f"{header['length']} bytes", f"{len(data) - offset} bytes")
+    fixed, payload = data[fixed_at:payload_at], data[payload_at:end]
+    expected = crc32(data[offset : offset + 12], fixed) ^ mark(sequence)
+    demand(header["header_check"] == expected, offset + 12, hex(expected), hex(header["header_check"]))
+    padding = data[end : offset + padded(header["length"])]
+    demand(not any(padding), end, "zero padding", padding.hex())
+    whole = crc32(payload) == header["payload_check"]
+    name, fields = _fields(header, fixed, payload, whole=whole, offset=offset)
+    return Record(sequence, name, fields, header["length"], header["header_check"], whole, payload)
+
+
+def _fields(
+    header: dict[str, int], fixed: bytes, payload: bytes, *, whole: bool, offset: int
+) -> tuple[str, dict[str, Any]]:
+    if header["kind"] not in KINDS:
+        raise DamagedError(offset + 4, "a known kind", header["kind"])
+    name, layout = KINDS[header["kind"]]
+    fields: dict[str, Any] = dict(layout.read(fixed))
+    if not whole:
+        demand(name == "message", offset + 8, "a whole payload", "another check")
+        return name, fields
+    if name == "message":
+        fields |= _message(header["flags"], fields.pop("meta_length"), payload)
+    elif name == "ready":
+        entries, size = layout.read(fixed)["count"], READY_ENTRY.size
+        demand(len(payload) == entries * size, offset, f"{entries} entries", f"{len(payload)} bytes")
+        rows = [READY_ENTRY.read(payload, place * size) for place in range(entries)]
+        fields = {"entries": [(row["due_ms"], row["sequence"], row["subject"]) for row in rows]}
+    elif name in {"assign", "acknowledge"}:
+        fields["ranges"] = _pairs(payload)
+    elif layout is NAMES:
+        fields = _names(name, fields["first"], fields["second"], payload.decode("utf-8"))
+    elif name == "epoch_start":
+        fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
+    return name, fields
+
+
+def _message(flags: int, meta_length: int, payload: bytes) -> dict[str, Any]:
+    meta, body = payload[:meta_length], payload[meta_length:]
+    demand(len(meta) == meta_length, 0, f"{meta_length} bytes of meta", f"{len(meta)} bytes")
+    fields: dict[str, Any] = {"opaque": bool(flags & FLAG_OPAQUE), "body": body}
+    return fields | read_meta(meta) if flags & FLAG_OPAQUE else fields
+
+
+def read_meta(meta: bytes) -> dict[str, Any]:
+    """Id, tags and attributes of an opaque message."""
+    if not meta:
+        return {"message_id": "", "tags": [], "attributes": []}
+    cursor = Cursor(meta)
+    message_id = cursor.text(cursor.number(2))
+    tags = [cursor.text(cursor.number(1)) for _ in range(cursor.number(1))]
+    attributes = [(cursor.text(cursor.number(2)), cursor.take(cursor.number(4))) for _ in range(cursor.number(2))]
+    demand(cursor.at_end, cursor.offset, "the end of meta", "more bytes")
+    return {"message_id": message_id, "tags": tags, "attributes": attributes}
+
+
+def _names(name: str, first: int, second: int, text: str) -> dict[str, Any]:
+    match name:
+        case "subject":
+            return {"number": first, "name": text}
+        case "group":
+            return {"subject": first, "start": STARTS[second], "name": text}
+        case "group_end":
+            return {"group": first}
+        case "consumer":
+            return {"group": first, "name": text}
+        case _:
+            return {"group": first, "consumer": second}
+
+
+def _pairs(payload: bytes) -> list[tuple[int, int]]:
+    demand(len(payload) % 16 == 0, 0, "pairs of 16 bytes", f"{len(payload)} bytes")
+    cursor = Cursor(payload)
+    return [(cursor.number(8), cursor.number(8)) for _ in range(len(payload) // 16)]

@@ -1,0 +1,221 @@
+"""Runs: rows in blocks, copied payloads, a footer, a trailer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from format_reader.layout import DamagedError, Layout, crc32, demand, location, padded
+from format_reader.records import Record, read_record
+
+BLOCK_BYTES = 4096
+GROUP_BLOCKS = 4
+HOUR_MS = 3_600_000
+SCHEDULE, DISPATCH = 1, 2
+
+HEADER = Layout(
+    ("magic*", 8),
+    ("format", 4),
+    ("kind", 4),
+    ("number", 4),
+    ("reserved", 4),
+    ("stream*", 16),
+    ("row_count", 8),
+    ("payload_start", 8),
+)
+BLOCK = Layout(("check", 4), ("count", 2), ("row_bytes", 2), ("index", 4), ("run", 4))
+SCHEDULE_ROW = Layout(
+    ("due_ms", 8),
+    ("sequence", 8),
+    ("payload_sequence", 8),
+    ("location", 8),
+    ("subject", 4),
+    ("attempt", 2),
+    ("reserved", 2),
+    ("length", 4),
+    ("reserved_end", 4),
+)
+DISPATCH_ROW = Layout(
+    ("subject", 4),
+    ("attempt", 2),
+    ("reserved", 2),
+    ("number", 8),
+    ("sequence", 8),
+    ("payload_sequence", 8),
+    ("location", 8),
+    ("due_ms", 8),
+)
+FOOTER = Layout(
+    ("kind", 4),
+    ("number", 4),
+    ("stream*", 16),
+    ("row_count", 8),
+    ("payload_start", 8),
+    ("payload_bytes", 8),
+    ("first_sequence", 8),
+    ("last_sequence", 8),
+    ("fence_count", 4),
+    ("reference_count", 4),
+    ("bucket_count", 4),
+    ("subject_count", 4),
+)
+TRAILER = Layout(
+    ("footer_offset", 8),
+    ("footer_bytes", 8),
+    ("footer_check", 4),
+    ("reserved", 4),
+    ("format", 4),
+    ("check", 4),
+    ("magic*", 8),
+)
+ROWS = {SCHEDULE: SCHEDULE_ROW, DISPATCH: DISPATCH_ROW}
+BLOCK_ROWS = (BLOCK_BYTES - BLOCK.size) // SCHEDULE_ROW.size
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, read whole."""
+
+    header: dict[str, int]
+    footer: dict[str, Any]
+    rows: list[dict[str, int]] = field(repr=False)
+    payloads: dict[int, Record] = field(repr=False)
+    """The copied records, by the sequence of their row's entry."""
+    length: int
+    check: int
+
+
+def key_of(kind: int, row: dict[str, int]) -> tuple[int, int]:
+    """What the rows of a run are sorted by."""
+    return (row["due_ms"], row["sequence"]) if kind == SCHEDULE else (row["subject"], row["number"])
+
+
+def read_run(data: bytes) -> Run:
+    """Reads every byte of a run and proves that its parts agree."""
+    trailer, footer = read_footer(data)
+    header = _header(data, footer)
+    blocks = (header["row_count"] + BLOCK_ROWS - 1) // BLOCK_ROWS
+    start = (1 + blocks) * BLOCK_BYTES
+    demand(header["payload_start"] == start, 48, start, header["payload_start"])
+    rows = [row for index in range(blocks) for row in _block(data, header, index)]
+    _demand_footer_of(footer, header["kind"], rows, trailer["footer_offset"])
+    payloads = _payloads(data, header, footer, rows) if header["kind"] == SCHEDULE else {}
+    return Run(header, footer, rows, payloads, len(data), trailer["footer_check"])
+
+
+def read_footer(data: bytes) -> tuple[dict[str, int], dict[str, Any]]:
+    """The trailer and the footer that it points to: what opening needs."""
+    at = len(data) - TRAILER.size
+    demand(at >= 0, 0, "a trailer", f"{len(data)} bytes")
+    trailer = TRAILER.read(data, at)
+    magic = TRAILER.bytes_of(data, "magic", at)
+    demand(magic == b"DMQRUNEN", at + 32, b"DMQRUNEN", magic)
+    expected = crc32(data[at : at + 28])
+    demand(trailer["check"] == expected, at + 28, hex(expected), hex(trailer["check"]))
+    demand(trailer["format"] == 1, at + 24, 1, trailer["format"])
+    start = trailer["footer_offset"]
+    demand(start + trailer["footer_bytes"] == at, at, f"a footer up to {at}", start + trailer["footer_bytes"])
+    expected = crc32(data[start:at])
+    demand(trailer["footer_check"] == expected, at + 16, hex(expected), hex(trailer["footer_check"]))
+    return trailer, _footer(data[start:at])
+
+
+def _footer(data: bytes) -> dict[str, Any]:
+    footer: dict[str, Any] = FOOTER.read(data) | {"stream": FOOTER.bytes_of(data, "stream")}
+    at = FOOTER.size
+    for name, words in (("fence", 2), ("reference", 2), ("bucket", 3), ("subject", 4)):
+        table = Layout(*((str(word), 8) for word in range(words)))
+        count = footer.pop(f"{name}_count")
+        footer[f"{name}s"] = [tuple(table.read(data, at + row * table.size).values()) for row in range(count)]
+        at += count * table.size
+    demand(at == len(data), at, "the footer's end", len(data))
+    return footer
+
+
+def _header(data: bytes, footer: dict[str, Any]) -> dict[str, int]:
+    header = HEADER.read(data)
+    demand(data[:8] == b"DMQRUN__", 0, b"DMQRUN__", data[:8])
+    expected, found = crc32(data[:4092]), int.from_bytes(data[4092:4096], "little")
+    demand(found == expected, 4092, hex(expected), hex(found))
+    demand(header["format"] == 1, 8, 1, header["format"])
+    demand(not any(data[HEADER.size : 4092]), HEADER.size, "zeros", "other bytes")
+    for name in ("kind", "number", "row_count", "payload_start"):
+        demand(header[name] == footer[name], 0, f"{name} {footer[name]}", header[name])
+    demand(HEADER.bytes_of(data, "stream") == footer["stream"], 24, footer["stream"], data[24:40])
+    demand(header["row_count"] > 0, 40, "rows", 0)
+    return header
+
+
+def _block(data: bytes, header: dict[str, int], index: int) -> list[dict[str, int]]:
+    at = (1 + index) * BLOCK_BYTES
+    block = BLOCK.read(data, at)
+    expected = crc32(data[at + 4 : at + BLOCK_BYTES])
+    demand(block["check"] == expected, at, hex(expected), hex(block["check"]))
+    count = min(BLOCK_ROWS, header["row_count"] - index * BLOCK_ROWS)
+    found = (block["count"], block["row_bytes"], block["index"], block["run"])
+    demand(found == (count, 48, index, header["number"]), at + 4, (count, 48, index, header["number"]), found)
+    layout = ROWS[header["kind"]]
+    end = at + BLOCK.size + count * layout.size
+    demand(not any(data[end : at + BLOCK_BYTES]), end, "zeros", "other bytes")
+    return [layout.read(data, at + BLOCK.size + row * layout.size) for row in range(count)]
+
+
+def _demand_footer_of(footer: dict[str, Any], kind: int, rows: list[dict[str, int]], footer_offset: int) -> None:
+    """What the footer says must be what the rows say."""
+    keys = [key_of(kind, row) for row in rows]
+    demand(all(before < after for before, after in pairwise(keys)), 0, "ascending keys", "others")
+    references: dict[int, int] = {}
+    for row in rows:
+        references[row["location"] >> 32] = references.get(row["location"] >> 32, 0) + 1
+    sequences = [row["sequence"] for row in rows]
+    said = {
+        "first_sequence": min(sequences),
+        "last_sequence": max(sequences),
+        "fences": keys[:: GROUP_BLOCKS * BLOCK_ROWS],
+        "references": sorted(references.items()),
+        "buckets": _buckets(rows) if kind == SCHEDULE else [],
+        "subjects": _subjects(rows) if kind == DISPATCH else [],
+        "payload_bytes": footer_offset - footer["payload_start"],
+    }
+    for name, expected in said.items():
+        demand(footer[name] == expected, footer_offset, f"{name} {expected}", footer[name])
+
+
+def _buckets(rows: list[dict[str, int]]) -> list[tuple[int, int, int]]:
+    hours: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        start = row["due_ms"] // HOUR_MS * HOUR_MS
+        count, size = hours.get(start, (0, 0))
+        hours[start] = (count + 1, size + row["length"])
+    return [(start, count, size) for start, (count, size) in hours.items()]
+
+
+def _subjects(rows: list[dict[str, int]]) -> list[tuple[int, int, int, int]]:
+    numbers: dict[int, list[int]] = {}
+    for row in rows:
+        numbers.setdefault(row["subject"], []).append(row["number"])
+    return [(subject, len(found), min(found), max(found)) for subject, found in numbers.items()]
+
+
+def _payloads(
+    data: bytes, header: dict[str, int], footer: dict[str, Any], rows: list[dict[str, int]]
+) -> dict[int, Record]:
+    payloads = {}
+    at = header["payload_start"]
+    end = at + footer["payload_bytes"]
+    area = data[:end]
+    for row in rows:
+        file = location(row["location"])
+        if file[:2] != ("run", header["number"]):
+            demand(row["length"] == 0, at, "no length of a record that lies elsewhere", row["length"])
+            continue
+        demand(file[2] == at, at, f"the record of {row['sequence']}", file[2])
+        record = read_record(area, at, row["payload_sequence"])
+        demand(record.length == row["length"], at, row["length"], record.length)
+        if not record.payload_is_whole:
+            raise DamagedError(at, "a whole payload", "another check")
+        payloads[row["sequence"]] = record
+        at += padded(record.length)
+    demand(at == end, at, f"the end of the payload area at {end}", at)
+    return payloads

@@ -1,0 +1,65 @@
+"""A whole store: every file that its newest checkpoint and its log name, read and put in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from format_reader.batches import Batch
+from format_reader.checkpoints import read_checkpoint
+from format_reader.identity import read_identity
+from format_reader.layout import demand
+from format_reader.records import Record
+from format_reader.segments import Segment, follows, read_segment
+
+
+@dataclass(frozen=True)
+class Store:
+    """What a folder holds."""
+
+    identity: dict[str, Any]
+    segments: dict[int, Segment]
+    checkpoints: dict[int, dict[str, Any]]
+    facts: list[tuple[int, Record]] = field(repr=False)
+    """Location and record, in the order of the log."""
+
+    def of_kind(self, kind: str) -> list[Record]:
+        return [record for _, record in self.facts if record.kind == kind]
+
+
+def numbered(folder: Path, suffix: str) -> dict[int, Path]:
+    """The files `0000000001.suffix` of a folder, by number."""
+    named = (path for path in folder.glob(f"*.{suffix}") if len(path.stem) == 10 and path.stem.isdigit())
+    return {int(path.stem): path for path in sorted(named)}
+
+
+def read_store(folder: Path) -> Store:
+    """Reads a store that nobody has open; a break anywhere is raised."""
+    identity = read_identity((folder / "identity").read_bytes())
+    segments = {number: read_segment(path.read_bytes()) for number, path in numbered(folder / "log", "segment").items()}
+    checkpoints = {
+        number: read_checkpoint(path.read_bytes())
+        for number, path in numbered(folder / "checkpoints", "checkpoint").items()
+    }
+    for number, header in [(number, segment.header) for number, segment in segments.items()] + list(
+        checkpoints.items()
+    ):
+        demand(header["number"] == number, 12, number, header["number"])
+        demand(header["stream"] == identity["stream"], 16, identity["stream"], header["stream"])
+    return Store(identity, segments, checkpoints, _facts(segments))
+
+
+def _facts(segments: dict[int, Segment]) -> list[tuple[int, Record]]:
+    facts: list[tuple[int, Record]] = []
+    before: Batch | None = None
+    for number, segment in segments.items():
+        if segment.break_ is not None:
+            raise segment.break_
+        if segment.batches and before is not None:
+            demand(before.is_seal, before.offset, "a seal at the end of a segment", before.header)
+            follows(before, segment.batches[0])
+        for batch in segment.batches:
+            facts.extend((number << 32 | offset, record) for offset, record in batch.records)
+        before = segment.batches[-1] if segment.batches else before
+    return facts

@@ -1,0 +1,230 @@
+"""A store that the library wrote and the second reader reads: both say the same, record for record."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from format_reader.layout import location
+from format_reader.receipts import parse_receipt, read_receipt, receipt_check
+from format_reader.records import Record
+from format_reader.runs import Run, key_of, read_run
+from format_reader.store import Store, numbered, read_store
+
+if TYPE_CHECKING:
+    import delaymq
+    from delaymq import Message, Receipt
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("delaymq") is None, reason="delaymq is not installed; make test installs it"
+)
+
+SUBJECTS = [f"subject-{number}" for number in range(5)]
+MESSAGES = 600
+FAR_SECONDS = 3_600
+SEGMENT_BYTES = 64 * 1024
+
+
+@dataclass
+class History:
+    """What the library was asked to do, and what it answered."""
+
+    folder: Path
+    published: list[tuple[Receipt, str, bytes]] = field(default_factory=list)
+    cancelled: list[Receipt] = field(default_factory=list)
+    acknowledged: list[Message] = field(default_factory=list)
+    given_back: list[Message] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """A store with facts of every kind that the face can make, two checkpoints and some restarts."""
+    import delaymq  # noqa: PLC0415
+
+    made = History(tmp_path_factory.mktemp("agreement") / "store")
+    for turn in range(3):
+        with delaymq.open(made.folder, segment_bytes=SEGMENT_BYTES) as store:
+            publish(made, store, turn)
+            consume(made, store)
+            store.checkpoint()
+            publish(made, store, turn + 3)
+    return made
+
+
+def publish(made: History, store: delaymq.Store, turn: int) -> None:
+    from delaymq import Outcome, Publish  # noqa: PLC0415
+
+    bodies = [f"turn {turn} message {place} ".encode() + bytes(place % 97) for place in range(MESSAGES // 6)]
+    subjects = [SUBJECTS[place % len(SUBJECTS)] for place in range(len(bodies))]
+    delays = [0 if place % 2 else FAR_SECONDS + place for place in range(len(bodies))]
+    rows = [Publish(*row) for row in zip(subjects, bodies, delays, strict=True)]
+    receipts = list(store.publish_many(rows))
+    made.published.extend(zip(receipts, subjects, bodies, strict=True))
+    made.published.append((store.publish(SUBJECTS[0], b"alone", delay=FAR_SECONDS), SUBJECTS[0], b"alone"))
+    for receipt in receipts[::10]:
+        assert store.cancel(receipt) is Outcome.DONE
+        made.cancelled.append(receipt)
+
+
+def consume(made: History, store: delaymq.Store) -> None:
+    with store.subscribe(SUBJECTS[1], group="βilling", in_flight_max=16) as messages:
+        for place in range(12):
+            message = messages.get(timeout=20)
+            assert message is not None
+            if place % 4 == 3:
+                message.nack(delay=FAR_SECONDS)
+                made.given_back.append(message)
+            else:
+                message.ack()
+                made.acknowledged.append(message)
+    with store.subscribe(SUBJECTS[2], group="latecomer", start="latest") as messages:
+        assert messages.get(timeout=0) is None
+
+
+@pytest.fixture(scope="module")
+def read(history: History) -> Store:
+    return read_store(history.folder)
+
+
+@pytest.fixture(scope="module")
+def runs(history: History) -> dict[int, Run]:
+    return {number: read_run(path.read_bytes()) for number, path in numbered(history.folder / "runs", "run").items()}
+
+
+def test_every_published_message_is_there_once_and_nothing_else(history: History, read: Store) -> None:
+    names = {record.fields["number"]: record.fields["name"] for record in read.of_kind("subject")}
+    found = {
+        record.sequence: (names[record.fields["subject"]], record.fields["body"], record.fields["due_ms"])
+        for record in read.of_kind("message")
+    }
+    expected = {
+        receipt.sequence: (subject, body, round(receipt.due.timestamp() * 1_000))
+        for receipt, subject, body in history.published
+    }
+    assert found == expected
+    assert all(record.payload_is_whole for _, record in read.facts)
+
+
+def test_sequences_are_dense_from_the_first(read: Store) -> None:
+    assert [record.sequence for _, record in read.facts] == list(range(1, len(read.facts) + 1))
+
+
+def test_every_receipt_proves_itself_under_its_epochs_nonce(history: History, read: Store) -> None:
+    nonces = {record.fields["epoch"]: record.fields["nonce"] for record in read.of_kind("epoch_start")}
+    assert sorted(nonces) == [1, 2, 3]
+    for receipt, _, body in history.published:
+        data = parse_receipt(str(receipt))
+        fields = read_receipt(data)
+        assert fields["stream"] == read.identity["stream"]
+        assert (fields["sequence"], fields["size"]) == (receipt.sequence, len(body))
+        assert fields["check"] == receipt_check(data, nonces[fields["epoch"]])
+
+
+def test_every_cancel_names_its_message(history: History, read: Store) -> None:
+    found = [record.fields["target_sequence"] for record in read.of_kind("cancel")]
+    assert found == [receipt.sequence for receipt in history.cancelled]
+
+
+def test_no_ready_fact_was_written_before_its_entries_were_due(read: Store) -> None:
+    for segment in read.segments.values():
+        for batch in segment.batches:
+            for _, record in batch.records:
+                if record.kind == "ready":
+                    assert all(due <= batch.header["trusted_ms"] for due, _, _ in record.fields["entries"])
+                    assert not batch.is_held
+
+
+def test_what_was_acknowledged_and_given_back_is_in_the_log(history: History, read: Store) -> None:
+    ranges = [record.fields["ranges"] for record in read.of_kind("acknowledge")]
+    acknowledged = sum(count for found in ranges for _, count in found)
+    assert acknowledged == len(history.acknowledged)
+    retries = [record.fields for record in read.of_kind("retry")]
+    assert [retry["attempt"] for retry in retries] == [message.attempt + 1 for message in history.given_back]
+    groups = {(record.fields["name"], record.fields["start"]) for record in read.of_kind("group")}
+    assert {("βilling", "earliest"), ("latecomer", "latest")} <= groups
+
+
+def test_assignments_stay_below_what_was_reserved(read: Store) -> None:
+    reserved: dict[tuple[int, int], tuple[int, int]] = {}
+    assigned = 0
+    for _, record in read.facts:
+        if record.kind == "reserve":
+            key = (record.fields["group"], record.fields["consumer"])
+            reserved[key] = (record.fields["offset_end"], record.fields["number_end"])
+        elif record.kind == "assign":
+            key = (record.fields["group"], record.fields["consumer"])
+            count = sum(count for _, count in record.fields["ranges"])
+            assert record.fields["first_offset"] + count <= reserved[key][0]
+            assigned += count
+    assert assigned >= 36
+
+
+def test_each_checkpoint_names_whole_files_and_is_a_moment_of_the_log(read: Store, runs: dict[int, Run]) -> None:
+    assert 1 <= len(read.checkpoints) <= 2
+    ends = {
+        batch.next_sequence: batch.header["chain"] for segment in read.segments.values() for batch in segment.batches
+    }
+    for checkpoint in read.checkpoints.values():
+        body = checkpoint["body"]
+        position = body["position"]
+        assert ends[position["next_sequence"]] == position["chain"]
+        for named in body["schedule_runs"] + body["dispatch_runs"]:
+            run = runs[named["number"]]
+            assert (run.length, run.check) == (named["length"], named["check"])
+        assert {run["number"] for run in body["schedule_runs"]} >= {row["run"] for row in pending_windows(body)}
+        assert min(read.segments) <= body["floor"]
+
+
+def pending_windows(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [window for window in body["windows"] if "pending" in window["states"]]
+
+
+def test_the_bits_of_a_checkpoint_are_what_the_log_says(read: Store) -> None:
+    cancelled = {record.fields["target_sequence"]: record.sequence for record in read.of_kind("cancel")}
+    for checkpoint in read.checkpoints.values():
+        body = checkpoint["body"]
+        states = {
+            window["first"] + place: state for window in body["windows"] for place, state in enumerate(window["states"])
+        }
+        end = body["position"]["next_sequence"]
+        for target, sequence in cancelled.items():
+            if sequence < end:
+                assert states[target] == "cancelled"
+        for record in read.of_kind("message"):
+            if record.sequence < end and record.sequence not in cancelled:
+                far = record.fields["due_ms"] > record.fields["published_ms"]
+                assert states[record.sequence] == ("pending" if far else "dispatched")
+
+
+def test_every_pending_entry_has_a_row_that_finds_its_payload(read: Store, runs: dict[int, Run]) -> None:
+    by_location = dict(read.facts)
+    for checkpoint in read.checkpoints.values():
+        for window in pending_windows(checkpoint["body"]):
+            run = runs[window["run"]]
+            rows = {row["sequence"]: row for row in run.rows}
+            assert [key_of(1, row) for row in run.rows] == sorted(key_of(1, row) for row in run.rows)
+            for place, state in enumerate(window["states"]):
+                if state == "pending":
+                    assert_payload(rows[window["first"] + place], run, runs, by_location)
+
+
+def assert_payload(row: dict[str, int], run: Run, runs: dict[int, Run], by_location: dict[int, Record]) -> None:
+    file, number, _ = location(row["location"])
+    if file == "run":
+        holder = runs[number] if number != run.header["number"] else run
+        found = {record.sequence: record for record in holder.payloads.values()}[row["payload_sequence"]]
+        assert found.kind == "message"
+    else:
+        assert by_location[row["location"]].sequence == row["payload_sequence"]
+
+
+def test_verify_counts_what_the_second_reader_counts(history: History, read: Store) -> None:
+    from delaymq import _core  # noqa: PLC0415
+
+    found = _core.verify(str(history.folder))
+    assert found["problems"] == []
+    assert found["records"] == len(read.facts)

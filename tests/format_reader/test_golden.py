@@ -1,0 +1,334 @@
+"""The second reader reads every golden file, and says what the library was told to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from format_reader.batches import Batch, read_batch
+from format_reader.checkpoints import read_checkpoint
+from format_reader.golden import GOLDEN, parse, read_golden
+from format_reader.identity import read_identity
+from format_reader.layout import DamagedError, location
+from format_reader.receipts import parse_receipt, read_receipt, receipt_check, siphash_2_4
+from format_reader.records import KINDS, Record, read_record
+from format_reader.runs import read_footer, read_run
+from format_reader.segments import HEADER_BYTES, read_segment
+
+DUE = 1_700_000_600_000
+NOW = 1_700_000_000_000
+MESSAGE = {
+    "due_ms": DUE,
+    "published_ms": NOW,
+    "subject": 3,
+    "opaque": True,
+    "message_id": "order-17",
+    "tags": ["a", "β"],
+    "attributes": [("k", b"\x00\x01\x02")],
+    "body": b"the body",
+}
+EPOCH_START = {
+    "epoch": 1,
+    "format_version": 1,
+    "nonce": b"\xa1" * 16,
+    "node": b"\xb2" * 16,
+    "previous_epoch": 0,
+    "previous_chain": 0,
+    "previous_sequence": 0,
+    "delay_ms_max": 315_576_000_000,
+}
+RANGES = [(10, 3), (20, 1)]
+RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "record_message": ("message", MESSAGE),
+    "record_message_of_qmq": (
+        "message",
+        {"due_ms": NOW, "published_ms": NOW, "subject": 4, "opaque": False, "body": b"kept as it came"},
+    ),
+    "record_cancel": ("cancel", {"target_due_ms": DUE, "target_sequence": 7}),
+    "record_ready": ("ready", {"entries": [(DUE, 7, 3), (DUE, 9, 4), (DUE + 1, 8, 3)]}),
+    "record_subject": ("subject", {"number": 3, "name": "order.timeout"}),
+    "record_group": ("group", {"subject": 3, "start": "earliest", "name": "billing"}),
+    "record_group_latest": ("group", {"subject": 3, "start": "latest", "name": "βilling"}),
+    "record_group_end": ("group_end", {"group": 5}),
+    "record_consumer": ("consumer", {"group": 5, "name": "worker-1"}),
+    "record_consumer_end": ("consumer_end", {"group": 5, "consumer": 6}),
+    "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
+    "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
+    "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
+    "record_retry": (
+        "retry",
+        {
+            "group": 5,
+            "consumer": 6,
+            "offset": 101,
+            "number": 11,
+            "due_ms": NOW + 900_000,
+            "target": 8,
+            "attempt": 2,
+        },
+    ),
+    "record_void_ready": ("void", {"subject": 3, "what": 0, "number": 9}),
+    "record_void_pending": ("void", {"subject": 3, "what": 1, "number": 7}),
+    "record_epoch_start": ("epoch_start", EPOCH_START),
+}
+
+
+def golden_record(name: str) -> tuple[int, bytes]:
+    facts, data = read_golden(name)
+    return int(facts["sequence"]), data
+
+
+def test_every_golden_record_is_read_and_every_kind_has_one() -> None:
+    assert {path.stem for path in GOLDEN.glob("record_*.hex")} == set(RECORDS)
+    assert {kind for kind, _ in RECORDS.values()} == {name for name, _ in KINDS.values()}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_says_what_was_written(name: str) -> None:
+    sequence, data = golden_record(name)
+    record = read_record(data, 0, sequence)
+    assert (record.kind, record.fields) == RECORDS[name]
+    assert record.payload_is_whole
+    assert record.taken == len(data)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_each_flipped_bit_of_a_record_is_found(name: str) -> None:
+    sequence, data = golden_record(name)
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        assert found_damaged(bytes(flipped), sequence), f"{name}: bit {bit}"
+
+
+def found_damaged(data: bytes, sequence: int) -> bool:
+    try:
+        return not read_record(data, 0, sequence).payload_is_whole
+    except DamagedError:
+        return True
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_under_another_sequence_is_refused(name: str) -> None:
+    sequence, data = golden_record(name)
+    for other in (sequence - 1, sequence + 1, sequence ^ (1 << 32), 0):
+        with pytest.raises(DamagedError):
+            read_record(data, 0, other)
+
+
+def golden_batch(name: str) -> Batch:
+    facts, data = read_golden(name)
+    return read_batch(data, 0, facts["stream"].encode())
+
+
+def test_a_batch_says_what_was_written() -> None:
+    batch = golden_batch("batch")
+    records: list[Record] = [record for _, record in batch.records]
+    assert [(record.sequence, record.fields) for record in records] == [(1_000, EPOCH_START), (1_001, MESSAGE)]
+    assert (batch.is_held, batch.is_witness, batch.is_seal) == (True, False, False)
+    expected = {"epoch": 3, "trusted_ms": NOW + 123, "chain_before": 0x0123_4567, "durability": 1, "segment": 7}
+    assert {name: batch.header[name] for name in expected} == expected
+    assert location(batch.header["synced"]) == ("segment", 6, 4_096)
+    assert location(batch.header["committed"]) == ("segment", 7, 8_192)
+    assert batch.next_sequence == 1_002
+
+
+def test_a_witness_and_a_seal_move_neither_chain_nor_sequence() -> None:
+    witness, seal = golden_batch("batch_witness"), golden_batch("batch_seal")
+    assert (witness.is_witness, witness.is_seal) == (True, False)
+    assert (seal.is_witness, seal.is_seal) == (False, True)
+    for empty in (witness, seal):
+        assert empty.header["chain"] == empty.header["chain_before"]
+        assert empty.next_sequence == empty.header["base_sequence"]
+
+
+@pytest.mark.parametrize("name", ["batch", "batch_witness", "batch_seal"])
+def test_each_flipped_bit_and_each_prefix_of_a_batch_is_found(name: str) -> None:
+    facts, data = read_golden(name)
+    stream = facts["stream"].encode()
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(DamagedError):
+            demand_whole(read_batch(bytes(flipped), 0, stream))
+    for length in range(len(data)):
+        with pytest.raises(DamagedError):
+            read_batch(data[:length], 0, stream)
+
+
+def demand_whole(batch: Batch) -> None:
+    for offset, record in batch.records:
+        if not record.payload_is_whole:
+            raise DamagedError(offset, "a whole payload", "another check")
+
+
+def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> None:
+    _, data = read_golden("identity")
+    fields = read_identity(data)
+    fields.pop("check")
+    assert fields == {
+        "format_version": 1,
+        "flags": 0,
+        "stream": b"golden stream 01",
+        "timeline": 1,
+        "promised_epoch": 3,
+        "node": b"golden node 0001",
+        "segment_bytes": 128 * 1024 * 1024,
+    }
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(DamagedError):
+            read_identity(bytes(flipped))
+
+
+def test_a_segment_says_what_was_written() -> None:
+    _, data = read_golden("segment")
+    segment = read_segment(data)
+    assert segment.break_ is None
+    assert segment.is_sealed
+    assert (segment.header["number"], segment.header["capacity"], len(data)) == (1, 8_192, 8_192)
+    assert [(batch.is_witness, batch.is_seal, len(batch.records)) for batch in segment.batches] == [
+        (False, False, 1),
+        (True, False, 0),
+        (False, False, 2),
+        (False, True, 0),
+    ]
+    records = [record for batch in segment.batches for _, record in batch.records]
+    assert [(record.sequence, record.kind) for record in records] == [
+        (1, "epoch_start"),
+        (2, "message"),
+        (3, "message"),
+    ]
+    assert [record.fields for record in records] == [EPOCH_START, MESSAGE, MESSAGE]
+    assert location(segment.batches[1].header["synced"]) == ("segment", 1, segment.batches[0].end)
+
+
+def test_each_flipped_bit_of_a_segment_is_found() -> None:
+    _, data = read_golden("segment")
+    end = read_segment(data).batches[-1].end
+    for bit in [*range(64 * 8), *range(HEADER_BYTES * 8 - 64, end * 8)]:
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        assert found_in_segment(bytes(flipped)), f"bit {bit}"
+
+
+def found_in_segment(data: bytes) -> bool:
+    try:
+        segment = read_segment(data)
+        for batch in segment.batches:
+            demand_whole(batch)
+    except DamagedError:
+        return True
+    return segment.break_ is not None
+
+
+def test_a_schedule_run_says_what_was_written() -> None:
+    run = read_run(read_golden("run_schedule")[1])
+    assert (run.header["kind"], run.header["number"], run.footer["stream"]) == (1, 12, b"golden stream 01")
+    assert [row["sequence"] for row in run.rows] == list(range(1_001, 1_091))
+    first, fourth, last = run.rows[0], run.rows[3], run.rows[-1]
+    assert (first["due_ms"], first["payload_sequence"], first["attempt"], first["length"]) == (DUE, 1_001, 1, 0)
+    assert location(first["location"]) == ("segment", 7, 4_104)
+    assert (fourth["due_ms"], fourth["payload_sequence"], fourth["attempt"]) == (DUE + 2, 4, 2)
+    assert (last["due_ms"], last["subject"], location(last["location"])[:2]) == (DUE + 3_600_000, 3, ("run", 12))
+    assert {sequence: record.fields for sequence, record in run.payloads.items()} == {1_089: MESSAGE, 1_090: MESSAGE}
+    assert run.footer["references"] == [(3, 22), (7, 66), (0x8000_000C, 2)]
+
+
+def test_a_dispatch_run_says_what_was_written() -> None:
+    run = read_run(read_golden("run_dispatch")[1])
+    assert (run.header["kind"], run.header["number"]) == (2, 13)
+    assert [(row["subject"], row["number"], row["attempt"]) for row in run.rows] == [(3, 41, 1), (3, 42, 1), (8, 0, 2)]
+    assert run.footer["subjects"] == [(3, 2, 41, 42), (8, 1, 0, 0)]
+    assert run.footer["references"] == [(7, 1), (0x8000_000C, 2)]
+
+
+@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch"])
+def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
+    _, data = read_golden(name)
+    trailer, _ = read_footer(data)
+    for byte in range(len(data)):
+        bits = range(8) if byte >= trailer["footer_offset"] or byte % 7 == 0 else [byte % 8]
+        for bit in bits:
+            flipped = bytearray(data)
+            flipped[byte] ^= 1 << bit
+            with pytest.raises(DamagedError):
+                read_run(bytes(flipped))
+
+
+def test_a_checkpoint_says_what_was_written() -> None:
+    checkpoint = read_checkpoint(read_golden("checkpoint")[1])
+    body = checkpoint["body"]
+    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
+    assert (body["position"]["next_sequence"], body["position"]["epoch"], body["position"]["trusted_ms"]) == (
+        21,
+        1,
+        NOW,
+    )
+    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 4, 2, 3]
+    assert [(epoch["epoch"], epoch["first_sequence"]) for epoch in body["epochs"]] == [(1, 1)]
+    assert body["subjects"] == [
+        {"number": 1, "name": "orders", "next": 4, "finished_below": 0, "voided": [3]},
+        {"number": 2, "name": "%RETRY%orders%billing", "next": 0, "finished_below": 0, "voided": []},
+    ]
+    assert body["ended_groups"] == [{"subject": 1, "name": "audit", "offset": 0}]
+    billing, retries = body["groups"]
+    assert (billing["name"], billing["subject"], billing["cursor"], billing["reserved_number"]) == (
+        "billing",
+        1,
+        3,
+        256,
+    )
+    assert (billing["done_below"], billing["done"], billing["returned"]) == (0, [{"first": 1, "end": 4}], [])
+    held = [{"offset": 0, "number": 0, "deliveries": 1}]
+    worker = {"number": 1, "name": "worker-1", "next_offset": 3, "reserved_offset": 256, "held": held}
+    assert billing["consumers"] == [worker]
+    assert (retries["number"], retries["subject"], retries["name"], retries["consumers"]) == (3, 2, "billing", [])
+    nothing, dispatched, pending = ["nothing"], ["dispatched"], ["pending"]
+    states = nothing * 6 + dispatched * 4 + pending + ["cancelled"] + pending + nothing * 5 + pending + nothing
+    assert body["windows"] == [{"first": 1, "length": 20, "run": 2, "states": states}]
+    assert (body["floor"], [segment["segment"] for segment in body["segments"]]) == (2, [2])
+    assert [run["number"] for run in body["schedule_runs"] + body["dispatch_runs"]] == [2, 1]
+
+
+def test_each_flipped_bit_and_each_prefix_of_a_checkpoint_is_found() -> None:
+    _, data = read_golden("checkpoint")
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(DamagedError):
+            read_checkpoint(bytes(flipped))
+    for length in range(len(data)):
+        with pytest.raises(DamagedError):
+            read_checkpoint(data[:length])
+
+
+def test_a_receipt_says_what_was_written_and_proves_itself() -> None:
+    facts, data = read_golden("receipt")
+    nonce = bytes.fromhex(facts["nonce"])
+    assert parse_receipt(facts["text"]) == data
+    assert len(facts["text"]) == 69
+    fields = read_receipt(data)
+    check = fields.pop("check")
+    assert fields == {
+        "version": 1,
+        "stream": b"golden stream 01",
+        "epoch": 3,
+        "sequence": 7,
+        "due": DUE,
+        "subject": 3,
+        "size": 42,
+    }
+    assert check == receipt_check(data, nonce)
+    assert check != receipt_check(data, bytes(16))
+
+
+def test_the_keyed_hash_is_the_one_its_authors_publish() -> None:
+    assert siphash_2_4(bytes(range(16)), bytes(range(15))) == 0xA129CA6149BE45E5
+    assert siphash_2_4(bytes(range(16)), b"") == 0x726FDB47DD0E0E31
+
+
+def test_repeated_lines_of_a_golden_file_are_zeros() -> None:
+    assert parse("# a: b: c\nff\n00\n* 2\n01\n") == ({"a": "b: c"}, b"\xff\x00" + bytes(64) + b"\x01")

@@ -1,0 +1,258 @@
+"""The rules of the house, each over the whole project, and each seen to fail on a bad sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from tidy import documents, rust, words
+from tidy.files import ROOT, Finding, Source, project_files, report
+
+UNFINISHED = "TO" + "DO"
+VAGUE = "help" + "ers"
+
+Rule = Callable[[Source], list[Finding]]
+
+
+@cache
+def files() -> tuple[Source, ...]:
+    return tuple(project_files())
+
+
+def rust_files() -> list[Source]:
+    return [source for source in files() if source.suffix == ".rs"]
+
+
+def rust_texts() -> dict[str, str]:
+    return {source.path: source.text for source in rust_files()}
+
+
+def document(path: str) -> Source:
+    return next(source for source in files() if source.path == path)
+
+
+def existing_paths() -> frozenset[str]:
+    paths = {source.path for source in files()}
+    paths |= {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)}
+    return frozenset(paths)
+
+
+def check(findings: list[Finding]) -> None:
+    assert not findings, report(findings)
+
+
+EACH_FILE = [
+    words.long_file,
+    words.long_python_functions,
+    words.banned_names,
+    words.leftover_marks,
+    words.machine_paths,
+    words.unknown_hosts,
+    documents.untitled,
+]
+EACH_RUST_FILE = [rust.long_functions, rust.misplaced_unsafe]
+
+
+@pytest.mark.parametrize("rule", EACH_FILE, ids=lambda rule: rule.__name__)
+def test_every_file_keeps(rule: Rule) -> None:
+    check([finding for source in files() for finding in rule(source)])
+
+
+@pytest.mark.parametrize("rule", EACH_RUST_FILE, ids=lambda rule: rule.__name__)
+def test_every_rust_file_keeps(rule: Rule) -> None:
+    check([finding for source in rust_files() for finding in rule(source)])
+
+
+def rust_files_of_the_product() -> list[Source]:
+    for_tests = rust.test_modules(rust_files())
+    return [source for source in rust_files() if source.path not in for_tests and not source.is_test]
+
+
+def test_the_core_is_pure() -> None:
+    check([finding for source in rust_files_of_the_product() for finding in rust.impure_core(source)])
+
+
+def test_imports_in_the_core_point_downwards() -> None:
+    check(rust.import_arrows(rust_files_of_the_product()))
+
+
+def test_every_row_of_the_glossary_exists() -> None:
+    check(documents.glossary_files(document("docs/glossary.md"), existing_paths()))
+
+
+def test_the_format_document_agrees_with_the_constants() -> None:
+    check(documents.format_against_rust(document("docs/format.md"), rust_texts()))
+
+
+def test_the_format_document_is_checked_at_many_places() -> None:
+    text = document("docs/format.md").text
+    assert len(documents.STRUCT_MARK.findall(text)) >= 10
+    assert documents.CONSTANTS_MARK in text
+
+
+def test_the_walk_sees_the_project() -> None:
+    paths = {source.path for source in files()}
+    assert {"Makefile", "README.md", "rust/core/src/lib.rs", "tests/test_tidy.py"} <= paths
+    assert (ROOT / "Makefile").is_file()
+
+
+# Each checker fails on a bad sample, and passes its good twin.
+
+
+def rust_sample(text: str, path: str = "rust/core/src/run/mod.rs") -> Source:
+    return Source(path, text)
+
+
+def test_a_long_file_is_found() -> None:
+    assert words.long_file(Source("rust/core/src/a.rs", "\n" * 400))
+    assert not words.long_file(Source("rust/core/src/a.rs", "\n" * 399))
+    assert not words.long_file(Source("rust/core/src/run/tests.rs", "\n" * 400))
+    assert words.long_file(Source("rust/core/tests/a.rs", "\n" * 600))
+    assert not words.long_file(Source("README.md", "\n" * 900))
+
+
+def test_a_long_rust_function_is_found() -> None:
+    body = '    let x = "}"; // }\n' * 68
+    assert rust.long_functions(rust_sample(f"fn long() {{\n{body}}}\n")) == [
+        Finding("rust/core/src/run/mod.rs", 1, "function long has 70 lines, the limit is under 70")
+    ]
+    assert not rust.long_functions(rust_sample(f"fn short() {{\n{body[: -len(body) // 68]}}}\n"))
+    assert not rust.long_functions(rust_sample("trait A { fn none(&self); }\n" + "\n" * 80 + "fn a() {}\n"))
+
+
+def test_a_long_python_function_is_found() -> None:
+    assert words.long_python_functions(Source("a.py", "def long():\n" + "    x = 1\n" * 69))
+    assert not words.long_python_functions(Source("a.py", "def short():\n" + "    x = 1\n" * 68))
+
+
+def test_vague_names_are_found() -> None:
+    assert words.banned_names(Source(f"python/delaymq/{VAGUE}.py", ""))
+    assert words.banned_names(Source("a.py", "class Connection" + "Man" + "ager:\n"))
+    assert words.banned_names(Source("a.rs", "mod ut" + "ils;"))
+    assert words.banned_names(Source("a.rs", "fn com" + "mon_part() {}"))
+    assert not words.banned_names(Source("a.rs", f"// {VAGUE} are fine in words\nfn commonly() {{}}"))
+
+
+def test_unfinished_work_is_found() -> None:
+    assert words.leftover_marks(Source("a.rs", f"// {UNFINISHED}: later"))
+    assert words.leftover_marks(Source("a.rs", "to" + "do!()"))
+    assert words.leftover_marks(Source("a.py", "# FIX" + "ME"))
+    assert not words.leftover_marks(Source("a.py", "mastodon = 1"))
+
+
+def test_paths_of_a_machine_and_unknown_hosts_are_found() -> None:
+    assert words.machine_paths(Source("a.md", "see /ho" + "me/somebody/delaymq"))
+    assert not words.machine_paths(Source("a.md", "see docs/home/page and 5/work"))
+    assert words.unknown_hosts(Source("a.md", "http" + "s://registry.example.internal/simple"))
+    assert not words.unknown_hosts(Source("a.md", "https://github.com/rust-lang"))
+
+
+def test_unsafe_outside_its_file_is_found() -> None:
+    sample = "fn a() { unsafe { b() } }"
+    assert rust.misplaced_unsafe(rust_sample(sample))
+    assert not rust.misplaced_unsafe(rust_sample(sample, rust.UNSAFE_HOME))
+    assert not rust.misplaced_unsafe(rust_sample('// unsafe\n#![deny(unsafe_code)] let x = "unsafe";'))
+
+
+def test_an_impure_core_is_found() -> None:
+    assert rust.impure_core(rust_sample("use std::fs::File;"))
+    assert rust.impure_core(rust_sample("use std::{sync::Arc, thread};"))
+    assert rust.impure_core(rust_sample("let now = Instant::now();"))
+    assert not rust.impure_core(rust_sample("use std::sync::Arc;"))
+    assert not rust.impure_core(rust_sample("#[cfg(test)]\nmod tests {\n use std::time::Instant;\n}"))
+    assert not rust.impure_core(rust_sample("use std::fs::File;", "rust/engine/src/files.rs"))
+
+
+def test_files_for_tests_are_known_by_the_module_above() -> None:
+    above = rust_sample(
+        '#[cfg(test)]\npub(crate) mod fixture;\n#[cfg(test)]\n#[path = "a_tests.rs"]\nmod tests;\nmod real;'
+    )
+    found = rust.test_modules([above])
+    assert {"rust/core/src/run/fixture.rs", "rust/core/src/run/a_tests.rs"} <= found
+    assert "rust/core/src/run/real.rs" not in found
+
+
+def test_an_import_from_above_is_found() -> None:
+    upward = rust_sample("use crate::{units::Sequence, store::Owner};")
+    assert [finding.what for finding in rust.import_arrows([upward])] == [
+        "run may not import store, which lies above it"
+    ]
+    assert rust.import_arrows([rust_sample("fn a() { crate::wire::b() }")])
+    assert not rust.import_arrows([rust_sample("use crate::units::Sequence;\n// crate::store\nuse crate::planted;")])
+    assert not rust.import_arrows([rust_sample("#[cfg(test)]\nmod tests {\n use crate::store::Owner;\n}")])
+
+
+def test_a_circle_within_a_level_is_found() -> None:
+    there = rust_sample("use crate::run::Run;", "rust/core/src/message_log/mod.rs")
+    back = rust_sample("use crate::message_log::scanner;")
+    assert not rust.import_arrows([there])
+    assert len(rust.import_arrows([there, back])) == 2
+    feed = rust_sample("use crate::wheel::Wheel;", "rust/core/src/schedule_log/feed.rs")
+    wheel = rust_sample("use crate::schedule_log::Entry;", "rust/core/src/wheel/mod.rs")
+    assert not rust.import_arrows([feed, wheel])
+
+
+def test_a_module_without_a_level_is_found() -> None:
+    assert rust.import_arrows([rust_sample("", "rust/core/src/mystery.rs")])
+
+
+def test_a_document_without_a_title_is_found() -> None:
+    assert documents.untitled(Source("docs/a.md", "words\n# late"))
+    assert documents.untitled(Source("docs/a.md", ""))
+    assert not documents.untitled(Source("docs/a.md", "# Title\n"))
+
+
+def test_a_glossary_row_without_its_file_is_found() -> None:
+    table = "# Glossary\n\n| stage | core |\n|---|---|\n| run | `rust/core/src/run/` |\n"
+    assert documents.glossary_files(Source("docs/glossary.md", table), frozenset())
+    assert documents.glossary_files(Source("docs/glossary.md", "# Glossary\n"), frozenset())
+    assert not documents.glossary_files(Source("docs/glossary.md", table), frozenset({"rust/core/src/run"}))
+
+
+STRUCT = """
+const FRONT: usize = 2 << 2;
+pub const WHOLE_BYTES: usize = FRONT + 0x1_0;
+pub const NAME: [u8; 4] = *b"ABCD";
+#[repr(C)]
+pub struct Header {
+    pub magic: [u8; 8],
+    pub(crate) number: U32,
+    kind: u8,
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "good"),
+    [
+        ("| 0 | 8 | `magic` |\n| 8 | 4 | `number` |\n| 12 | 1 | `kind` |", True),
+        ("| 0 | 8 | `magic` |\n| 8 | 4 | `number` |\n| 11 | 1 | `kind` |", False),
+        ("| 0 | 8 | `magic` |\n| 8 | 8 | `number` |\n| 12 | 1 | `kind` |", False),
+        ("| 0 | 8 | `magic` |\n| 8 | 4 | `count` |\n| 12 | 1 | `kind` |", False),
+        ("| 0 | 8 | `magic` |\n| 8 | 4 | `number` |", False),
+    ],
+)
+def test_a_table_that_differs_from_its_struct_is_found(rows: str, good: bool) -> None:
+    page = Source(
+        "docs/format.md", f"<!-- struct: a.rs Header -->\n| offset | bytes | field |\n|---|---|---|\n{rows}\n"
+    )
+    assert bool(documents.format_against_rust(page, {"a.rs": STRUCT})) is not good
+    assert documents.format_against_rust(page, {"a.rs": ""})
+
+
+@pytest.mark.parametrize(
+    ("row", "good"),
+    [
+        ("| `WHOLE_BYTES` | 24 | `a.rs` |", True),
+        ("| `FRONT` | 8 | `a.rs` |", True),
+        ("| `NAME` | `ABCD` | `a.rs` |", True),
+        ("| `WHOLE_BYTES` | 25 | `a.rs` |", False),
+        ("| `NAME` | `ABCE` | `a.rs` |", False),
+        ("| `MISSING` | 1 | `a.rs` |", False),
+    ],
+)
+def test_a_constant_that_differs_is_found(row: str, good: bool) -> None:
+    page = Source("docs/format.md", f"<!-- constants -->\n\n| constant | value | file |\n|---|---|---|\n{row}\n")
+    assert bool(documents.format_against_rust(page, {"a.rs": STRUCT})) is not good

@@ -1,0 +1,149 @@
+"""Rules for documents: titles, the glossary's files, and docs/format.md against the Rust constants.
+
+A table of docs/format.md that follows a line `<!-- struct: FILE NAME -->` lists `offset`, `bytes`
+and `field` of that `#[repr(C)]` struct; one that follows `<!-- constants -->` lists `constant`,
+`value` and `file`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from tidy.files import Finding, Source
+
+STRUCT_MARK = re.compile(r"<!-- struct: (\S+) (\w+) -->")
+CONSTANTS_MARK = "<!-- constants -->"
+FIELD_BYTES = {"u8": 1, "U16": 2, "U32": 4, "U64": 8, "u16": 2, "u32": 4, "u64": 8}
+
+
+@dataclass(frozen=True)
+class Row:
+    line: int
+    cells: tuple[str, ...]
+
+
+def untitled(source: Source) -> list[Finding]:
+    if source.suffix != ".md":
+        return []
+    first = next((line for line in source.lines if line.strip()), "")
+    return [] if re.match(r"# \S", first) else [Finding(source.path, 1, "a document begins with its title")]
+
+
+def table_after(lines: list[str], start: int) -> list[Row]:
+    """The body rows of the first table at or below line index `start`."""
+    index = start
+    while index < len(lines) and not lines[index].startswith("|"):
+        index += 1
+    rows = []
+    while index < len(lines) and lines[index].startswith("|"):
+        cells = tuple(cell.strip() for cell in lines[index].strip().strip("|").split("|"))
+        rows.append(Row(index + 1, cells))
+        index += 1
+    return rows[2:]
+
+
+def glossary_files(source: Source, existing: frozenset[str]) -> list[Finding]:
+    """Names of files in the glossary that are no file or folder of the project."""
+    findings = []
+    rows = table_after(source.lines, 0)
+    if not rows:
+        findings.append(Finding(source.path, 1, "the glossary has no table"))
+    for row in rows:
+        names = re.findall(r"`([\w./-]*/[\w./-]*)`", " ".join(row.cells[1:]))
+        missing = [name for name in names if name.rstrip("/") not in existing]
+        findings.extend(Finding(source.path, row.line, f"{name} does not exist") for name in missing)
+    return findings
+
+
+def struct_layout(text: str, name: str) -> list[tuple[int, int, str]] | None:
+    """Offset, bytes and name of each field of a `#[repr(C)]` struct whose fields have no padding."""
+    match = re.search(rf"\bstruct {name} \{{(.*?)\n\}}", text, re.DOTALL)
+    if match is None:
+        return None
+    layout = []
+    offset = 0
+    for field, kind in re.findall(r"^\s*(?:pub(?:\([a-z]+\))? )?(\w+): ([^,\n]+),", match.group(1), re.MULTILINE):
+        array = re.match(r"\[(\w+); (\w+)\]", kind)
+        size = FIELD_BYTES[array.group(1)] * int(array.group(2)) if array else FIELD_BYTES[kind]
+        layout.append((offset, size, field))
+        offset += size
+    return layout
+
+
+def constant_value(text: str, name: str) -> int | str | None:
+    """The value of a Rust constant: a number, or the text of a byte string."""
+    match = re.search(rf"\bconst {name}: [^=]+= ([^;]+);", text)
+    return None if match is None else _value(match.group(1).strip(), text)
+
+
+def _value(expression: str, text: str) -> int | str | None:
+    if literal := re.fullmatch(r'(?:\*?b)?"([^"]*)"', expression):
+        return literal.group(1)
+    plain = re.sub(r"(?<=\d)(?:_?[ui](?:8|16|32|64|size))\b| as \w+", "", expression)
+    plain = re.sub(r"\b[A-Z]\w*::MAX\b|\bu32::MAX\b", "0xFFFF_FFFF", plain)
+    for name in set(re.findall(r"\b[A-Z][A-Z0-9_]+\b", plain)):
+        value = constant_value(text, name)
+        if not isinstance(value, int):
+            return None
+        plain = re.sub(rf"\b{name}\b", str(value), plain)
+    try:
+        return _arithmetic(ast.parse(plain, mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _arithmetic(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _arithmetic(left) + _arithmetic(right)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return _arithmetic(left) - _arithmetic(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _arithmetic(left) * _arithmetic(right)
+        case ast.BinOp(left=left, op=ast.LShift(), right=right):
+            return _arithmetic(left) << _arithmetic(right)
+    raise ValueError(ast.dump(node))
+
+
+def format_against_rust(document: Source, rust: dict[str, str]) -> list[Finding]:
+    """Rows of docs/format.md that differ from the structs and constants that they name."""
+    findings = []
+    for index, line in enumerate(document.lines):
+        if mark := STRUCT_MARK.search(line):
+            findings.extend(_struct_rows(document, index, mark.group(1), mark.group(2), rust))
+        elif line.strip() == CONSTANTS_MARK:
+            findings.extend(_constant_rows(document, index, rust))
+    return findings
+
+
+def _struct_rows(document: Source, index: int, path: str, name: str, rust: dict[str, str]) -> list[Finding]:
+    layout = struct_layout(rust.get(path, ""), name)
+    if layout is None:
+        return [Finding(document.path, index + 1, f"{path} has no struct {name}")]
+    findings = []
+    rows = table_after(document.lines, index)
+    for row, (offset, size, field) in zip(rows, layout, strict=False):
+        said = (row.cells[0], row.cells[1], row.cells[2].strip("`"))
+        if said != (str(offset), str(size), field):
+            findings.append(Finding(document.path, row.line, f"says {said}, {name} has {(offset, size, field)}"))
+    if len(rows) != len(layout):
+        findings.append(Finding(document.path, index + 1, f"{len(rows)} rows, {name} has {len(layout)} fields"))
+    return findings
+
+
+def _constant_rows(document: Source, index: int, rust: dict[str, str]) -> list[Finding]:
+    findings = []
+    for row in table_after(document.lines, index):
+        name, said, path = row.cells[0].strip("`"), row.cells[1].strip("`"), row.cells[2].strip("`")
+        value = constant_value(rust.get(path, ""), name)
+        if isinstance(value, int):
+            equal = said.replace(" ", "").replace(",", "") in {str(value), hex(value)}
+        else:
+            equal = value is not None and said == value
+        if not equal:
+            findings.append(Finding(document.path, row.line, f"{name} is {value} in {path}, not {said}"))
+    return findings

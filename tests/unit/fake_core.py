@@ -1,0 +1,40 @@
+"""The core's subscription, played by a list; for tests of the Python above it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+Delivery = tuple[int, str, bytes, int, int, int, bool, int]
+
+
+class FakeSubscription:
+    def __init__(self, count: int) -> None:
+        self.waiting: deque[Delivery] = deque(
+            (key, "orders", b"body %d" % key, 1_000 + key, 900, 1, False, 50 + key) for key in range(count)
+        )
+        self.pulls: list[tuple[int, int | None]] = []
+        self.acknowledged: list[int] = []
+        self.given_back: list[tuple[int, int]] = []
+        self.calls: list[str] = []
+
+    def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
+        self.pulls.append((count_max, timeout_ms))
+        return [self.waiting.popleft() for _ in range(min(count_max, len(self.waiting)))]
+
+    def acknowledge(self, key: int) -> None:
+        self.acknowledged.append(key)
+
+    def acknowledge_many(self, keys: list[int]) -> None:
+        self.acknowledged += keys
+
+    def give_back(self, key: int, delay_ms: int) -> None:
+        self.given_back.append((key, delay_ms))
+
+    def flush(self, timeout_ms: int | None) -> None:
+        self.calls.append(f"flush {timeout_ms}")
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def close(self) -> None:
+        self.calls.append("close")

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from delaymq.bench.interleaving import interleaved
+from delaymq.bench.machine import Moment, meanwhile
+from delaymq.bench.row import Case, Figures, summary
+
+
+def a_case(*, higher_is_better: bool = True) -> Case:
+    return Case(
+        bench="append",
+        unit="records/s",
+        durability="os",
+        n=10,
+        pairs=lambda _: [],
+        limit_words="pwrite",
+        higher_is_better=higher_is_better,
+        detail={"where": "near"},
+    )
+
+
+def test_a_row_is_medians_beside_their_limit() -> None:
+    ours = [{"value": value, "early": 1.0, "p50_ms": value / 10} for value in (10.0, 30.0, 20.0)]
+    limits = [{"value": value, "p50_ms": 1.0} for value in (40.0, 50.0, 100.0)]
+    row = json.loads(summary(a_case(), ours, limits, {"load": 0.5, "steal": 0.0}).to_json())
+    assert list(row) == ["bench", "unit", "value", "limit", "ratio", "durability", "n", "detail"]
+    assert (row["value"], row["limit"], row["ratio"]) == (20, 50, 0.4)
+    assert row["detail"] == {
+        "where": "near",
+        "early": 3,
+        "p50_ms": 2,
+        "runs": 3,
+        "spread": [10, 30],
+        "limit_spread": [40, 100],
+        "limit_p50_ms": 1,
+        "limit_is": "pwrite",
+        "load": 0.5,
+        "steal": 0,
+    }
+
+
+def test_the_ratio_is_the_share_of_the_limit_reached_for_times_too() -> None:
+    assert summary(a_case(higher_is_better=False), [{"value": 4.0}], [{"value": 1.0}], {}).ratio == 0.25
+
+
+def test_runs_are_interleaved_each_in_an_empty_folder(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def measured(name: str) -> Figures:
+        order.append(name)
+        return {"value": float(len(order))}
+
+    def ours(folder: Path) -> Figures:
+        assert not list(folder.iterdir())
+        (folder / "file").write_bytes(b"x")
+        return measured("ours")
+
+    def limit(folder: Path) -> Figures:
+        assert not list(folder.iterdir())
+        return measured("limit")
+
+    pairs = list(interleaved(ours, limit, quick=False)(tmp_path))
+    assert order == ["ours", "limit"] * 5
+    assert pairs[-1] == ({"value": 9.0}, {"value": 10.0})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_run_leaves_no_folder(tmp_path: Path) -> None:
+    def fail(_: Path) -> Figures:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        list(interleaved(fail, fail, quick=True)(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_machine_did_meanwhile_is_shares() -> None:
+    found = meanwhile(Moment(0, 0, 0, 0.0), Moment(1000, 50, 600, 400.0))
+    assert found["steal"] == 0.05
+    assert found["others"] == 0.2
