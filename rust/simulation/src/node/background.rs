@@ -78,20 +78,9 @@ impl Node {
 
     /// Removes retired files; what stays behind is removed by the next opening.
     fn remove(&mut self, removable: &Removable) -> Result<()> {
-        let mut folders: Vec<&str> = Vec::new();
-        for path in &removable.paths {
-            match self.storage.remove(path) {
-                Err(error) if is_stopped(&error) => return Err(error),
-                _ => {}
-            }
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
+        match removable.remove(self.storage.as_ref()) {
+            Err(error) if is_stopped(&error) => Err(error),
+            _ => Ok(()),
         }
-        for folder in folders {
-            self.storage.sync_folder(folder)?;
-        }
-        Ok(())
     }
 }
