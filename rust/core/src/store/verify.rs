@@ -12,7 +12,7 @@ use super::retention::checkpoint_path;
 use super::snapshot::Snapshot;
 use super::state::LogPosition;
 use crate::error::{Error, Result};
-use crate::message_log::{Identity, ScannedBatch, Scanner, segment_path};
+use crate::message_log::{Identity, ScanStart, ScannedBatch, Scanner, segment_path};
 use crate::record::Records;
 use crate::record::message::KIND_MESSAGE;
 use crate::run::{DispatchRow, Run, RunKind, ScheduleRow};
@@ -101,6 +101,8 @@ fn verify_runs(
     Ok(())
 }
 
+/// Reads the log from its floor on. What lies before the checkpoint is checked, what lies behind
+/// it is applied too.
 fn replay(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -108,15 +110,18 @@ fn replay(
     target: Option<(u32, &Snapshot)>,
     found: &mut Verification,
 ) -> Result<()> {
-    let start = scan_start(&owner.state().position);
+    let position = owner.state().position;
+    let floor = owner.state().segments.first().map_or(position, |start| start.position);
+    let start = ScanStart { vouched: position.end, ..scan_start(&floor) };
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
     compare_at(owner, target, found);
     while let Some(batch) = scanner.next_batch()? {
         check_payloads(&batch, found);
-        owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
-        if batch.header.count.get() > 0 {
+        if batch.start >= position.end {
+            owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
             compare_at(owner, target, found);
         }
+        scanner.recycle(batch.bytes);
     }
     Ok(())
 }
