@@ -29,15 +29,13 @@ def run(chosen: argparse.Namespace) -> int:
         print(json.dumps(found))
     else:
         print(
-            f"{found['records']:,} records in {found['batches']:,} batches, {found['blocks']:,} blocks of runs, ",
-            end="",
-        )
-        print(
             f"{found['records']:,} records in {found['batches']:,} batches, {found['runs']:,} runs "
             f"and {found['checkpoints']:,} checkpoints read"
         )
         for path in found["aside"]:
             print(f"set aside by an earlier repair: {path}")
+        for voided in found["voided"]:
+            print(f"given up earlier: {voided}")
         for problem in found["problems"]:
             print(f"DAMAGED: {problem}")
         print("damaged" if found["problems"] else "sound")

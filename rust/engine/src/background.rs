@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
-use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
 use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
@@ -276,16 +276,27 @@ impl Shared {
         self.background.checkpointed.notify_all();
     }
 
-    /// Removes retired files, again where that failed; what stays behind is removed by the next
-    /// opening.
+    /// Removes retired files, later while a pin holds them, and again where that failed; what stays
+    /// behind is removed by the next opening.
     fn retire(&self, helping: &mut Helping) {
         if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
             return;
         }
-        for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
-            self.payloads.forget(path);
-        }
-        match helping.retired.remove(self.storage.as_ref()) {
+        let storage = self.storage.as_ref();
+        let removed = match is_pinned(storage, self.time.read().now) {
+            Ok(true) => {
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
+                return;
+            }
+            Ok(false) => {
+                for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
+                    self.payloads.forget(path);
+                }
+                helping.retired.remove(storage)
+            }
+            Err(error) => Err(error),
+        };
+        match removed {
             Ok(()) => {
                 self.metrics.retired_files.add(helping.retired.files.len() as u64);
                 helping.retired = Removable::default();

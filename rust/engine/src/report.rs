@@ -93,6 +93,9 @@ impl fmt::Display for Report {
             Self::CheckpointUnreadable { path, reason } => {
                 write!(out, "{path} is unreadable ({reason}); the other checkpoint was used")
             }
+            Self::Voided { subject, sequence, reason } if subject.is_empty() => {
+                write!(out, "the pending message of sequence {sequence} is damaged and was given up: {reason}")
+            }
             Self::Voided { subject, sequence, reason } => {
                 write!(out, "message {sequence} of subject {subject:?} is damaged and was given up: {reason}")
             }
