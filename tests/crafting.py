@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from format_reader.layout import crc32
 
 import delaymq
 from delaymq import Message, Receipt, Store, StoreError, Subscription, _core
+from format_reader.layout import crc32
 
 SEGMENT_BYTES = 64 * 1024
 BLOCK_BYTES = 4096

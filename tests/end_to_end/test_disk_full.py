@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crafting import drain, verified, wait_until
 
 import delaymq
+from crafting import drain, verified, wait_until
 from delaymq import DiskFull, Receipt, Store
 
 MOUNT_MIB = 16

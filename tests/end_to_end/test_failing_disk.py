@@ -9,9 +9,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from crafting import drain
 
 import delaymq
+from crafting import drain
 
 # A filter of system calls that answers EIO to fsync and fdatasync, for every thread of the process.
 REFUSE_SYNCS = """

@@ -90,9 +90,10 @@ fn described(error: Error) -> (&'static str, Details) {
             details.push(number("sequence", sequence));
             ("DamagedPayload", details)
         }
-        Error::MissingFile { path, reason } => {
-            ("MissingFile", vec![text("path", path), text("reason", reason), text("expected", "a file"), text("found", "none")])
-        }
+        Error::MissingFile { path, reason } => (
+            "MissingFile",
+            vec![text("path", path), text("reason", reason), text("expected", "a file"), text("found", "none")],
+        ),
         Error::NewerFormat { path, offset, found, supported } => {
             ("NewerFormat", place(path, offset, format!("format {supported} or earlier"), format!("format {found}")))
         }

@@ -43,6 +43,8 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
+    /// Somebody waits for a checkpoint: one that failed is tried again at once.
+    checkpoint_wanted: AtomicBool,
     /// Bytes free in the current segment.
     pub(crate) tail_room: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
@@ -89,6 +91,8 @@ impl Shared {
             let mut guard = self.seat()?;
             let began = self.freeze(guard.get()?);
             drop(guard);
+            held(&self.background.checkpoints).failed = None;
+            self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
             self.helper.raise();
             self.await_checkpoint()?;
             if began {
@@ -128,7 +132,8 @@ impl Shared {
                 }
                 continue;
             }
-            let again = [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
+            let again =
+                [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
             let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }
@@ -173,6 +178,8 @@ impl Shared {
         };
         match done {
             Ok(()) => true,
+            // The log has ended: no segment is wanted any more.
+            Err(Error::Closed) => false,
             Err(error) => {
                 helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
                 false
@@ -225,7 +232,8 @@ impl Shared {
 
     /// Does a piece of the checkpoint under way; false where there is none.
     fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
-        if helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
+        let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+        if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
             return false;
         }
         helping.checkpoint_again = None;
@@ -247,6 +255,7 @@ impl Shared {
                 self.finish_checkpoint(helping, finished);
                 true
             }
+            Err(Error::Closed) => false,
             Err(error) => {
                 self.checkpoint_failed(helping, error);
                 false

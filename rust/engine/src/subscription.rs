@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest, RetryTarget};
-use delaymq_core::units::{Sequence, SubjectNumber};
+use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::driver::Seat;
@@ -101,17 +101,36 @@ impl Subscription {
             Some(load) => {
                 // Slow: no lock is held.
                 let loaded = load.read()?;
-                if let Some(error) = &loaded.found.error {
-                    shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
-                }
+                let (subject, error, damaged) =
+                    (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
                 let mut guard = shared.seat()?;
                 let seat = guard.get()?;
                 let Seat { owner, proposals, .. } = seat;
-                owner.loaded(loaded, proposals);
+                let lost = owner.loaded(loaded, proposals)?;
                 shared.send(seat, Haste::URGENT)?;
                 drop(guard);
+                if let Some(error) = error.filter(|_| damaged > 0) {
+                    self.report_damage(subject, &error, damaged, &lost);
+                }
                 self.ask(count_max)
             }
+        }
+    }
+
+    fn report_damage(&self, subject: SubjectNumber, error: &Error, damaged: usize, lost: &[ReadyNumber]) {
+        let shared = &self.shared;
+        let found = damaged.saturating_sub(lost.len());
+        let path = if let Error::Corrupt { path, .. } = error { path.clone() } else { String::new() };
+        let reason = format!("{error}; {found} ready messages found again in the log");
+        shared.reports.add(Report::RunDamaged { path, reason: reason.clone() });
+        shared.metrics.voided.add(lost.len() as u64);
+        let subject = shared.names.name_of(subject).to_string();
+        for number in lost {
+            shared.reports.add(Report::VoidedReady {
+                subject: subject.clone(),
+                number: *number,
+                reason: reason.clone(),
+            });
         }
     }
 
