@@ -52,7 +52,7 @@ EACH_FILE = [
     words.unknown_hosts,
     documents.untitled,
 ]
-EACH_RUST_FILE = [rust.long_functions, rust.misplaced_unsafe, rust.impure_core]
+EACH_RUST_FILE = [rust.long_functions, rust.misplaced_unsafe]
 
 
 @pytest.mark.parametrize("rule", EACH_FILE, ids=lambda rule: rule.__name__)
@@ -65,8 +65,17 @@ def test_every_rust_file_keeps(rule: Rule) -> None:
     check([finding for source in rust_files() for finding in rule(source)])
 
 
+def rust_files_of_the_product() -> list[Source]:
+    for_tests = rust.test_modules(rust_files())
+    return [source for source in rust_files() if source.path not in for_tests and not source.is_test]
+
+
+def test_the_core_is_pure() -> None:
+    check([finding for source in rust_files_of_the_product() for finding in rust.impure_core(source)])
+
+
 def test_imports_in_the_core_point_downwards() -> None:
-    check(rust.import_arrows(rust_files()))
+    check(rust.import_arrows(rust_files_of_the_product()))
 
 
 def test_every_row_of_the_glossary_exists() -> None:
@@ -154,6 +163,15 @@ def test_an_impure_core_is_found() -> None:
     assert not rust.impure_core(rust_sample("use std::sync::Arc;"))
     assert not rust.impure_core(rust_sample("#[cfg(test)]\nmod tests {\n use std::time::Instant;\n}"))
     assert not rust.impure_core(rust_sample("use std::fs::File;", "rust/engine/src/files.rs"))
+
+
+def test_files_for_tests_are_known_by_the_module_above() -> None:
+    above = rust_sample(
+        '#[cfg(test)]\npub(crate) mod fixture;\n#[cfg(test)]\n#[path = "a_tests.rs"]\nmod tests;\nmod real;'
+    )
+    found = rust.test_modules([above])
+    assert {"rust/core/src/run/fixture.rs", "rust/core/src/run/a_tests.rs"} <= found
+    assert "rust/core/src/run/real.rs" not in found
 
 
 def test_an_import_from_above_is_found() -> None:

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use delaymq_engine::Due;
 
-use crate::case::{Case, Failure, Figures, publish, rate, wait_applied};
+use crate::case::{Case, Failure, Figures, publish, rate, settle, wait_applied};
 
 const NEAR_MS: u64 = 120_000; // well after the measurement, well before it would go into a run's payloads
 const FAR_MS: u64 = 30 * 86_400_000;
@@ -15,6 +15,7 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (messages, far) = (case.count("messages")?, case.flag("far"));
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
     let store = case.open(|_| ())?;
+    settle(case, &store)?;
     let base = if far { FAR_MS } else { NEAR_MS };
     let started = Instant::now();
     publish(&store, "bench", messages, (case.count("batch")?, &body), |number| {

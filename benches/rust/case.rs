@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delaymq_engine::{Due, Durability, Options, PublishBatch, Store};
 
+const SETTLE_MAX: Duration = Duration::from_secs(6);
+const SETTLE_PAUSE: Duration = Duration::from_secs(1);
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// A measurement that could not be made.
@@ -97,6 +99,21 @@ pub(crate) fn publish(
     }
     if !filling.is_empty() {
         store.publish(&mut filling)?;
+    }
+    Ok(())
+}
+
+/// Where the case says so, waits until the helper has prepared its stock of segments, as it has in a
+/// store that was open for a few seconds.
+pub(crate) fn settle(case: &Case, store: &Store) -> Result<(), Failure> {
+    let (started, mut before) = (Instant::now(), 0);
+    while case.flag("settle") && started.elapsed() < SETTLE_MAX {
+        std::thread::sleep(SETTLE_PAUSE);
+        let prepared = store.status()?.metrics.prepared_segments;
+        if prepared > 0 && prepared == before {
+            break;
+        }
+        before = prepared;
     }
     Ok(())
 }

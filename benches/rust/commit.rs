@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use delaymq_engine::Due;
 
-use crate::case::{Case, Failure, Figures, rate};
+use crate::case::{Case, Failure, Figures, rate, settle};
 
 const DELAY_MS: u64 = 600_000;
 
@@ -14,6 +14,7 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (messages, in_flight) = (case.count("messages")?, case.count("in_flight")?);
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
     let store = case.open(|_| ())?;
+    settle(case, &store)?;
     let mut batch = store.batch();
     let mut tickets = VecDeque::new();
     let started = Instant::now();

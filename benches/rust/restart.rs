@@ -10,9 +10,16 @@ const DUE: &str = "bench.due";
 const FAR_MS: u64 = 7 * 86_400_000;
 const SPREAD_MS: u64 = 30 * 86_400_000;
 const SOON_MS: u64 = 50; // due while the process is dead
+/// Fewer messages set off no checkpoint.
+const CHECKPOINTED_MIN: u64 = 1_000_000;
+/// Without a new checkpoint for so long, none is under way.
+const QUIET: Duration = Duration::from_secs(8);
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(90);
 const DELIVERY_WAIT: Duration = Duration::from_secs(60);
 
-/// Fills a store with `pending` messages and leaves it open, for the caller to be killed.
+/// Fills a store with `pending` messages and leaves it open, for the caller to be killed. Before that
+/// it waits until the checkpoints that the filling set off are taken, as they are in a store that was
+/// not filled in one go: the restart then replays what an ordinary moment leaves.
 pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     let pending = case.count("pending")?;
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
@@ -22,6 +29,15 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
         Due::After(FAR_MS + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % SPREAD_MS)
     })?;
     wait_applied(&store)?;
+    let quiet = if pending < CHECKPOINTED_MIN { Duration::ZERO } else { QUIET };
+    let (started, mut before, mut since) = (Instant::now(), 0, Instant::now());
+    while since.elapsed() < quiet && started.elapsed() < QUIET_WAIT_MAX {
+        let taken = store.status()?.metrics.checkpoints;
+        if taken != before {
+            (before, since) = (taken, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     publish(&store, DUE, 1, (1, &body), |_| Due::After(SOON_MS))?;
     std::mem::forget(store); // nobody closes it: the process ends by a signal
     Ok(Figures::new())

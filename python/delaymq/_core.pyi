@@ -52,10 +52,10 @@ class Receipts(Sequence[Receipt]):
 
     def __len__(self) -> int: ...
     @overload
-    def __getitem__(self, index: int) -> Receipt:
+    def __getitem__(self, index: int, /) -> Receipt:
         """The receipt at an index; negative ones count from the end."""
     @overload
-    def __getitem__(self, index: slice) -> list[Receipt]:
+    def __getitem__(self, index: slice, /) -> list[Receipt]:
         """The receipts of a slice."""
 
 @final

@@ -50,7 +50,7 @@ def _body(body: bytes, logical_length: int) -> Row:
     read["ended_groups"] = _rows(cursor, _ended_group)
     read["windows"] = _rows(cursor, _window)
     demand(cursor.offset == logical_length, cursor.offset, f"part 8 at {logical_length}", cursor.offset)
-    read |= _numbers(cursor, floor=4)
+    read |= _numbers(cursor, feed_due_ms=8, feed_sequence=8, floor=4)
     read["segments"] = _rows(cursor, lambda at: _numbers(at, segment=4) | {"position": _position(at)})
     read["schedule_runs"] = _rows(cursor, _run)
     read["dispatch_runs"] = _rows(cursor, _run)

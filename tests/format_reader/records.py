@@ -13,6 +13,7 @@ HEADER = Layout(
 LENGTH_MAX = 16 * 1024 * 1024
 FLAG_OPAQUE = 8
 NAMES = Layout(("first", 4), ("second", 4))
+READY_ENTRY = Layout(("due_ms", 8), ("sequence", 8), ("subject", 4), ("reserved", 4))
 RANGES = Layout(("group", 4), ("consumer", 4), ("first_offset", 8))
 STARTS = {0: "earliest", 1: "latest"}
 
@@ -105,8 +106,10 @@ def _fields(
     if name == "message":
         fields |= _message(header["flags"], fields.pop("meta_length"), payload)
     elif name == "ready":
-        fields = {"entries": _pairs(payload)}
-        demand(header["length"] == 24 + 16 * layout.read(fixed)["count"], offset, "a payload of count entries", name)
+        entries, size = layout.read(fixed)["count"], READY_ENTRY.size
+        demand(len(payload) == entries * size, offset, f"{entries} entries", f"{len(payload)} bytes")
+        rows = [READY_ENTRY.read(payload, place * size) for place in range(entries)]
+        fields = {"entries": [(row["due_ms"], row["sequence"], row["subject"]) for row in rows]}
     elif name in {"assign", "acknowledge"}:
         fields["ranges"] = _pairs(payload)
     elif layout is NAMES:

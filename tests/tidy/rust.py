@@ -110,8 +110,27 @@ def misplaced_unsafe(source: Source) -> list[Finding]:
     ]
 
 
+TEST_MODULE = re.compile(
+    r"#\[cfg\(test\)\]\s*(?:#\[path = \"(?P<path>[\w./]+)\"\]\s*)?(?:pub(?:\(\w+\))?\s+)?mod\s+(?P<name>\w+)\s*;"
+)
+
+
+def test_modules(sources: Iterable[Source]) -> frozenset[str]:
+    """The files that are compiled for tests only, because the module above says so."""
+    paths = set()
+    for source in sources:
+        folder = source.path.removesuffix(".rs")
+        folder = folder.rpartition("/")[0] if source.name in {"mod.rs", "lib.rs"} else folder
+        for match in TEST_MODULE.finditer(source.text):
+            if match["path"]:
+                paths.add(f"{source.path.rpartition('/')[0]}/{match['path']}")
+            else:
+                paths |= {f"{folder}/{match['name']}.rs", f"{folder}/{match['name']}/mod.rs"}
+    return frozenset(paths)
+
+
 def impure_core(source: Source) -> list[Finding]:
-    if not source.path.startswith(CORE) or source.is_test:
+    if not source.path.startswith(CORE):
         return []
     blanked = without_tests(without_words(source.text))
     return [
@@ -150,7 +169,7 @@ def import_arrows(sources: Iterable[Source]) -> list[Finding]:
     beside: dict[str, set[str]] = {}
     for source in sources:
         module = core_module(source.path)
-        if module is None or source.is_test:
+        if module is None:
             continue
         if module not in LEVEL_OF:
             findings.append(Finding(source.path, 1, f"module {module} has no level in tests/tidy/rust.py"))

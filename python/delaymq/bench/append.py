@@ -21,7 +21,13 @@ def cases(quick: bool) -> Sequence[Case]:
 
 
 def _case(messages: int, *, far: bool, quick: bool) -> Case:
-    numbers = {"messages": messages, "body_bytes": BODY_BYTES, "batch": BATCH, "far": int(far)}
+    numbers = {
+        "messages": messages,
+        "body_bytes": BODY_BYTES,
+        "batch": BATCH,
+        "far": int(far),
+        "settle": int(not quick),
+    }
     return Case(
         bench="append",
         unit="records/s",

@@ -15,8 +15,8 @@ from delaymq.store import Store
 
 __all__ = ["cases"]
 
-LEAD_MS = 4000  # for publishing all before it is due
-LEAD_QUICK_MS = 1000
+LEAD_MS = 10_000  # for publishing all before it is due
+LEAD_QUICK_MS = 1500
 SUBJECT = "bench.burst"
 BODY = bytes(64)
 PUBLISH_BATCH = 10_000

@@ -24,7 +24,13 @@ def cases(quick: bool) -> Sequence[Case]:
 
 def _case(in_flight: int, *, quick: bool) -> Case:
     messages = min(MESSAGES_MAX, in_flight * (COMMITS_QUICK if quick else COMMITS))
-    numbers = {"messages": messages, "in_flight": in_flight, "body_bytes": BODY_BYTES, "disk": 1}
+    numbers = {
+        "messages": messages,
+        "in_flight": in_flight,
+        "body_bytes": BODY_BYTES,
+        "disk": 1,
+        "settle": int(not quick),
+    }
     return Case(
         bench="commit",
         unit="acks/s",

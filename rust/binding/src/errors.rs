@@ -140,3 +140,60 @@ const fn fault_of(fault: StorageFault) -> (&'static str, u32) {
         StorageFault::NoSpace => ("DiskFull", 28),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASSES: &str = include_str!("../../../python/delaymq/errors.py");
+
+    fn words() -> [String; 3] {
+        ["one".to_owned(), "two".to_owned(), "three".to_owned()]
+    }
+
+    fn every_error() -> Vec<Error> {
+        let [path, expected, found] = words();
+        let (reason, message) = (path.clone(), path.clone());
+        let place = (path.clone(), expected.clone(), found.clone());
+        let fault = |fault| Error::Storage { operation: "open", path: path.clone(), fault, message: message.clone() };
+        vec![
+            fault(StorageFault::NoSpace),
+            fault(StorageFault::NotFound),
+            fault(StorageFault::AlreadyExists),
+            fault(StorageFault::PermissionDenied),
+            fault(StorageFault::Io),
+            fault(StorageFault::Stopped),
+            Error::corrupt(&place.0, 7, &place.1, &place.2),
+            Error::DamagedPayload { sequence: 3, path: place.0, offset: 7, expected: place.1, found: place.2 },
+            Error::MissingFile { path: path.clone(), reason: reason.clone() },
+            Error::NewerFormat { path: path.clone(), offset: 8, found: 9, supported: 1 },
+            Error::NotAStore { path: path.clone(), found: found.clone() },
+            Error::Locked { path: path.clone() },
+            Error::Poisoned { reason },
+            Error::DiskFull,
+            Error::Closed,
+            Error::ForkedProcess { owner: 1, caller: 2 },
+            Error::InvalidArgument { argument: "body", expected, found },
+            Error::TooLarge { argument: "body", limit: 4, found: 5 },
+        ]
+    }
+
+    #[test]
+    fn every_error_has_a_class_of_its_own_in_python() {
+        for error in every_error() {
+            let (class, _) = described(error.clone());
+            assert!(CLASSES.contains(&format!("class {class}(")), "{class} for {error:?}");
+            assert_ne!(class, "StoreError", "{error:?}");
+        }
+    }
+
+    #[test]
+    fn the_place_and_the_difference_cross_as_attributes() {
+        let (class, details) = described(Error::corrupt("log/1", 7, "a", "b"));
+        let names: Vec<_> = details.iter().map(|(name, _)| *name).collect();
+        assert_eq!((class, names), ("Corrupt", vec!["path", "offset", "expected", "found"]));
+        let (class, details) = described(Error::TooLarge { argument: "body", limit: 4, found: 5 });
+        let names: Vec<_> = details.iter().map(|(name, _)| *name).collect();
+        assert_eq!((class, names), ("TooLarge", vec!["argument", "limit", "found"]));
+    }
+}

@@ -147,3 +147,23 @@ const fn key_number(key: DeliveryKey) -> u64 {
 pub(crate) const fn key_of(number: u64) -> DeliveryKey {
     DeliveryKey { queue: (number & RETRY_BIT != 0) as u8, offset: number & !RETRY_BIT }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_back_from_its_number() {
+        for key in [(0, 0), (1, 0), (0, 77), (1, 77)].map(|(queue, offset)| DeliveryKey { queue, offset }) {
+            assert_eq!(key_of(key_number(key)), key);
+        }
+    }
+
+    #[test]
+    fn milliseconds_round_up_but_for_the_last_bits_of_a_float() {
+        assert_eq!(rounded_up(2.007 * 1000.0), 2007);
+        assert_eq!(rounded_up(0.1), 1);
+        assert_eq!(rounded_up(0.0), 0);
+        assert_eq!(rounded_up(1000.5), 1001);
+    }
+}

@@ -1,5 +1,12 @@
 //! How fast the engine is here and now: `cargo run --release --example rates -- NAME FOLDER`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a tool for people")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::cast_lossless,
+    reason = "figures for people"
+)]
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,7 +28,7 @@ fn main() {
         "single" => single(root),
         "batches" => batches(root),
         "tickets" => tickets(root),
-        "lateness" => lateness(root),
+        "lateness" => lateness(root, arguments.get(3).and_then(|which| which.parse().ok())),
         "burst" => burst(root),
         other => println!("what is {other}?"),
     }
@@ -51,7 +58,9 @@ fn single(root: &Path) {
 }
 
 fn batches(root: &Path) {
-    for (durability, size) in [(Durability::Os, 1_000), (Durability::Os, 5_000), (Durability::Disk, 1_000), (Durability::Disk, 5_000)] {
+    for (durability, size) in
+        [(Durability::Os, 1_000), (Durability::Os, 5_000), (Durability::Disk, 1_000), (Durability::Disk, 5_000)]
+    {
         for (name, due) in [("far", FAR), ("near", Due::After(600_000))] {
             let store = fresh(root, "batches", durability);
             let mut batch = store.batch();
@@ -113,13 +122,15 @@ fn wall_us() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
-fn lateness(root: &Path) {
-    for (durability, rate, beside) in [
+fn lateness(root: &Path, which: Option<usize>) {
+    let cases = [
         (Durability::Disk, 1_000_u64, false),
         (Durability::Os, 1_000, false),
         (Durability::Disk, 20_000, false),
         (Durability::Disk, 1_000, true),
-    ] {
+    ];
+    let cases = cases.into_iter().enumerate().filter(|(index, _)| which.is_none_or(|which| which == *index));
+    for (_, (durability, rate, beside)) in cases {
         let store = fresh(root, "lateness", durability);
         let options = SubscribeOptions { start: GroupStart::Earliest, in_flight_max: 1_024 };
         let messages = store.subscribe("ticks", "group", options).unwrap();
@@ -152,7 +163,12 @@ fn lateness(root: &Path) {
         let at = |share: f64| late[((late.len() - 1) as f64 * share) as usize] as f64 / 1_000.0;
         println!(
             "lateness at {rate}/s, {durability:?}, publishing beside {published:?}: min {:.2} p50 {:.2} p90 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms",
-            at(0.0), at(0.5), at(0.9), at(0.99), at(0.999), at(1.0)
+            at(0.0),
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            at(0.999),
+            at(1.0)
         );
     }
 }

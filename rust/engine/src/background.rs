@@ -45,10 +45,20 @@ pub(crate) struct Background {
     pub(crate) witness_wanted: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
     checkpoint_wanted: AtomicBool,
-    /// Bytes free in the current segment.
+    /// Bytes free in the current segment, and those that were when it was last seen filling.
     pub(crate) tail_room: AtomicU64,
+    pub(crate) tail_capacity: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
+}
+
+impl Background {
+    /// So many bytes are free in the current segment. More than before: it is another one.
+    pub(crate) fn note_tail(&self, free: u64) {
+        if free > self.tail_room.swap(free, Ordering::Relaxed) {
+            self.tail_capacity.store(free, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The helper's own state.
@@ -141,9 +151,9 @@ impl Shared {
 
     fn pause(&self) -> Duration {
         let free = self.background.tail_room.load(Ordering::Relaxed);
-        let quarters = free.saturating_mul(4) / u64::from(self.segment_bytes.max(1));
+        let whole = self.background.tail_capacity.load(Ordering::Relaxed).max(1);
         let [long, middle, short] = PAUSES;
-        match quarters {
+        match free.saturating_mul(4) / whole {
             0 => short,
             1 => middle,
             _ => long,
@@ -213,6 +223,9 @@ impl Shared {
 
     /// Says so and returns how soon to try again.
     fn prepare_failed(&self, error: &Error) -> Duration {
+        if *error == Error::Closed {
+            return RETRY_WORK;
+        }
         let was_full = self.with_commits(|commits| {
             let was_full = commits.is_disk_full();
             // Whatever the reason: a publish that waits for room must hear that there is none.
@@ -265,6 +278,9 @@ impl Shared {
 
     fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
         helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
+        if error == Error::Closed {
+            return;
+        }
         self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
         held(&self.background.checkpoints).failed = Some(error);
         self.background.checkpointed.notify_all();

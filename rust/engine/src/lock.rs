@@ -1,6 +1,7 @@
 //! Who may use a store: one process at a time, and never a child that was forked from it.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use delaymq_core::error::{Error, Result};
 use rustix::fd::OwnedFd;
@@ -13,27 +14,33 @@ use crate::files::storage_error;
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// Remembers the process that opened a store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct ProcessGuard {
-    owner: u32,
+    owner: AtomicU32,
 }
 
 impl ProcessGuard {
     pub(crate) fn here() -> Self {
-        Self { owner: current() }
+        Self { owner: AtomicU32::new(current()) }
+    }
+
+    /// Makes this process look like a forked child of `owner`.
+    #[cfg(test)]
+    pub(crate) fn pretend_child_of(&self, owner: u32) {
+        self.owner.store(owner, Ordering::SeqCst);
     }
 
     /// True in the process that opened the store. Everything of a store asks this before it takes
     /// a mutex: in a forked child the thread that held it is gone and it stays locked for ever.
-    pub(crate) fn is_here(self) -> bool {
-        self.owner == current()
+    pub(crate) fn is_here(&self) -> bool {
+        self.check().is_ok()
     }
 
     /// # Errors
     /// `ForkedProcess` in any other process.
-    pub(crate) fn check(self) -> Result<()> {
-        let caller = current();
-        if self.owner == caller { Ok(()) } else { Err(Error::ForkedProcess { owner: self.owner, caller }) }
+    pub(crate) fn check(&self) -> Result<()> {
+        let (owner, caller) = (self.owner.load(Ordering::Relaxed), current());
+        if owner == caller { Ok(()) } else { Err(Error::ForkedProcess { owner, caller }) }
     }
 }
 

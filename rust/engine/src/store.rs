@@ -36,6 +36,9 @@ pub enum CancelOutcome {
     NotFound,
 }
 
+/// Bytes that one cancel takes in the log, at most.
+const CANCEL_BYTES: usize = 64;
+
 /// What one of the store's threads does until the store closes.
 type Work = fn(&Shared);
 
@@ -117,7 +120,7 @@ impl Store {
         self.shared.check()?;
         let ticket = batch.submit()?;
         self.shared.lead(ticket.end());
-        ticket.finish()
+        ticket.settle()
     }
 
     /// As [`Self::publish`], without waiting.
@@ -144,17 +147,21 @@ impl Store {
     /// Cancels messages; the outcomes are in the order of the receipts.
     ///
     /// # Errors
-    /// As [`Self::cancel`]; nothing is cancelled then.
+    /// As [`Self::cancel`]; `InvalidArgument` before any was cancelled.
     pub fn cancel_many(&self, receipts: &[Receipt]) -> Result<Vec<CancelOutcome>> {
         self.shared.check()?;
         let book = self.shared.receipts.get().ok_or(Error::Closed)?;
         let here = receipts.iter().map(|receipt| book.may_be_here(receipt)).collect::<Result<Vec<bool>>>()?;
-        let mut records = Vec::new();
-        for (receipt, _) in receipts.iter().zip(&here).filter(|(_, here)| **here) {
-            encode_cancel(&mut records, Cancel { target: receipt.key });
+        let asked: Vec<&Receipt> = receipts.iter().zip(&here).filter_map(|(one, here)| here.then_some(one)).collect();
+        let mut found = Vec::with_capacity(asked.len());
+        for part in asked.chunks(self.shared.submission_bytes_max() / CANCEL_BYTES) {
+            let mut records = Vec::with_capacity(part.len() * CANCEL_BYTES);
+            for receipt in part {
+                encode_cancel(&mut records, Cancel { target: receipt.key });
+            }
+            found.extend(self.shared.ask(&records, part.len(), Class::Finishing, false)?);
         }
-        let asked = here.iter().filter(|here| **here).count();
-        let mut found = self.shared.ask(&records, asked, Class::Finishing, false)?.into_iter();
+        let mut found = found.into_iter();
         Ok(here
             .iter()
             .map(|here| match here.then(|| found.next()).flatten().flatten() {
@@ -333,3 +340,7 @@ impl Drop for Store {
         std::mem::forget(Arc::clone(&self.shared));
     }
 }
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -84,8 +84,17 @@ impl Subscription {
 
     /// Sends acknowledgements, and lets the owner decide what this subscription gets.
     fn ask(&self, count_max: usize) -> Result<Asked> {
-        let shared = &self.shared;
         self.join_retries()?;
+        loop {
+            match self.ask_once(count_max)? {
+                (asked, None) => return Ok(asked),
+                (_, Some(load)) => self.load(&load)?,
+            }
+        }
+    }
+
+    fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        let shared = &self.shared;
         let mut guard = shared.seat()?;
         let seat = guard.get()?;
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
@@ -93,28 +102,27 @@ impl Subscription {
         let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
         let sent = shared.send(seat, if acknowledged { Haste::URGENT } else { Haste::NONE });
         drop(guard);
-        let (woken, (asked, load)) = asked.inspect_err(|error| shared.fail(error))?;
+        let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
         shared.subscribers.tell(&woken);
         self.hurry(sent?.is_some());
-        match load {
-            None => Ok(asked),
-            Some(load) => {
-                // Slow: no lock is held.
-                let loaded = load.read()?;
-                let (subject, error, damaged) =
-                    (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
-                let mut guard = shared.seat()?;
-                let seat = guard.get()?;
-                let Seat { owner, proposals, .. } = seat;
-                let lost = owner.loaded(loaded, proposals)?;
-                shared.send(seat, Haste::URGENT)?;
-                drop(guard);
-                if let Some(error) = error.filter(|_| damaged > 0) {
-                    self.report_damage(subject, &error, damaged, &lost);
-                }
-                self.ask(count_max)
-            }
+        Ok(asked)
+    }
+
+    /// Reads postings from a run, which is slow, so nothing is held meanwhile. What cannot be read
+    /// there is looked for in the log with the owner held: rare, and slower.
+    fn load(&self, load: &LoadRequest) -> Result<()> {
+        let loaded = load.read()?;
+        let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
+        let mut guard = self.shared.seat()?;
+        let seat = guard.get()?;
+        let Seat { owner, proposals, .. } = seat;
+        let lost = owner.loaded(loaded, proposals)?;
+        let sent = self.shared.send(seat, Haste::URGENT).map(drop);
+        drop(guard);
+        if let Some(error) = error.filter(|_| damaged > 0) {
+            self.report_damage(subject, &error, damaged, &lost);
         }
+        sent
     }
 
     fn report_damage(&self, subject: SubjectNumber, error: &Error, damaged: usize, lost: &[ReadyNumber]) {

@@ -1,1 +1,10 @@
-//! (base)
+//! The real core under a cruel disk and a cruel clock: one seed is one history.
+
+pub mod chance;
+pub mod checker;
+pub mod clock;
+pub mod disk;
+pub mod node;
+pub mod planted;
+pub mod replica;
+pub mod world;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
-use super::owner::OwnerOptions;
+use super::options::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot};
 use super::state::{KnownRun, State};

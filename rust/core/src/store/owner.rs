@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::apply::{Arrival, BatchTime, apply_record};
 use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::effects::{Effects, Outcome};
+use super::options::OwnerOptions;
 use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
@@ -14,74 +15,20 @@ use super::rescue::Rescue;
 use super::rescue_ready::rescue_ready;
 use super::retention::{KeptFiles, Removable};
 use super::state::{KnownRun, SegmentStart, State};
-use super::step::{Budget, Progress, READY_ENTRIES_MAX, Window, step};
+use super::step::{Budget, Progress, Window, step};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
 use crate::message_log::SEGMENT_HEADER_BYTES;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::command::{Void, encode_void};
 use crate::record::name::{encode_consumer_end, encode_group_end, encode_subject};
-use crate::record::queue::{RANGE_BYTES, Retry, encode_acknowledge, encode_retry, ranges_of};
-use crate::record::ready::READY_ENTRY_BYTES;
+use crate::record::queue::{Retry, encode_acknowledge, encode_retry, ranges_of};
 use crate::record::{RecordFault, Records};
 use crate::schedule_log::Feed;
 use crate::storage::Storage;
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
-
-/// What an owner may use, and when it checkpoints.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnerOptions {
-    /// The largest submission that the log takes, in bytes of records.
-    pub records_bytes_max: u64,
-    /// Log bytes after which a checkpoint is due.
-    pub checkpoint_bytes: u64,
-    /// Facts, and entries that became ready, after which a checkpoint is due.
-    pub checkpoint_facts: u64,
-    /// How far ahead the feed loads, in milliseconds.
-    pub window_ms: u64,
-    /// Entries that the feed holds at most.
-    pub window_entries_max: usize,
-    /// Ready entries kept in memory beside the runs, at most.
-    pub ready_entries_max: usize,
-    /// A payload due later than this after a checkpoint is copied into its run, in milliseconds.
-    pub copy_after_ms: u64,
-    /// Finished messages are kept this long, in milliseconds.
-    pub keep_finished_ms: u64,
-}
-
-impl Default for OwnerOptions {
-    fn default() -> Self {
-        Self {
-            records_bytes_max: 32 << 20,
-            checkpoint_bytes: 256 << 20,
-            checkpoint_facts: 1 << 20,
-            window_ms: 4_000,
-            window_entries_max: 4 << 20,
-            ready_entries_max: 1 << 20,
-            copy_after_ms: 600_000,
-            keep_finished_ms: 72 * 3_600_000,
-        }
-    }
-}
-
-/// Bytes of a record beside what it lists, rounded up.
-const LIST_OVERHEAD_BYTES: u64 = 64;
-
-impl OwnerOptions {
-    /// How many entries a ready fact may list so that the log takes it.
-    fn ready_fact_entries(&self) -> usize {
-        let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
-        usize::try_from(bytes / READY_ENTRY_BYTES as u64).unwrap_or(usize::MAX).clamp(1, READY_ENTRIES_MAX)
-    }
-
-    /// How many messages one assignment may list, each as a range of its own.
-    fn assign_fact_numbers(&self) -> usize {
-        let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);
-        usize::try_from(bytes / RANGE_BYTES as u64).unwrap_or(usize::MAX).max(1)
-    }
-}
 
 /// A batch that is visible: durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]

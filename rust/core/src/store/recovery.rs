@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
-use super::owner::{Owner, OwnerOptions, VisibleBatch};
+use super::options::OwnerOptions;
+use super::owner::{Owner, VisibleBatch};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
 use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
-    list_segments, repair, segment_path,
+    list_segments, records_max, repair, segment_path,
 };
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
@@ -108,6 +109,7 @@ pub fn recover(
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Recovered> {
     let stream = identity.stream;
+    let options = OwnerOptions { records_bytes_max: records_max(identity.segment_bytes), ..options };
     // What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
         storage.sync_folder(folder)?;

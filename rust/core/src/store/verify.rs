@@ -12,7 +12,7 @@ use super::retention::checkpoint_path;
 use super::snapshot::Snapshot;
 use super::state::{LogPosition, State};
 use crate::error::{Error, Result};
-use crate::message_log::{ASIDE_FOLDER, BatchReader, Identity, ScannedBatch, Scanner, segment_path};
+use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, segment_path};
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
 use crate::run::{DispatchRow, Run, RunKind, ScheduleRow};
@@ -67,7 +67,6 @@ pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verific
             return Ok(found);
         }
     };
-    verify_older_log(storage, identity, owner.state(), &mut found);
     let target = older.and(newer).map(|read| (read.number, &read.snapshot));
     if let Err(error) = replay(storage, identity, &mut owner, target, &mut found) {
         found.findings.push(error.to_string());
@@ -104,30 +103,8 @@ fn verify_runs(
     Ok(())
 }
 
-/// Reads the part of the log that is kept behind the older checkpoint. A segment with damage is
-/// named and left; the next one is read.
-fn verify_older_log(storage: &Arc<dyn Storage>, identity: &Identity, state: &State, found: &mut Verification) {
-    let end = state.position.end;
-    let mut starts = state.segments.iter().map(|start| start.position.end).peekable();
-    while let Some(start) = starts.next() {
-        let until = starts.peek().copied().unwrap_or(end).min(end);
-        let mut reader = BatchReader::new(Arc::clone(storage), identity.stream, start, until);
-        loop {
-            match reader.next_batch() {
-                Ok(Some(batch)) if batch.start < until => {
-                    check_batch(&batch, state, found);
-                    reader.recycle(batch.bytes);
-                }
-                Ok(_) => break,
-                Err(error) => {
-                    found.findings.push(error.to_string());
-                    break;
-                }
-            }
-        }
-    }
-}
-
+/// Reads the log from its floor on. What lies before the checkpoint is checked, what lies behind
+/// it is applied too.
 fn replay(
     storage: &Arc<dyn Storage>,
     identity: &Identity,
@@ -135,15 +112,18 @@ fn replay(
     target: Option<(u32, &Snapshot)>,
     found: &mut Verification,
 ) -> Result<()> {
-    let start = scan_start(&owner.state().position);
+    let position = owner.state().position;
+    let floor = owner.state().segments.first().map_or(position, |start| start.position);
+    let start = ScanStart { vouched: position.end, ..scan_start(&floor) };
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
     compare_at(owner, target, found);
     while let Some(batch) = scanner.next_batch()? {
-        owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
         check_batch(&batch, owner.state(), found);
-        if batch.header.count.get() > 0 {
+        if batch.start >= position.end {
+            owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
             compare_at(owner, target, found);
         }
+        scanner.recycle(batch.bytes);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delaymq_core::message_log::{
-    AppendMarks, AppenderStart, Durability, FileEpochSource, Identity, SEGMENT_BYTES_MIN, SegmentAppender, Stream,
+    AppendMarks, AppenderStart, Durability, FileEpochSource, SEGMENT_BYTES_MIN, SegmentAppender, Stream,
 };
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::command::{Cancel, Void, encode_cancel, encode_void};
@@ -14,10 +14,10 @@ use delaymq_core::record::queue::{
 };
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{
-    CheckpointProgress, Owner, OwnerOptions, VisibleBatch, checkpoint_path, create_folders, recover,
+    CheckpointProgress, NewStore, OwnerOptions, Recovered, VisibleBatch, checkpoint_path, open_identity, recover,
 };
 use delaymq_core::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, SegmentNumber, Sequence, SubjectNumber,
+    ConsumerNumber, DueKey, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
 
 use crate::batches::STREAM;
@@ -83,13 +83,13 @@ fn message(out: &mut Vec<u8>, delay_ms: u64, body: &[u8]) {
 
 fn apply_history(
     storage: &Arc<dyn Storage>,
-    owner: &mut Owner,
+    recovered: &mut Recovered,
     stream: Stream,
 ) -> Result<SegmentAppender, Box<dyn std::error::Error>> {
     let start = AppenderStart {
         stream,
-        epoch: Epoch(1),
-        number: SegmentNumber(1),
+        epoch: recovered.epoch,
+        number: recovered.next_segment,
         chain: 0,
         next_sequence: Sequence(1),
         trusted: NOW,
@@ -108,7 +108,7 @@ fn apply_history(
         let appended = appender.append(&mut bytes, &marks)?;
         appender.sync()?;
         let records = bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
-        owner.apply(&VisibleBatch { header: appended.header, start: appended.start, records })?;
+        recovered.owner.apply(&VisibleBatch { header: appended.header, start: appended.start, records })?;
     }
     Ok(appender)
 }
@@ -116,19 +116,12 @@ fn apply_history(
 #[test]
 fn checkpoint() -> Outcome {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(1));
-    create_folders(storage.as_ref())?;
-    let stream = Stream { id: STREAM, timeline: 1 };
-    let identity = Identity {
-        stream,
-        node: *b"golden node 0001",
-        promised_epoch: Epoch(0),
-        clustered: false,
-        segment_bytes: SEGMENT_BYTES_MIN,
-    };
+    let new = NewStore { stream: STREAM, node: *b"golden node 0001", segment_bytes: SEGMENT_BYTES_MIN };
+    let identity = open_identity(storage.as_ref(), Some(new))?;
     let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
-    let mut owner = recover(&storage, &identity, &mut epochs, OwnerOptions::default(), &mut |_| {})?.owner;
-    let appender = apply_history(&storage, &mut owner, stream)?;
-    let mut work = owner.freeze().ok_or("a checkpoint is under way")?;
+    let mut recovered = recover(&storage, &identity, &mut epochs, OwnerOptions::default(), &mut |_| {})?;
+    let appender = apply_history(&storage, &mut recovered, identity.stream)?;
+    let mut work = recovered.owner.freeze().ok_or("a checkpoint is under way")?;
     loop {
         match work.write_piece(&storage, 1 << 20, appender.synced().location)? {
             CheckpointProgress::More => {}

@@ -99,9 +99,11 @@ fn commands() -> Outcome {
 
 #[test]
 fn ready() -> Outcome {
-    let keys = [(1_700_000_600_000, 7), (1_700_000_600_000, 9), (1_700_000_600_001, 8)];
-    let keys = keys.map(|(due, sequence)| DueKey { due: Millis(due), sequence: Sequence(sequence) });
-    compare_record("record_ready", |out| encode_ready(out, keys.into_iter()))
+    let entries = [(1_700_000_600_000, 7, 3), (1_700_000_600_000, 9, 4), (1_700_000_600_001, 8, 3)];
+    let entries = entries.map(|(due, sequence, subject)| {
+        (DueKey { due: Millis(due), sequence: Sequence(sequence) }, SubjectNumber(subject))
+    });
+    compare_record("record_ready", |out| encode_ready(out, entries.into_iter()))
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! What consumers are handed.
+
+use delaymq_core::clock::Reading;
+use delaymq_core::units::{GroupNumber, PullOffset, Sequence, SubjectNumber};
+
+use super::{HandOver, Oracle, Origin};
+use crate::node::Handed;
+
+/// Who was handed what, and when.
+#[derive(Clone, Copy)]
+pub struct Seen<'a> {
+    /// The group.
+    pub group: GroupNumber,
+    /// The group's subject.
+    pub subject: SubjectNumber,
+    /// The group's name.
+    pub group_name: &'a str,
+    /// The consumer's name.
+    pub consumer_name: &'a str,
+    /// The trusted time.
+    pub reading: Reading,
+    /// The message.
+    pub handed: &'a Handed,
+}
+
+impl std::fmt::Debug for Seen<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let delivery = &self.handed.delivery;
+        let words = format!(
+            "{} as number {} of subject {} to {} of group {} under {}, attempt {}, at {}",
+            delivery.entry.sequence(),
+            delivery.number,
+            self.subject,
+            self.consumer_name,
+            self.group,
+            delivery.offset,
+            delivery.attempt,
+            self.reading.now
+        );
+        formatter.write_str(&words)
+    }
+}
+
+impl Oracle {
+    /// A message was handed over.
+    pub fn handed_over(&mut self, seen: &Seen<'_>) {
+        self.counts.delivered += 1;
+        let delivery = &seen.handed.delivery;
+        let sequence = delivery.entry.sequence();
+        self.check_content(seen, sequence);
+        self.check_repetition(seen, sequence);
+        self.check_number(seen, sequence);
+        let offsets = (seen.subject, seen.group_name.to_owned(), seen.consumer_name.to_owned());
+        let next = self.offsets.entry(offsets).or_default();
+        let (offset, expected) = (delivery.offset, *next);
+        *next = (*next).max(offset.next());
+        if offset < expected {
+            self.blame(format!("{seen:?}: offset {offset} was used before, the next is {expected} or above"));
+        }
+        self.handed.entry((seen.group, sequence)).or_default().push(HandOver { before_loss: false });
+    }
+
+    /// A pull failed behind its decision.
+    pub fn hand_over_failed(&mut self) {
+        self.a_hand_over_failed = true;
+    }
+
+    fn check_content(&mut self, seen: &Seen<'_>, sequence: Sequence) {
+        let delivery = &seen.handed.delivery;
+        let Some(entry) = self.entries.get(&sequence) else {
+            return self.blame(format!("phantom: {seen:?} is of no message in the log"));
+        };
+        let mut wrong = Vec::new();
+        if entry.body != seen.handed.body {
+            wrong.push("corrupt: another body".to_owned());
+        }
+        if entry.subject != seen.subject || entry.published_to != seen.handed.subject {
+            wrong.push(format!("corrupt: published to {}, ready in {}", entry.published_to, entry.subject));
+        }
+        if entry.due > seen.reading.now || entry.due != delivery.entry.due() {
+            wrong.push(format!("early: due at {}", entry.due));
+        }
+        if let Some(command) = entry.cancelled {
+            wrong.push(format!("cancelled by {command}, which was answered done"));
+        }
+        if sequence >= self.visible {
+            wrong.push(format!("handed over before it was answered: visible is {}", self.visible));
+        }
+        if let Origin::GivenBack { attempt } = entry.origin
+            && delivery.attempt < attempt
+        {
+            wrong.push(format!("attempt {} where {attempt} is the least", delivery.attempt));
+        }
+        for what in wrong {
+            self.blame(format!("{what}: {seen:?}"));
+        }
+    }
+
+    fn check_repetition(&mut self, seen: &Seen<'_>, sequence: Sequence) {
+        let key = (seen.group, sequence);
+        let marked = seen.handed.delivery.is_redelivered();
+        if let Some(fact) = self.finishes.get(&key).copied() {
+            self.blame(format!("finished by {fact} and handed over again: {seen:?}"));
+        }
+        let crashes = self.lives.get(&seen.group).map_or(0, |life| self.crashes.saturating_sub(life.crashes));
+        let published = self.entries.get(&sequence).is_some_and(|entry| entry.origin == Origin::Published);
+        let before = self.handed.get(&key).map(|overs| overs.iter().any(|over| !over.before_loss));
+        match before {
+            None if marked && published && crashes == 0 && !self.a_hand_over_failed => {
+                self.blame(format!("marked as a repetition without a crash: {seen:?}"));
+            }
+            None => {}
+            Some(certain) => {
+                self.counts.duplicated += 1;
+                if certain && !marked {
+                    self.blame(format!("a repetition that is not marked: {seen:?}"));
+                }
+                if !self.may_repeat.remove(&key) && certain {
+                    self.blame(format!("handed over again without having been in flight at a crash: {seen:?}"));
+                }
+            }
+        }
+    }
+
+    fn check_number(&mut self, seen: &Seen<'_>, sequence: Sequence) {
+        let number = (seen.subject, seen.handed.delivery.number);
+        let before = *self.numbers.entry(number).or_insert(sequence);
+        if before != sequence {
+            self.blame(format!("number {number:?} was of {before}: {seen:?}"));
+        }
+    }
+
+    /// A consumer that came back was handed again what it holds, under the same offset.
+    pub fn handed_again(&mut self, seen: &Seen<'_>, held_before: Option<Sequence>) {
+        let sequence = seen.handed.delivery.entry.sequence();
+        self.check_content(seen, sequence);
+        self.check_number(seen, sequence);
+        if held_before.is_some_and(|before| before != sequence) {
+            self.blame(format!("offset {} was of {held_before:?}: {seen:?}", seen.handed.delivery.offset));
+        }
+        let key = (seen.group, sequence);
+        if self.finishes.contains_key(&key) {
+            self.blame(format!("finished and handed over again: {seen:?}"));
+        }
+        if !seen.handed.delivery.is_redelivered() && self.handed.contains_key(&key) {
+            // Under the same offset, which is how it is told.
+            self.counts.duplicated += 1;
+        }
+        self.may_repeat.remove(&key);
+        let offsets = (seen.subject, seen.group_name.to_owned(), seen.consumer_name.to_owned());
+        let next = self.offsets.entry(offsets).or_default();
+        *next = (*next).max(PullOffset(seen.handed.delivery.offset.0.saturating_add(1)));
+        self.handed.entry(key).or_default().push(HandOver { before_loss: false });
+    }
+}

@@ -1,0 +1,77 @@
+//! What must be true when the faults have stopped and everybody has consumed all there is.
+
+use delaymq_core::units::{GroupNumber, Sequence};
+
+use super::{Entry, Life, Oracle, Origin};
+
+impl Oracle {
+    /// True where somebody is still to get the entry.
+    pub fn is_owed(&self, sequence: Sequence) -> bool {
+        let Some(entry) = self.entries.get(&sequence) else { return false };
+        let groups = self.lives.iter();
+        groups.into_iter().any(|(group, life)| {
+            self.must_get(*group, life, sequence, entry) && !self.finishes.contains_key(&(*group, sequence))
+        })
+    }
+
+    /// True where the group must get this entry. Where that cannot be known from outside, it need
+    /// not.
+    fn must_get(&self, group: GroupNumber, life: &Life, sequence: Sequence, entry: &Entry) -> bool {
+        if life.subject != entry.subject || life.ended.is_some() || entry.cancelled.is_some() || entry.voided {
+            return false;
+        }
+        if life.retries || sequence > life.created {
+            return true;
+        }
+        let others = || self.lives.iter().filter(|(other, one)| **other != group && one.subject == life.subject);
+        let was_finished = others().any(|(other, _)| self.finishes.contains_key(&(*other, sequence)));
+        let began_late = others().any(|(_, other)| other.from_latest);
+        !life.from_latest && !was_finished && !began_late
+    }
+
+    /// Checks that everything was handed over, and in order.
+    pub fn check_drained(&mut self) {
+        let mut found = Vec::new();
+        for (sequence, entry) in &self.entries {
+            for (group, life) in &self.lives {
+                let key = (*group, *sequence);
+                if self.must_get(*group, life, *sequence, entry) && !self.finishes.contains_key(&key) {
+                    let handed = self.handed.get(&key).map_or(0, Vec::len);
+                    found.push(format!("lost: {sequence} for group {group}, handed over {handed} times: {entry:?}"));
+                }
+            }
+            let given_back = matches!(entry.origin, Origin::GivenBack { .. });
+            let is_done = self.finishes.keys().any(|(_, finished)| finished == sequence);
+            if given_back && !is_done && !entry.voided && entry.cancelled.is_none() {
+                found.push(format!("lost: {sequence}, which was given back: {entry:?}"));
+            }
+        }
+        self.violations.extend(found);
+        self.check_order();
+    }
+
+    /// Of two messages of one subject that both waited, the earlier key comes first, unless it
+    /// arrived when the other might have been ready already.
+    pub(super) fn check_order(&mut self) {
+        let mut found = Vec::new();
+        let ordered: Vec<_> = self.numbers.iter().collect();
+        for (place, ((subject, number), sequence)) in ordered.iter().enumerate() {
+            let Some(first) = self.entries.get(sequence).filter(|entry| !entry.immediate) else { continue };
+            for ((other_subject, other_number), other) in ordered.iter().skip(place.saturating_add(1)) {
+                if other_subject != subject {
+                    break;
+                }
+                let Some(second) = self.entries.get(other).filter(|entry| !entry.immediate) else { continue };
+                let overtaken = (second.due, *other) < (first.due, *sequence);
+                let known = second.applied.is_some_and(|applied| first.steppable.is_some_and(|step| applied < step));
+                if overtaken && known {
+                    found.push(format!(
+                        "order: {sequence} {:?} has number {number}, {other} {:?} has {other_number}",
+                        first.due, second.due
+                    ));
+                }
+            }
+        }
+        self.violations.extend(found);
+    }
+}

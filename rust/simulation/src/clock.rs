@@ -1,0 +1,78 @@
+//! The clocks of the simulated machine, turned by hand.
+
+use delaymq_core::units::Millis;
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// One look at both clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClockReading {
+    /// The wall clock.
+    pub wall: Millis,
+    /// Time since the machine started, in nanoseconds.
+    pub boot_ns: u64,
+}
+
+/// A wall clock that anybody may set, and a clock of time passed that nobody can.
+#[derive(Clone, Copy, Debug)]
+pub struct SimulatedClock {
+    wall_ns: u64,
+    boot_ns: u64,
+}
+
+impl SimulatedClock {
+    /// A machine that starts now, its wall clock showing `wall`.
+    pub fn new(wall: Millis) -> Self {
+        Self { wall_ns: wall.0.saturating_mul(NANOS_PER_MILLI), boot_ns: NANOS_PER_MILLI }
+    }
+
+    /// Both clocks as they stand.
+    pub fn read(&self) -> ClockReading {
+        ClockReading { wall: Millis(self.wall_ns / NANOS_PER_MILLI), boot_ns: self.boot_ns }
+    }
+
+    /// Lets time pass, in milliseconds.
+    pub fn advance(&mut self, by_ms: u64) {
+        self.advance_ns(by_ms.saturating_mul(NANOS_PER_MILLI));
+    }
+
+    /// Lets time pass, in nanoseconds.
+    pub fn advance_ns(&mut self, by_ns: u64) {
+        self.wall_ns = self.wall_ns.saturating_add(by_ns);
+        self.boot_ns = self.boot_ns.saturating_add(by_ns);
+    }
+
+    /// Turns the wall clock ahead without time passing, in milliseconds.
+    pub fn step_ahead(&mut self, by_ms: u64) {
+        self.wall_ns = self.wall_ns.saturating_add(by_ms.saturating_mul(NANOS_PER_MILLI));
+    }
+
+    /// Turns the wall clock back without time passing, in milliseconds.
+    pub fn step_back(&mut self, by_ms: u64) {
+        self.wall_ns = self.wall_ns.saturating_sub(by_ms.saturating_mul(NANOS_PER_MILLI));
+    }
+
+    /// The machine was off for this long, in milliseconds: the wall clock went on, the other starts
+    /// again.
+    pub fn restart_after(&mut self, off_ms: u64) {
+        self.step_ahead(off_ms);
+        self.boot_ns = NANOS_PER_MILLI;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_passes_moves_both_clocks_and_a_step_only_the_wall() {
+        let mut clock = SimulatedClock::new(Millis(1_000));
+        let before = clock.read();
+        clock.advance(5);
+        assert_eq!(clock.read().wall, Millis(1_005));
+        assert_eq!(clock.read().boot_ns, before.boot_ns + 5_000_000);
+        clock.step_back(10);
+        clock.step_ahead(1);
+        assert_eq!(clock.read(), ClockReading { wall: Millis(996), boot_ns: before.boot_ns + 5_000_000 });
+    }
+}

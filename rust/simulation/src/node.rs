@@ -1,0 +1,265 @@
+//! One store, driven by hand: all that the engine does with threads, done step by step, so that a
+//! test decides what happens between any two steps.
+//!
+//! Nothing here decides anything. Records wait in the queue until [`Node::write_batch`], are
+//! invisible until [`Node::sync`] (or, under `Durability::Os`, until written), and change nothing
+//! before [`Node::apply`]. Every storage call may fail: after an error that poisons, or after the
+//! machine was stopped, throw the node away and open another.
+
+mod asking;
+mod background;
+mod consuming;
+mod log;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use delaymq_core::clock::{Reading, TrustedClock};
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{
+    AppenderStart, Class, Durability, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, SegmentAppender,
+};
+use delaymq_core::record::FORMAT_VERSION;
+use delaymq_core::record::command::{EpochStart, encode_epoch_start};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{
+    CheckpointWork, Delivery, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook, RecoveryReport,
+    SubjectDirectory, open_identity, recover,
+};
+use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
+
+pub use self::asking::{Due, NewMessage, Published, retry_subject};
+pub use self::consuming::{Handed, Pulled};
+use self::log::Written;
+pub use self::log::{AppliedBatch, Label, SentFact};
+use crate::chance::Chance;
+use crate::clock::ClockReading;
+
+/// What a node is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeOptions {
+    /// What an answer waits for.
+    pub durability: Durability,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+    /// The furthest due time ahead that is accepted, in milliseconds.
+    pub delay_ms_max: u64,
+    /// True where consumers outlive their process, as those of a server do.
+    pub keeps_consumers: bool,
+    /// The owner's own.
+    pub owner: OwnerOptions,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Disk,
+            segment_bytes: 8 << 10,
+            delay_ms_max: 315_360_000_000,
+            keeps_consumers: false,
+            owner: OwnerOptions::default(),
+        }
+    }
+}
+
+/// See the module.
+pub struct Node {
+    storage: Arc<dyn Storage>,
+    options: NodeOptions,
+    identity: Identity,
+    epoch: Epoch,
+    nonce: [u8; 16],
+    clock: TrustedClock,
+    reading: Reading,
+    appender: SegmentAppender,
+    commits: GroupCommit,
+    unreleased: VecDeque<Written>,
+    inbox: VecDeque<Written>,
+    applied: Vec<AppliedBatch>,
+    owner: Owner,
+    proposals: Proposals,
+    labels: VecDeque<Label>,
+    accepted: usize,
+    sent: Vec<SentFact>,
+    names: SubjectDirectory,
+    receipts: ReceiptBook,
+    outcomes: BTreeMap<Sequence, Outcome>,
+    woken: BTreeSet<GroupNumber>,
+    /// Assigned, and not handed over, since a payload could not be read.
+    unread: BTreeMap<(GroupNumber, ConsumerNumber), VecDeque<Delivery>>,
+    checkpoint: Option<CheckpointWork>,
+    recovered: RecoveryReport,
+    first_sequence: Sequence,
+}
+
+impl Node {
+    /// Opens the store on this storage, or makes one where there is none. `random` gives what a
+    /// real opening reads from the system's source of randomness.
+    ///
+    /// # Errors
+    /// What opening a store gives; `Storage` with the fault `Stopped` where the machine ends in it.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        options: NodeOptions,
+        now: ClockReading,
+        random: &mut Chance,
+    ) -> Result<Self> {
+        let new = NewStore { stream: random.bytes16(), node: random.bytes16(), segment_bytes: options.segment_bytes };
+        let identity = open_identity(storage.as_ref(), Some(new))?;
+        let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
+        let recovered = recover(&storage, &identity, &mut epochs, options.owner, &mut |_| {})?;
+        let position = recovered.position;
+        let start = AppenderStart {
+            stream: identity.stream,
+            epoch: recovered.epoch,
+            number: recovered.next_segment,
+            chain: position.chain,
+            next_sequence: position.next_sequence,
+            trusted: recovered.trusted,
+            segment_bytes: identity.segment_bytes,
+        };
+        let appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
+        let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+        let mut clock = TrustedClock::new(recovered.trusted, now.wall, now.boot_ns);
+        let reading = clock.read(now.wall, now.boot_ns);
+        let names = SubjectDirectory::of(&recovered.owner.state().subjects);
+        let receipts = recovered.owner.receipt_book();
+        let mut node = Self {
+            storage,
+            options,
+            identity,
+            epoch: recovered.epoch,
+            nonce: random.bytes16(),
+            clock,
+            reading,
+            appender,
+            commits: GroupCommit::new(commit_options),
+            unreleased: VecDeque::new(),
+            inbox: VecDeque::new(),
+            applied: Vec::new(),
+            owner: recovered.owner,
+            proposals: Proposals::default(),
+            labels: VecDeque::new(),
+            accepted: 0,
+            sent: Vec::new(),
+            names,
+            receipts,
+            outcomes: BTreeMap::new(),
+            woken: BTreeSet::new(),
+            unread: BTreeMap::new(),
+            checkpoint: None,
+            recovered: recovered.report,
+            first_sequence: position.next_sequence,
+        };
+        node.keep_room()?;
+        node.begin_epoch(position.epoch, position.chain)?;
+        Ok(node)
+    }
+
+    /// The room that finishing needs. A full disk does not stop an opening.
+    fn keep_room(&mut self) -> Result<()> {
+        self.commits.room(self.appender.tail_room(), self.appender.stock_rooms());
+        match self.prepare() {
+            Err(error) if is_stopped(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the epoch's first fact, durably, and what follows from the end of the last process.
+    fn begin_epoch(&mut self, previous_epoch: Epoch, previous_chain: u32) -> Result<()> {
+        let mut records = Vec::new();
+        let start = EpochStart {
+            epoch: self.epoch,
+            format_version: FORMAT_VERSION,
+            nonce: self.nonce,
+            node: self.identity.node,
+            previous_epoch,
+            previous_chain,
+            previous_sequence: Sequence(self.first_sequence.0.saturating_sub(1)),
+            delay_ms_max: self.options.delay_ms_max,
+        };
+        encode_epoch_start(&mut records, &start);
+        self.submit(&records, 1, Class::Finishing, true)?.ok_or(Error::DiskFull)?;
+        self.commit()?;
+        self.apply(usize::MAX)?;
+        self.receipts = self.owner.receipt_book();
+        if !self.options.keeps_consumers {
+            self.owner.end_all_consumers(&mut self.proposals);
+            self.label(Label::Other);
+            self.send()?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the clocks; what follows happens at this time.
+    pub fn look(&mut self, now: ClockReading) -> Reading {
+        self.reading = self.clock.read(now.wall, now.boot_ns);
+        self.reading
+    }
+
+    /// The trusted time of the last look.
+    pub fn reading(&self) -> Reading {
+        self.reading
+    }
+
+    /// An operator says that the wall clock is right.
+    pub fn release_clock(&mut self) {
+        self.clock.release();
+    }
+
+    /// The owner, to look at.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The queue before the log, to look at.
+    pub fn commits(&self) -> &GroupCommit {
+        &self.commits
+    }
+
+    /// The log's writer, to look at.
+    pub fn appender(&self) -> &SegmentAppender {
+        &self.appender
+    }
+
+    /// The storage.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// Who the store is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The epoch of this opening.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The first sequence of this opening: what an earlier one wrote from here on is lost.
+    pub fn first_sequence(&self) -> Sequence {
+        self.first_sequence
+    }
+
+    /// What opening found.
+    pub fn recovered(&self) -> &RecoveryReport {
+        &self.recovered
+    }
+
+    /// Closes the store: everything is written, synced and sealed.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn close(mut self) -> Result<()> {
+        self.commits.close();
+        self.commit()?;
+        self.apply(usize::MAX)?;
+        self.appender.seal_and_close(self.commits.visible().location)
+    }
+}
+
+/// True where the simulated machine ended in this call.
+pub fn is_stopped(error: &Error) -> bool {
+    matches!(error, Error::Storage { fault: delaymq_core::error::StorageFault::Stopped, .. })
+}

@@ -1,0 +1,86 @@
+//! What is done beside the way of the messages: segments are prepared, checkpoints written, files
+//! removed.
+
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::Preparing;
+use delaymq_core::store::{CheckpointProgress, Removable};
+
+use super::{Node, is_stopped};
+
+impl Node {
+    /// Prepares one segment. Where that fails, messages are refused once no room is left, and
+    /// everything else goes on.
+    ///
+    /// # Errors
+    /// Those of the storage; they poison nothing.
+    pub fn prepare(&mut self) -> Result<()> {
+        let prepared = Preparing::begin(Arc::clone(&self.storage), self.appender.plan_next(), true)
+            .and_then(Preparing::finish)
+            .and_then(|prepared| self.appender.adopt(prepared));
+        self.commits.set_disk_full(prepared.is_err());
+        if prepared.is_ok() {
+            self.commits.room(self.appender.tail_room(), self.appender.stock_rooms());
+        }
+        prepared
+    }
+
+    /// True where less than `ahead` segments lie prepared.
+    pub fn needs_segment(&self, ahead: usize) -> bool {
+        self.commits.needs_segment(0, ahead)
+    }
+
+    /// Freezes the state for a checkpoint. False where one is under way.
+    pub fn begin_checkpoint(&mut self) -> bool {
+        if self.checkpoint.is_some() {
+            return false;
+        }
+        self.checkpoint = self.owner.freeze();
+        self.checkpoint.is_some()
+    }
+
+    /// True while a checkpoint is under way.
+    pub fn is_checkpointing(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
+    /// Does a piece of the checkpoint under way. True where none is left to do.
+    ///
+    /// # Errors
+    /// Those of the storage: the piece may be tried again. A failed sync of the log poisons.
+    pub fn checkpoint_piece(&mut self, budget_bytes: u64) -> Result<bool> {
+        let synced = self.commits.synced_mark().location;
+        let Some(work) = self.checkpoint.as_mut() else { return Ok(true) };
+        match work.write_piece(&self.storage, budget_bytes, synced)? {
+            CheckpointProgress::More => Ok(false),
+            CheckpointProgress::WaitForSync(_) => self.sync().map(|()| false),
+            CheckpointProgress::Finished(finished) => {
+                self.checkpoint = None;
+                let removable = self.owner.install(finished)?;
+                self.remove(&removable)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// A whole checkpoint as of now.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint_piece`].
+    pub fn checkpoint(&mut self) -> Result<()> {
+        // One that is under way is of an earlier moment.
+        while !self.checkpoint_piece(u64::MAX)? {}
+        self.begin_checkpoint();
+        while !self.checkpoint_piece(u64::MAX)? {}
+        Ok(())
+    }
+
+    /// Removes retired files; what stays behind is removed by the next opening.
+    fn remove(&mut self, removable: &Removable) -> Result<()> {
+        match removable.remove(self.storage.as_ref()) {
+            Err(error) if is_stopped(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Consuming: pulls, payloads, acknowledgements, messages given back.
+
+use std::collections::VecDeque;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::segment_path;
+use delaymq_core::record::header::read_record;
+use delaymq_core::record::message::decode_message;
+use delaymq_core::run::{read_payload, run_path};
+use delaymq_core::store::{Delivery, Owner, Pull, PullRequest, RetryTarget};
+use delaymq_core::units::{
+    ConsumerNumber, GroupNumber, Location, LocationFile, Millis, PullOffset, Sequence, SubjectNumber,
+};
+
+use super::asking::retry_subject;
+use super::{Label, Node};
+
+/// A consumer of a group.
+type Place = (GroupNumber, ConsumerNumber);
+
+/// Loads that one pull waits for at most.
+const LOADS_MAX: usize = 64;
+
+/// A message that was handed over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Handed {
+    /// How the owner assigned it.
+    pub delivery: Delivery,
+    /// The subject it was published to.
+    pub subject: SubjectNumber,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// What a pull brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Pulled {
+    /// Messages in order, and deliveries whose payload is damaged and will be given up.
+    Messages(Vec<Handed>, Vec<Delivery>),
+    /// Nothing now.
+    Wait,
+    /// The group or the consumer is gone.
+    Gone,
+}
+
+impl Node {
+    /// Pulls, reading postings where it must, and hands over what was assigned. `ask` labels the
+    /// assignment.
+    ///
+    /// # Errors
+    /// As [`Self::submit`]; `Storage` where a payload could not be read.
+    pub fn pull(&mut self, request: PullRequest, ask: u64) -> Result<Pulled> {
+        let place = (request.group, request.consumer);
+        if let Some(unread) = self.unread.remove(&place) {
+            return self.hand_over(place, unread);
+        }
+        for _ in 0..LOADS_MAX {
+            let pulled = self.owner.pull(request, &mut self.proposals);
+            self.label(Label::Other);
+            if let (Ok(Pull::Deliveries(_)), Some(last)) = (&pulled, self.labels.back_mut()) {
+                *last = Label::Asked(ask);
+            }
+            self.send()?;
+            match pulled? {
+                Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into()),
+                Pull::Wait => return Ok(Pulled::Wait),
+                Pull::Gone => return Ok(Pulled::Gone),
+                Pull::Load(load) => {
+                    let loaded = load.read()?;
+                    self.owner.loaded(loaded, &mut self.proposals)?;
+                    self.label(Label::Other);
+                    self.send()?;
+                }
+            }
+        }
+        Ok(Pulled::Wait)
+    }
+
+    /// True where something was assigned that could not be read.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Reads what was assigned. What cannot be read now comes with the next pull.
+    fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>) -> Result<Pulled> {
+        let mut handed = Vec::new();
+        let mut damaged = Vec::new();
+        while let Some(delivery) = deliveries.pop_front() {
+            let entry = delivery.entry;
+            match self.read_payload(entry.location(), entry.payload_sequence()) {
+                Ok((subject, body)) => handed.push(Handed { delivery, subject, body }),
+                Err(Error::DamagedPayload { .. }) => {
+                    self.owner.void_ready(entry.subject(), delivery.number, &mut self.proposals);
+                    self.label(Label::Other);
+                    damaged.push(delivery);
+                }
+                Err(error) => {
+                    deliveries.push_front(delivery);
+                    self.unread.insert(place, deliveries);
+                    if handed.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        self.send()?;
+        Ok(Pulled::Messages(handed, damaged))
+    }
+
+    /// The message at a location, its record and payload checked: the subject it was published to
+    /// and its body.
+    ///
+    /// # Errors
+    /// `DamagedPayload` where it is not there whole; `Storage` where it could not be read.
+    pub fn read_payload(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>)> {
+        let path = match location.file() {
+            LocationFile::Segment(number) => segment_path(number),
+            LocationFile::Run(number) => run_path(number),
+        };
+        let offset = u64::from(location.offset());
+        let damaged = |found: &str| Error::DamagedPayload {
+            sequence: sequence.0,
+            path: path.clone(),
+            offset,
+            expected: "a message".to_owned(),
+            found: found.to_owned(),
+        };
+        let file = match self.storage.open(&path) {
+            Err(error) if error.is_not_found() => return Err(damaged("no file")),
+            other => other?,
+        };
+        let mut bytes = Vec::new();
+        read_payload(file.as_ref(), offset, sequence, None, &mut bytes)?;
+        let record = read_record(&bytes, sequence).map_err(|_| damaged("another record"))?;
+        let message = decode_message(&record).ok_or_else(|| damaged("another fact"))?;
+        Ok((message.subject, message.body.to_vec()))
+    }
+
+    /// Acknowledges offsets, ascending. `ask` labels the fact.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn acknowledge(
+        &mut self,
+        group: GroupNumber,
+        consumer: ConsumerNumber,
+        offsets: &[u64],
+        ask: u64,
+    ) -> Result<()> {
+        Owner::acknowledge(group, consumer, offsets, &mut self.proposals);
+        self.label(Label::Asked(ask));
+        self.send().map(drop)
+    }
+
+    /// Gives a delivery back, to come again after a delay in the group's retry subject; returns the
+    /// new due time. `ask` labels the fact.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn give_back(
+        &mut self,
+        names: (&str, &str),
+        place: (GroupNumber, ConsumerNumber),
+        delivery: &Delivery,
+        delay_ms: u64,
+        ask: u64,
+    ) -> Result<Millis> {
+        let name = retry_subject(names.0, names.1);
+        let named = self.names.assign(&name)?;
+        let due = self.reading.now.plus(delay_ms);
+        let target = RetryTarget { subject: named.number, name: named.needs_fact.then_some(name.as_str()) };
+        Owner::retry(place.0, place.1, delivery, due, target, &mut self.proposals);
+        self.label(Label::Asked(ask));
+        self.send()?;
+        Ok(due)
+    }
+
+    /// What a consumer holds as applied, to be handed to it again when it comes back: under the
+    /// same offsets, in order.
+    ///
+    /// # Errors
+    /// `Storage` where something could not be read.
+    pub fn hand_again(&mut self, group: GroupNumber, consumer: ConsumerNumber) -> Result<Vec<Handed>> {
+        let Some(group) = self.owner.state().groups.get(&group) else { return Ok(Vec::new()) };
+        let Some(consumer) = group.consumers.get(&consumer) else { return Ok(Vec::new()) };
+        let subject = group.subject;
+        let held: Vec<(PullOffset, delaymq_core::queues::Held)> =
+            consumer.held.iter().map(|(offset, held)| (*offset, *held)).collect();
+        let mut handed = Vec::new();
+        for (offset, held) in held {
+            let Some(entry) = self.owner.state().dispatch.find(subject, held.number)? else { continue };
+            let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries);
+            let (subject, body) = self.read_payload(entry.location(), entry.payload_sequence())?;
+            let delivery = Delivery { offset, number: held.number, entry, attempt };
+            handed.push(Handed { delivery, subject, body });
+        }
+        Ok(handed)
+    }
+}

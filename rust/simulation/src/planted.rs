@@ -1,0 +1,43 @@
+//! The faults that can be planted in the core, by name.
+
+use delaymq_core::planted::{Planted, plant};
+
+/// Every fault, its name, and the number of seeds within which it must be found.
+pub const FAULTS: [(Planted, &str, u64); 8] = [
+    (Planted::AckBeforeSync, "AckBeforeSync", 200),
+    (Planted::TornTailAccepted, "TornTailAccepted", 200),
+    (Planted::OneTickEarly, "OneTickEarly", 200),
+    (Planted::FeedSkipsArrival, "FeedSkipsArrival", 200),
+    (Planted::FeedPassesUnhanded, "FeedPassesUnhanded", 200),
+    (Planted::ReadyVisibleBeforeDurable, "ReadyVisibleBeforeDurable", 200),
+    (Planted::CheckpointBeforeRuns, "CheckpointBeforeRuns", 200),
+    (Planted::CancelledBitNotSaved, "CancelledBitNotSaved", 200),
+];
+
+/// The fault of this name, and the number of seeds within which it must be found.
+pub fn fault_named(name: &str) -> Option<(Planted, u64)> {
+    FAULTS.iter().find(|(_, other, _)| *other == name).map(|(fault, _, seeds)| (*fault, *seeds))
+}
+
+/// The names of all faults.
+pub fn names() -> String {
+    FAULTS.map(|(_, name, _)| name).join(", ")
+}
+
+/// Plants one fault on this thread for as long as the value lives.
+#[derive(Debug)]
+pub struct Plant;
+
+impl Plant {
+    /// Plants this fault, or none.
+    pub fn new(fault: Option<Planted>) -> Self {
+        plant(fault);
+        Self
+    }
+}
+
+impl Drop for Plant {
+    fn drop(&mut self) {
+        plant(None);
+    }
+}

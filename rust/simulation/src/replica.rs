@@ -1,0 +1,192 @@
+//! A second owner that applies the log from its first fact on, has no runs, no checkpoints and no
+//! feed, and so must come to the same state by a shorter way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{BatchReader, EpochSource, Identity};
+use delaymq_core::schedule_log::{EntryState, Window};
+use delaymq_core::storage::{MemoryStorage, Storage};
+use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
+use delaymq_core::units::{Epoch, Location, ReadyNumber, Sequence, SubjectNumber};
+
+use crate::node::AppliedBatch;
+
+/// See the module.
+pub struct Replica {
+    identity: Identity,
+    owner: Owner,
+    batches: Vec<AppliedBatch>,
+    outcomes: BTreeMap<Sequence, Outcome>,
+}
+
+/// A replica begins no epoch.
+struct NoEpochs;
+
+impl EpochSource for NoEpochs {
+    fn raise(&mut self) -> Result<Epoch> {
+        Ok(Epoch(0))
+    }
+}
+
+fn empty_owner(identity: &Identity) -> Result<Owner> {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(0));
+    let Identity { stream, node, segment_bytes, .. } = *identity;
+    open_identity(storage.as_ref(), Some(NewStore { stream: stream.id, node, segment_bytes }))?;
+    let options = OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() };
+    recover(&storage, identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
+}
+
+impl Replica {
+    /// A replica of this stream, before its first fact.
+    ///
+    /// # Errors
+    /// None that a correct core gives.
+    pub fn new(identity: Identity) -> Result<Self> {
+        Ok(Self { identity, owner: empty_owner(&identity)?, batches: Vec::new(), outcomes: BTreeMap::new() })
+    }
+
+    /// Applies the next batch.
+    ///
+    /// # Errors
+    /// Where it does not follow.
+    pub fn apply(&mut self, batch: &AppliedBatch) -> Result<()> {
+        self.owner.apply(&batch.visible())?;
+        self.outcomes.extend(self.owner.take_outcomes());
+        self.owner.take_woken();
+        self.batches.push(batch.clone());
+        Ok(())
+    }
+
+    /// Forgets everything from `first` on: it was lost with the end of an epoch.
+    ///
+    /// # Errors
+    /// None that a correct core gives.
+    pub fn forget_from(&mut self, first: Sequence) -> Result<()> {
+        if self.owner.applied() <= first {
+            return Ok(());
+        }
+        let batches = std::mem::take(&mut self.batches);
+        self.owner = empty_owner(&self.identity)?;
+        self.outcomes.clear();
+        for batch in batches.iter().filter(|batch| batch.header.base_sequence.get() < first.0) {
+            self.apply(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what the log holds behind what was applied, up to `end`, and applies it. Returns it.
+    ///
+    /// # Errors
+    /// What reading the log gives.
+    pub fn catch_up(&mut self, storage: &Arc<dyn Storage>, end: Location) -> Result<Vec<AppliedBatch>> {
+        let from = self.owner.state().position.end;
+        let mut reader = BatchReader::new(Arc::clone(storage), self.identity.stream, from, end);
+        let mut read = Vec::new();
+        while let Some(scanned) = reader.next_batch()? {
+            let batch = AppliedBatch { header: scanned.header, start: scanned.start, bytes: scanned.bytes };
+            self.apply(&batch)?;
+            read.push(batch);
+        }
+        Ok(read)
+    }
+
+    /// Whose replica it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The owner, to look at.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// What a command found.
+    pub fn outcome(&self, sequence: Sequence) -> Option<Outcome> {
+        self.outcomes.get(&sequence).copied()
+    }
+
+    /// In what the state of `live` differs from this one, in words; nothing where it does not.
+    pub fn differences(&self, live: &Owner) -> Vec<String> {
+        let mut found = Vec::new();
+        let (ours, theirs) = (self.owner.state(), live.state());
+        let mut compare = |what: &str, ours: String, theirs: String| {
+            if ours != theirs {
+                found.push(format!("{what}: replica {ours}, store {theirs}"));
+            }
+        };
+        let position = |state: &delaymq_core::store::State| {
+            format!("{} {:08x} {}", state.position.next_sequence, state.position.chain, state.position.epoch)
+        };
+        compare("position", position(ours), position(theirs));
+        compare("epochs", format!("{:?}", ours.epochs), format!("{:?}", theirs.epochs));
+        compare("subjects", subjects_of(ours), subjects_of(theirs));
+        compare("groups", format!("{:?}", ours.groups), format!("{:?}", theirs.groups));
+        compare("ended groups", format!("{:?}", ours.ended_groups), format!("{:?}", theirs.ended_groups));
+        let numbers = |state: &delaymq_core::store::State| {
+            format!("{} {} {} {}", state.next_group, state.next_consumer, state.voided, state.delay_ms_max)
+        };
+        compare("next numbers", numbers(ours), numbers(theirs));
+        compare("pending", ours.schedule.pending().to_string(), theirs.schedule.pending().to_string());
+        self.compare_entries(live, &mut found);
+        self.compare_ready(live, &mut found);
+        found
+    }
+
+    /// What became of each sequence. The store may have forgotten what is finished.
+    fn compare_entries(&self, live: &Owner, found: &mut Vec<String>) {
+        let (ours, theirs) = (&self.owner.state().schedule, &live.state().schedule);
+        let known_from = theirs.windows().first().map_or(Sequence(u64::MAX), Window::first);
+        let mut sequence = Sequence(1);
+        while sequence < ours.next_sequence() {
+            let (expected, is) = (ours.state(sequence), theirs.state(sequence));
+            let forgotten = sequence < known_from && is == EntryState::Nothing && expected != EntryState::Pending;
+            if expected != is && !forgotten {
+                found.push(format!("what became of sequence {sequence}: replica {expected:?}, store {is:?}"));
+            }
+            sequence = sequence.next();
+        }
+    }
+
+    /// Every ready message that is not finished must be found, in memory or in a run.
+    fn compare_ready(&self, live: &Owner, found: &mut Vec<String>) {
+        let (ours, theirs) = (&self.owner.state().dispatch, &live.state().dispatch);
+        for (subject, _) in self.owner.state().subjects.iter() {
+            let bounds =
+                |log: &delaymq_core::dispatch_log::DispatchLog| (log.finished_below(subject), log.next_number(subject));
+            if bounds(ours) != bounds(theirs) {
+                found.push(format!("ready of subject {subject}: {:?} {:?}", bounds(ours), bounds(theirs)));
+            }
+            let (mut number, end) = bounds(ours);
+            while number < end {
+                let expected = ready_words(&self.owner, subject, number);
+                let is = ready_words(live, subject, number);
+                let unread = is.starts_with(UNREAD);
+                if expected != is && !unread {
+                    found.push(format!("ready {number} of subject {subject}: replica {expected}, store {is}"));
+                }
+                number = number.next();
+            }
+        }
+    }
+}
+
+/// A fault that was planned kept it from being read.
+const UNREAD: &str = "unread";
+
+/// An entry without its location, which is each copy's own.
+fn ready_words(owner: &Owner, subject: SubjectNumber, number: ReadyNumber) -> String {
+    match owner.state().dispatch.find(subject, number) {
+        Ok(Some(entry)) => {
+            format!("{:?} {} {} {}", entry.key(), entry.attempt(), entry.payload_sequence(), entry.subject())
+        }
+        Ok(None) => "nothing".to_owned(),
+        Err(error @ Error::Storage { .. }) => format!("{UNREAD}: {error}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn subjects_of(state: &delaymq_core::store::State) -> String {
+    format!("{:?}", state.subjects.iter().collect::<Vec<_>>())
+}

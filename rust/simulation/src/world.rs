@@ -1,0 +1,267 @@
+//! One history: a machine, a store, its users, and what befalls them, all from one seed.
+
+mod consumers;
+mod draining;
+mod machine;
+mod operations;
+mod plan;
+mod publishing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::store::Receipt;
+use delaymq_core::units::{Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
+
+use self::consumers::{Assigned, Handle};
+use self::machine::Promised;
+pub use self::plan::Plan;
+use crate::chance::{Chance, TraceHash};
+use crate::checker::{Counts, Entry, Oracle, Origin};
+use crate::clock::SimulatedClock;
+use crate::disk::Disk;
+use crate::node::{Label, Node};
+use crate::replica::Replica;
+
+/// Where the wall clock starts.
+const START: Millis = Millis(1_700_000_000_000);
+
+/// How a history ended.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// The digest of all that happened.
+    pub hash: u64,
+    /// Operations done.
+    pub operations: u64,
+    /// Times the machine or the process ended.
+    pub crashes: u64,
+    /// What was counted.
+    pub counts: Counts,
+    /// What is wrong.
+    pub violations: Vec<String>,
+    /// The expanded options.
+    pub plan: Plan,
+    /// What happened, where it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Something that waits for the log's queue to take its fact.
+enum Ask {
+    Assign(Vec<Assigned>),
+    Finish { group: GroupNumber, entries: Vec<Sequence> },
+    GiveBack { group: GroupNumber, entry: Sequence, again: Box<Entry> },
+    EndGroup(GroupNumber),
+    Nothing,
+}
+
+/// A receipt, and whether its message is in the log.
+struct Kept {
+    receipt: Receipt,
+    is_here: bool,
+}
+
+/// See the module.
+pub struct World {
+    plan: Plan,
+    chance: Chance,
+    clock: SimulatedClock,
+    disk: Disk,
+    node: Option<Node>,
+    oracle: Oracle,
+    replica: Option<Replica>,
+    handles: Vec<Handle>,
+    /// What consumers hold, as far as they know.
+    assigned: BTreeMap<(u32, u32, u64), Assigned>,
+    /// Offsets that a crash or an end made void.
+    stale: Vec<Assigned>,
+    /// What was promised by a store that was closed.
+    left: Option<Promised>,
+    /// Something may have been assigned that nobody was handed.
+    a_pull_failed: bool,
+    receipts: Vec<Kept>,
+    cancels: BTreeSet<Sequence>,
+    dues: BTreeSet<Millis>,
+    asks: BTreeMap<u64, Ask>,
+    next_ask: u64,
+    next_body: u64,
+    operation: u64,
+    crashes: u64,
+    /// Of the last opening that came to its end.
+    epoch: Epoch,
+    trace: TraceHash,
+    told: Option<Vec<String>>,
+}
+
+impl World {
+    /// A world before its first operation. With `tells` it keeps what happens, in words.
+    pub fn new(seed: u64, tells: bool) -> Self {
+        let mut chance = Chance::new(seed);
+        let plan = Plan::of(&mut chance);
+        Self::with_plan(plan, chance, tells)
+    }
+
+    /// A world with another plan than its seed's.
+    pub fn with_plan(plan: Plan, mut chance: Chance, tells: bool) -> Self {
+        let disk = Disk::new(chance.next_number());
+        Self {
+            plan,
+            clock: SimulatedClock::new(START),
+            disk,
+            node: None,
+            oracle: Oracle::default(),
+            replica: None,
+            handles: Handle::all(&plan),
+            assigned: BTreeMap::new(),
+            stale: Vec::new(),
+            left: None,
+            a_pull_failed: false,
+            receipts: Vec::new(),
+            cancels: BTreeSet::new(),
+            dues: BTreeSet::new(),
+            asks: BTreeMap::new(),
+            next_ask: 1,
+            next_body: 1,
+            operation: 0,
+            crashes: 0,
+            epoch: Epoch(0),
+            trace: TraceHash::default(),
+            told: tells.then(Vec::new),
+            chance,
+        }
+    }
+
+    /// Lives the whole history.
+    pub fn run(mut self) -> Ending {
+        self.open();
+        while self.operation < self.plan.operations && self.is_sound() {
+            self.operation += 1;
+            self.oracle.begin_operation(self.operation);
+            self.act();
+            self.collect();
+            if self.chance.percent(self.plan.settle_percent) {
+                self.settle();
+            }
+        }
+        self.drain();
+        Ending {
+            hash: self.trace.value(),
+            operations: self.operation,
+            crashes: self.crashes,
+            counts: self.oracle.counts(),
+            violations: self.oracle.violations().to_vec(),
+            plan: self.plan,
+            trace: self.told.unwrap_or_default(),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        self.oracle.violations().is_empty()
+    }
+
+    /// Takes what happened into the trace.
+    fn note(&mut self, words: &str) {
+        self.trace.add(words);
+        if let Some(told) = &mut self.told {
+            told.push(format!("{:>4} {words}", self.operation));
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) -> u64 {
+        let number = self.next_ask;
+        self.next_ask += 1;
+        self.asks.insert(number, ask);
+        number
+    }
+
+    /// Learns what the store has done: which facts have their sequences, what is visible, what was
+    /// applied and answered.
+    fn collect(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        let sent = node.take_sent();
+        let applied = node.take_applied();
+        let visible = node.commits().visible().sequence;
+        for fact in sent {
+            if let Label::Asked(number) = fact.label
+                && let Some(ask) = self.asks.remove(&number)
+            {
+                self.ask_was_sent(ask, Sequence(fact.sequences.end.0.saturating_sub(1)));
+            }
+        }
+        self.oracle.became_visible(visible);
+        for batch in &applied {
+            self.oracle.applied(batch);
+            self.trace.add_number(u64::from(batch.header.chain.get()));
+            if let Some(Err(error)) = self.replica.as_mut().map(|replica| replica.apply(batch)) {
+                self.oracle.blame(format!("the replica cannot apply {:?}: {error}", batch.header));
+            }
+        }
+        self.hear_answers();
+    }
+
+    fn ask_was_sent(&mut self, ask: Ask, fact: Sequence) {
+        match ask {
+            Ask::Assign(assigned) => {
+                for one in assigned {
+                    if let Some(known) = self.assigned.get_mut(&one.key()) {
+                        known.fact = Some(fact);
+                    }
+                }
+            }
+            Ask::Finish { group, entries } => {
+                for entry in entries {
+                    self.oracle.finished(group, entry, fact);
+                }
+            }
+            Ask::GiveBack { group, entry, again } => {
+                self.dues.insert(again.due);
+                self.oracle.finished(group, entry, fact);
+                self.oracle.submitted(fact, *again);
+            }
+            Ask::EndGroup(group) => self.oracle.group_ends(group, fact),
+            Ask::Nothing => {}
+        }
+    }
+
+    fn hear_answers(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        let mut heard = Vec::new();
+        for command in &self.cancels {
+            if let Some(outcome) = node.take_outcome(*command) {
+                heard.push((*command, outcome));
+            }
+        }
+        for (command, outcome) in heard {
+            self.cancels.remove(&command);
+            self.note(&format!("cancel {command} is answered {outcome:?}"));
+            self.oracle.cancel_answered(command, outcome);
+        }
+        self.hear_of_consumers();
+    }
+
+    /// The result of a call, where there is one. Where the machine ended in it, or the store is
+    /// poisoned, another one is opened.
+    fn survive<T>(&mut self, what: &str, result: Result<T>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        self.note(&format!("{what}: {error}"));
+        let poisoned = self.node.as_ref().is_none_or(|node| node.commits().poison().is_some());
+        if self.disk.storage().is_stopped() {
+            self.crash();
+        } else if poisoned {
+            if matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. }) {
+                self.oracle.blame(format!("{what}: {error}"));
+            }
+            self.collect();
+            self.crash();
+        } else if !matches!(error, Error::Storage { .. } | Error::DiskFull) {
+            self.oracle.blame(format!("{what}: {error}"));
+        }
+        None
+    }
+
+    fn entry(subject: SubjectNumber, due: Millis, body: &[u8]) -> Entry {
+        Entry::new(subject, due, body, Origin::Published)
+    }
+}

@@ -1,0 +1,317 @@
+//! Consumers: they subscribe, pull, acknowledge, give back, and end.
+
+use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::{Delivery, Outcome, PullRequest};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence, SubjectNumber};
+
+use super::{Ask, Plan, World};
+use crate::checker::{Entry, Origin, Seen};
+use crate::node::{Handed, Pulled, retry_subject};
+
+/// What a consumer holds under one offset.
+#[derive(Clone, Debug)]
+pub(super) struct Assigned {
+    pub(super) group: GroupNumber,
+    pub(super) consumer: ConsumerNumber,
+    pub(super) handle: usize,
+    pub(super) delivery: Delivery,
+    pub(super) handed: Handed,
+    /// The assignment's sequence, once it has one.
+    pub(super) fact: Option<Sequence>,
+    /// It was acknowledged or given back.
+    pub(super) is_done: bool,
+}
+
+impl Assigned {
+    pub(super) fn key(&self) -> (u32, u32, u64) {
+        (self.group.0, self.consumer.0, self.delivery.offset.0)
+    }
+}
+
+/// One consumer of one group, as its user knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Handle {
+    pub(super) subject: String,
+    pub(super) group: String,
+    pub(super) name: String,
+    /// For the queue of what the group gave back: the subject that it consumes itself.
+    pub(super) retries_of: Option<String>,
+    pub(super) group_number: Option<GroupNumber>,
+    pub(super) consumer: Option<ConsumerNumber>,
+    pub(super) asked: Option<Sequence>,
+    pub(super) from_latest: bool,
+}
+
+impl Handle {
+    pub(super) fn all(plan: &Plan) -> Vec<Self> {
+        let mut handles = Vec::new();
+        for subject in 0..plan.subjects {
+            for group in 0..plan.groups {
+                for consumer in 0..plan.consumers {
+                    let (subject, group) = (World::subject_name(subject), format!("group-{group}"));
+                    let retries = retry_subject(&subject, &group);
+                    let main = Self {
+                        subject: subject.clone(),
+                        group,
+                        name: format!("consumer-{consumer}"),
+                        retries_of: None,
+                        group_number: None,
+                        consumer: None,
+                        asked: None,
+                        from_latest: false,
+                    };
+                    handles.push(Self { subject: retries, retries_of: Some(subject), ..main.clone() });
+                    handles.push(main);
+                }
+            }
+        }
+        handles
+    }
+
+    /// The subject whose name the retry subject is made of.
+    pub(super) fn own_subject(&self) -> &str {
+        self.retries_of.as_deref().unwrap_or(&self.subject)
+    }
+}
+
+impl World {
+    /// Takes a consumer one step further on its way to being one.
+    pub(super) fn subscribe(&mut self, index: usize) {
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let Some(node) = &mut self.node else { return };
+        if handle.asked.is_some() || handle.consumer.is_some() {
+            return;
+        }
+        let result = match handle.group_number {
+            Some(group) => node.begin_consumer(group, &handle.name),
+            None if handle.retries_of.is_some() => {
+                let state = node.owner().state();
+                let number = state.subjects.number(&handle.subject);
+                let group =
+                    number.and_then(|number| state.group_named(number, &handle.group).map(|group| (number, group)));
+                if let Some((number, group)) = group {
+                    self.oracle.retry_group_is_known(group, number);
+                    self.with_handle(index, |handle| handle.group_number = Some(group));
+                }
+                return;
+            }
+            None => {
+                let from_latest = self.chance.percent(20);
+                let start = if from_latest { GroupStart::Latest } else { GroupStart::Earliest };
+                self.with_handle(index, |handle| handle.from_latest = from_latest);
+                let Some(node) = &mut self.node else { return };
+                node.subscribe(&handle.subject, &handle.group, start)
+            }
+        };
+        let Some(asked) = self.survive("subscribe", result) else { return };
+        self.note(&format!("subscribe {} {} {}: {asked:?}", handle.subject, handle.group, handle.name));
+        self.with_handle(index, |handle| handle.asked = asked);
+    }
+
+    pub(super) fn with_handle(&mut self, index: usize, change: impl FnOnce(&mut Handle)) {
+        if let Some(handle) = self.handles.get_mut(index) {
+            change(handle);
+        }
+    }
+
+    pub(super) fn hear_of_consumers(&mut self) {
+        for index in 0..self.handles.len() {
+            let Some(asked) = self.handles.get(index).and_then(|handle| handle.asked) else { continue };
+            let Some(outcome) = self.node.as_mut().and_then(|node| node.take_outcome(asked)) else { continue };
+            self.note(&format!("fact {asked} is answered {outcome:?}"));
+            let subject = self.handles.get(index).and_then(|handle| self.subject_number(&handle.subject));
+            self.with_handle(index, |handle| {
+                handle.asked = None;
+                match outcome {
+                    Outcome::Group(group) => handle.group_number = Some(group),
+                    Outcome::Consumer(consumer) => handle.consumer = Some(consumer),
+                    _ => handle.group_number = None,
+                }
+            });
+            let from_latest = self.handles.get(index).is_some_and(|handle| handle.from_latest);
+            if let (Outcome::Group(group), Some(subject)) = (outcome, subject) {
+                self.oracle.group_is_known(group, subject, asked, from_latest);
+            }
+        }
+    }
+
+    fn subject_number(&self, name: &str) -> Option<SubjectNumber> {
+        self.node.as_ref().and_then(|node| node.subject_number(name))
+    }
+
+    /// Pulls for one consumer.
+    pub(super) fn pull(&mut self, index: usize, count_max: usize) {
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
+        let request = PullRequest { group, consumer, count_max, in_flight_max: self.plan.in_flight_max };
+        let ask = self.ask(Ask::Nothing);
+        let Some(node) = &mut self.node else { return };
+        let result = node.pull(request, ask);
+        if result.is_err() || node.has_unread() {
+            self.a_pull_failed = true;
+            self.oracle.hand_over_failed();
+        }
+        let Some(pulled) = self.survive("pull", result) else { return };
+        match pulled {
+            Pulled::Wait => {}
+            Pulled::Gone => {
+                self.note(&format!("{group} or consumer {consumer} is gone"));
+                self.with_handle(index, |handle| (handle.group_number, handle.consumer) = (None, None));
+            }
+            Pulled::Messages(messages, damaged) => {
+                for delivery in damaged {
+                    self.oracle.blame(format!("a payload is damaged that nobody damaged: {delivery:?}"));
+                }
+                self.receive(index, &handle, (group, consumer), ask, messages);
+            }
+        }
+    }
+
+    fn receive(
+        &mut self,
+        index: usize,
+        handle: &Handle,
+        place: (GroupNumber, ConsumerNumber),
+        ask: u64,
+        messages: Vec<Handed>,
+    ) {
+        let (group, consumer) = place;
+        let Some(node) = &self.node else { return };
+        let reading = node.reading();
+        let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
+        self.oracle.became_visible(node.commits().visible().sequence);
+        let mut assigned = Vec::new();
+        for handed in messages {
+            let delivery = handed.delivery;
+            self.note(&format!(
+                "{group} {consumer} gets {} as number {} offset {} attempt {}",
+                delivery.entry.sequence(),
+                delivery.number,
+                delivery.offset,
+                delivery.attempt
+            ));
+            let seen = Seen {
+                group,
+                subject,
+                group_name: &handle.group,
+                consumer_name: &handle.name,
+                reading,
+                handed: &handed,
+            };
+            self.oracle.handed_over(&seen);
+            let one = Assigned { group, consumer, handle: index, delivery, handed, fact: None, is_done: false };
+            self.assigned.insert(one.key(), one.clone());
+            assigned.push(one);
+        }
+        let held = self.assigned.values().filter(|one| (one.group, one.consumer) == place && !one.is_done).count();
+        if held > self.plan.in_flight_max as usize {
+            self.oracle.blame(format!("{group} {consumer} holds {held}, more than {}", self.plan.in_flight_max));
+        }
+        self.asks.insert(ask, Ask::Assign(assigned));
+    }
+
+    /// Acknowledges some of what a consumer holds.
+    pub(super) fn acknowledge(&mut self, index: usize, percent: u64) {
+        let mut chosen: Vec<Assigned> = Vec::new();
+        for one in self.assigned.values().filter(|one| one.handle == index && !one.is_done) {
+            let same = chosen.first().is_none_or(|first| (first.group, first.consumer) == (one.group, one.consumer));
+            if same && self.chance.percent(percent) {
+                chosen.push(one.clone());
+            }
+        }
+        let Some(first) = chosen.first().cloned() else { return };
+        let offsets: Vec<u64> = chosen.iter().map(|one| one.delivery.offset.0).collect();
+        let entries = chosen.iter().map(|one| one.delivery.entry.sequence()).collect();
+        let ask = self.ask(Ask::Finish { group: first.group, entries });
+        self.note(&format!("{} {} acknowledges {offsets:?}", first.group, first.consumer));
+        for one in &chosen {
+            if let Some(known) = self.assigned.get_mut(&one.key()) {
+                known.is_done = true;
+            }
+        }
+        let Some(node) = &mut self.node else { return };
+        let result = node.acknowledge(first.group, first.consumer, &offsets, ask);
+        self.survive("acknowledge", result);
+    }
+
+    /// Gives one message back.
+    pub(super) fn give_back(&mut self, index: usize) {
+        let held: Vec<&Assigned> = self.assigned.values().filter(|one| one.handle == index && !one.is_done).collect();
+        let Some(one) = self.chance.pick(&held).copied().cloned() else { return };
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let delay_ms = self.chance.one_of(&[0, 1, 5, 40, 3_000]);
+        let target = retry_subject(handle.own_subject(), &handle.group);
+        let number = self.next_ask;
+        let Some(node) = &mut self.node else { return };
+        let names = (handle.own_subject(), handle.group.as_str());
+        let due = node.reading().now.plus(delay_ms);
+        let result = node.give_back(names, (one.group, one.consumer), &one.delivery, delay_ms, number);
+        let subject = node.subject_number(&target).unwrap_or_default();
+        let attempt = one.delivery.attempt.saturating_add(1);
+        let mut again = Entry::new(subject, due, &one.handed.body, Origin::GivenBack { attempt });
+        again.published_to = one.handed.subject;
+        let entry = one.delivery.entry.sequence();
+        self.ask(Ask::GiveBack { group: one.group, entry, again: Box::new(again) });
+        self.note(&format!("{} {} gives back {} until {due}", one.group, one.consumer, one.delivery.offset));
+        if let Some(known) = self.assigned.get_mut(&one.key()) {
+            known.is_done = true;
+        }
+        self.survive("give back", result);
+    }
+
+    /// Acknowledges what is not held any more, or never was: nothing may come of it.
+    pub(super) fn acknowledge_stale(&mut self) {
+        let Some(one) = self.chance.pick(&self.stale).cloned() else { return };
+        if self.assigned.contains_key(&one.key()) {
+            return;
+        }
+        let ask = self.ask(Ask::Nothing);
+        self.note(&format!("{} {} acknowledges void {}", one.group, one.consumer, one.delivery.offset));
+        let Some(node) = &mut self.node else { return };
+        let result = if self.chance.percent(80) {
+            node.acknowledge(one.group, one.consumer, &[one.delivery.offset.0], ask)
+        } else {
+            let Some(handle) = self.handles.get(one.handle) else { return };
+            let names = (handle.own_subject(), handle.group.as_str());
+            node.give_back(names, (one.group, one.consumer), &one.delivery, 1, ask).map(drop)
+        };
+        self.survive("acknowledge void", result);
+    }
+
+    /// Ends a consumer.
+    pub(super) fn end_consumer(&mut self, index: usize) {
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
+        let ask = self.ask(Ask::Nothing);
+        self.note(&format!("{group} {consumer} ends"));
+        self.void(|one| (one.group, one.consumer) == (group, consumer));
+        self.with_handle(index, |handle| handle.consumer = None);
+        let Some(node) = &mut self.node else { return };
+        let result = node.end_consumer(group, consumer, ask);
+        self.survive("end a consumer", result);
+    }
+
+    /// Removes a group.
+    pub(super) fn end_group(&mut self, index: usize) {
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let Some(group) = handle.group_number.filter(|_| handle.retries_of.is_none()) else { return };
+        let ask = self.ask(Ask::EndGroup(group));
+        self.note(&format!("{group} is removed"));
+        self.void(|one| one.group == group);
+        for handle in self.handles.iter_mut().filter(|handle| handle.group_number == Some(group)) {
+            (handle.group_number, handle.consumer, handle.asked) = (None, None, None);
+        }
+        let Some(node) = &mut self.node else { return };
+        let result = node.end_group(group, ask);
+        self.survive("remove a group", result);
+    }
+
+    /// What is held by these comes again, to somebody.
+    pub(super) fn void(&mut self, of: impl Fn(&Assigned) -> bool) {
+        let keys: Vec<_> = self.assigned.values().filter(|one| of(one)).map(Assigned::key).collect();
+        for one in keys.iter().filter_map(|key| self.assigned.remove(key)) {
+            self.oracle.came_back(one.group, one.delivery.entry.sequence());
+            self.stale.push(one);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The end of a history: the faults stop, everybody consumes all there is, and it is checked that
+//! this is all there must be.
+
+use super::World;
+
+/// Rounds after which whatever is still under way counts as lost.
+const ROUNDS_MAX: usize = 400;
+/// Rounds without anything new before the drain is over.
+const QUIET_ROUNDS: usize = 4;
+
+impl World {
+    /// Drains the store and checks it.
+    pub(super) fn drain(&mut self) {
+        if !self.is_sound() {
+            return;
+        }
+        self.plan.crash_in_open_percent = 0;
+        self.disk.storage().set_capacity(u64::MAX);
+        if self.plan.restart_before_drain {
+            self.crash();
+        }
+        self.operation += 1;
+        self.oracle.begin_operation(self.operation);
+        let mut quiet = 0;
+        for _ in 0..ROUNDS_MAX {
+            if !self.is_sound() || quiet >= QUIET_ROUNDS {
+                break;
+            }
+            quiet = if self.drain_round() { 0 } else { quiet + 1 };
+        }
+        if quiet < QUIET_ROUNDS && self.is_sound() {
+            self.oracle.blame("the drain does not come to an end".to_owned());
+        }
+        if self.is_sound() {
+            self.compare();
+            self.oracle.check_drained();
+        }
+        if self.is_sound() {
+            self.leave();
+        }
+    }
+
+    /// True where something happened.
+    fn drain_round(&mut self) -> bool {
+        let now = self.clock.read().wall;
+        let next = self.dues.range(now..).next().copied();
+        if let Some(due) = next {
+            self.clock.advance(due.since(now).saturating_add(1));
+        } else {
+            self.clock.advance(1_000);
+        }
+        if let Some(node) = &mut self.node {
+            node.release_clock();
+        }
+        let before = (self.oracle.counts(), self.crashes);
+        for _ in 0..3 {
+            self.prepare();
+            self.step();
+            self.settle();
+        }
+        for index in 0..self.handles.len() {
+            self.subscribe(index);
+            self.settle();
+            self.subscribe(index);
+            self.settle();
+            self.pull(index, 1_000);
+            self.collect();
+            self.settle();
+            self.acknowledge(index, 100);
+            self.settle();
+        }
+        next.is_some() || before != (self.oracle.counts(), self.crashes)
+    }
+
+    /// Writes, syncs and applies everything.
+    pub(super) fn settle(&mut self) {
+        let now = self.clock.read();
+        let Some(node) = &mut self.node else { return };
+        node.look(now);
+        let committed = node.send().and_then(|_| node.commit());
+        // Of what was written piece by piece, something may still wait for its sync.
+        let hidden = node.commits().visible() < node.commits().written_mark();
+        let synced = committed.and_then(|()| if hidden { node.sync() } else { Ok(()) });
+        let result = synced.and_then(|()| node.apply(usize::MAX).map(drop));
+        self.survive("drain", result);
+        self.collect();
+    }
+
+    /// Closes, checks every byte, opens, and compares once more.
+    fn leave(&mut self) {
+        if self.close_node() {
+            self.verify();
+            self.crash();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The machine: it starts, it ends, somewhere in between or in the middle of starting.
+
+use std::collections::BTreeMap;
+
+use delaymq_core::message_log::Durability;
+use delaymq_core::store::verify;
+use delaymq_core::units::Sequence;
+
+use super::World;
+use super::consumers::Assigned;
+use crate::checker::Seen;
+use crate::disk::End;
+use crate::node::{Handed, Node, is_stopped};
+use crate::replica::Replica;
+
+/// Openings that may fail in a row.
+const OPENINGS_MAX: usize = 12;
+
+/// What was promised to be there after a crash.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promised {
+    visible: Sequence,
+    synced: Sequence,
+    cut: bool,
+}
+
+impl Promised {
+    fn by(node: &Node) -> Self {
+        let commits = node.commits();
+        Self { visible: commits.visible().sequence, synced: commits.synced_mark().sequence, cut: false }
+    }
+}
+
+impl World {
+    /// Closes the store in order; false where that failed.
+    pub(super) fn close_node(&mut self) -> bool {
+        let Some(node) = self.node.take() else { return false };
+        let mut left = Promised::by(&node);
+        let closed = node.close();
+        self.note(&format!("closed: {closed:?}"));
+        if closed.is_ok() {
+            left.synced = left.visible;
+        }
+        self.left = Some(left);
+        closed.is_ok()
+    }
+
+    fn random_end(&mut self) -> End {
+        match self.chance.below(4) {
+            0 | 1 => End::Kill,
+            2 => End::PowerCut,
+            _ => End::PowerCutLosesAll,
+        }
+    }
+
+    /// The machine ends, and starts again.
+    pub(super) fn crash(&mut self) {
+        let promised = self.end();
+        self.start(promised);
+    }
+
+    /// The first opening.
+    pub(super) fn open(&mut self) {
+        self.start(Promised::default());
+    }
+
+    fn end(&mut self) -> Promised {
+        self.collect();
+        let mut promised = match self.node.take() {
+            Some(node) => Promised::by(&node),
+            None => self.left.take().unwrap_or_default(),
+        };
+        let limit = self.handles.iter().filter(|handle| handle.consumer.is_some()).count();
+        let limit = limit.saturating_mul(self.plan.in_flight_max as usize);
+        if self.oracle.in_flight() > limit {
+            let found = self.oracle.in_flight();
+            self.oracle.blame(format!("{found} messages are in flight, more than {limit}"));
+        }
+        self.end_machine(&mut promised);
+        promised
+    }
+
+    fn end_machine(&mut self, promised: &mut Promised) {
+        let end = self.random_end();
+        self.crashes += 1;
+        promised.cut |= end.cuts_power();
+        self.note(&format!("the machine ends: {end:?}"));
+        self.disk.crash(end, &mut self.chance);
+        if end.cuts_power() || self.chance.percent(20) {
+            let off_ms = self.chance.one_of(&[0, 1, 50, 5_000]);
+            self.clock.restart_after(off_ms);
+        }
+        if self.plan.clock_steps && self.chance.percent(30) {
+            self.clock.step_back(self.chance.one_of(&[1, 100, 20_000]));
+        }
+    }
+
+    fn start(&mut self, mut promised: Promised) {
+        for attempt in 0..OPENINGS_MAX {
+            let last = attempt + 1 == OPENINGS_MAX;
+            if !last && self.chance.percent(self.plan.crash_in_open_percent) {
+                let calls = self.chance.below(90);
+                self.disk.storage().stop_after_calls(calls);
+            }
+            if last {
+                self.disk.storage().set_capacity(u64::MAX);
+            }
+            let opened = Node::open(self.disk.shared(), self.plan.node, self.clock.read(), &mut self.chance);
+            match opened {
+                Ok(node) => return self.started(node, promised),
+                Err(error) if is_stopped(&error) || self.disk.storage().is_stopped() => {
+                    self.note("the machine ends while the store is opened");
+                    self.end_machine(&mut promised);
+                }
+                Err(error) if error.is_no_space() => {
+                    self.note("no room to open");
+                    self.disk.storage().set_capacity(u64::MAX);
+                }
+                Err(error) => {
+                    self.note(&format!("refused: {error}"));
+                    return self.oracle.blame(format!("the store cannot be opened: {error}"));
+                }
+            }
+        }
+        self.oracle.blame("the store cannot be opened in so many tries".to_owned());
+    }
+
+    fn started(&mut self, mut node: Node, promised: Promised) {
+        // Openings that did not come to their end may have begun epochs, too.
+        let epochs = &node.owner().state().epochs;
+        let first = epochs.iter().find(|info| info.epoch > self.epoch).map(|info| info.first_sequence);
+        let first = first.unwrap_or(node.first_sequence());
+        self.epoch = node.epoch();
+        self.note(&format!("open: epoch {} from {first}, {:?}", node.epoch(), node.recovered().checkpoint));
+        let os = self.plan.node.durability == Durability::Os;
+        let required = if promised.cut && os { promised.synced } else { promised.visible };
+        self.oracle.reopened(first, required);
+        for kept in &mut self.receipts {
+            kept.is_here &= kept.receipt.epoch == node.epoch() || kept.receipt.key.sequence < first;
+        }
+        self.cancels.retain(|command| *command < first);
+        let replayed = self.catch_up(&mut node, first);
+        if let Err(error) = replayed {
+            self.oracle.blame(format!("the log cannot be read again: {error}"));
+        }
+        self.asks.clear();
+        self.resume_consumers(&mut node, first);
+        self.node = Some(node);
+        self.collect();
+        self.compare();
+    }
+
+    /// Lets the replica apply what it has not seen, and what the opening has added.
+    fn catch_up(&mut self, node: &mut Node, first: Sequence) -> delaymq_core::Result<()> {
+        let mut replica = match self.replica.take() {
+            Some(replica) => replica,
+            None => Replica::new(*node.identity())?,
+        };
+        replica.forget_from(first)?;
+        let applied = node.take_applied();
+        if let Some(begins) = applied.first() {
+            for batch in replica.catch_up(&self.disk.copy(), begins.start)? {
+                self.oracle.applied(&batch);
+            }
+        }
+        for batch in &applied {
+            replica.apply(batch)?;
+            self.oracle.applied(batch);
+        }
+        let unanswered: Vec<Sequence> = self.cancels.iter().copied().collect();
+        for command in unanswered {
+            if let Some(outcome) = replica.outcome(command) {
+                self.oracle.cancel_answered(command, outcome);
+                self.cancels.remove(&command);
+            }
+        }
+        self.replica = Some(replica);
+        Ok(())
+    }
+
+    /// Consumers that outlive their process come back and get what they hold; all others are gone.
+    fn resume_consumers(&mut self, node: &mut Node, first: Sequence) {
+        for index in 0..self.handles.len() {
+            let Some(handle) = self.handles.get(index).cloned() else { continue };
+            let state = node.owner().state();
+            let subject = state.subjects.number(&handle.subject);
+            let group = subject.and_then(|subject| state.group_named(subject, &handle.group));
+            let consumer = group
+                .filter(|_| self.plan.node.keeps_consumers)
+                .and_then(|group| state.groups.get(&group))
+                .and_then(|group| group.consumer_named(&handle.name));
+            if let (Some(group), Some(subject)) = (group, subject) {
+                if handle.retries_of.is_some() {
+                    self.oracle.retry_group_is_known(group, subject);
+                } else {
+                    self.oracle.group_is_known(group, subject, handle.asked.unwrap_or(first), handle.from_latest);
+                }
+            }
+            self.with_handle(index, |handle| {
+                (handle.group_number, handle.consumer, handle.asked) = (group, consumer, None);
+            });
+        }
+        let mut before = std::mem::take(&mut self.assigned);
+        before.extend(std::mem::take(&mut self.stale).into_iter().map(|one| (one.key(), one)));
+        for index in 0..self.handles.len() {
+            self.hand_again(node, index, first, &mut before);
+        }
+        let void = |one: Assigned| Assigned { fact: one.fact.filter(|fact| *fact < first), ..one };
+        self.stale.extend(before.into_values().map(void));
+    }
+
+    fn hand_again(
+        &mut self,
+        node: &mut Node,
+        index: usize,
+        first: Sequence,
+        before: &mut BTreeMap<(u32, u32, u64), Assigned>,
+    ) {
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
+        let handed: Vec<Handed> = match node.hand_again(group, consumer) {
+            Ok(handed) => handed,
+            Err(error) => return self.note(&format!("cannot be handed again: {error}")),
+        };
+        let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
+        let mut owed: Vec<(u32, u32, u64)> = Vec::new();
+        for (key, one) in before.iter() {
+            let mine = (one.group, one.consumer) == (group, consumer) && one.fact.is_some_and(|fact| fact < first);
+            if mine && !self.oracle.is_finished(group, one.delivery.entry.sequence()) {
+                owed.push(*key);
+            }
+        }
+        for handed in handed {
+            let delivery = handed.delivery;
+            let key = (group.0, consumer.0, delivery.offset.0);
+            owed.retain(|other| *other != key);
+            let held = before.remove(&key);
+            if held.is_none() && !self.a_pull_failed {
+                self.oracle.blame(format!("{group} {consumer} holds {delivery:?}, which it was never given"));
+            }
+            let seen = Seen {
+                group,
+                subject,
+                group_name: &handle.group,
+                consumer_name: &handle.name,
+                reading: node.reading(),
+                handed: &handed,
+            };
+            self.oracle.handed_again(&seen, held.map(|held| held.delivery.entry.sequence()));
+            let one =
+                Assigned { group, consumer, handle: index, delivery, handed, fact: Some(Sequence(0)), is_done: false };
+            self.assigned.insert(key, one);
+        }
+        for key in owed {
+            self.oracle.blame(format!("{key:?} was assigned durably, and is not held after a restart"));
+        }
+    }
+
+    /// Compares the store with its replica, where both have applied the same.
+    pub(super) fn compare(&mut self) {
+        let (Some(node), Some(replica)) = (&self.node, &self.replica) else { return };
+        if self.disk.storage().is_stopped() || node.owner().applied() != replica.owner().applied() {
+            return;
+        }
+        for difference in replica.differences(node.owner()) {
+            if self.disk.storage().is_stopped() {
+                return;
+            }
+            self.oracle.blame(difference);
+        }
+    }
+
+    /// Checks every byte, the store being closed.
+    pub(super) fn verify(&mut self) {
+        let Some(identity) = self.replica.as_ref().map(Replica::identity) else { return };
+        match verify(&self.disk.copy(), &identity) {
+            Ok(verified) => {
+                for finding in verified.findings {
+                    self.oracle.blame(format!("verify: {finding}"));
+                }
+            }
+            Err(error) => self.oracle.blame(format!("verify: {error}")),
+        }
+    }
+}

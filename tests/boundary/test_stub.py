@@ -1,0 +1,22 @@
+"""The manual of the boundary says what is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_the_stub_is_what_the_extension_is(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy.stubtest", "delaymq._core", "--concise"]
+    allowed = tmp_path / "allowed"
+    allowed.write_text("delaymq._core.Body\ndelaymq._core.Delivery\ndelaymq._core.__all__\n")
+    ended = subprocess.run(
+        [*command, "--allowlist", str(allowed), "--ignore-unused-allowlist"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
