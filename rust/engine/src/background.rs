@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
-use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
 use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
@@ -43,6 +43,8 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
+    /// Somebody waits for a checkpoint: one that failed is tried again at once.
+    checkpoint_wanted: AtomicBool,
     /// Bytes free in the current segment, and those that were when it was last seen filling.
     pub(crate) tail_room: AtomicU64,
     pub(crate) tail_capacity: AtomicU64,
@@ -99,6 +101,8 @@ impl Shared {
             let mut guard = self.seat()?;
             let began = self.freeze(guard.get()?);
             drop(guard);
+            held(&self.background.checkpoints).failed = None;
+            self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
             self.helper.raise();
             self.await_checkpoint()?;
             if began {
@@ -184,6 +188,8 @@ impl Shared {
         };
         match done {
             Ok(()) => true,
+            // The log has ended: no segment is wanted any more.
+            Err(Error::Closed) => false,
             Err(error) => {
                 helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
                 false
@@ -239,7 +245,8 @@ impl Shared {
 
     /// Does a piece of the checkpoint under way; false where there is none.
     fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
-        if helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
+        let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+        if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
             return false;
         }
         helping.checkpoint_again = None;
@@ -261,6 +268,7 @@ impl Shared {
                 self.finish_checkpoint(helping, finished);
                 true
             }
+            Err(Error::Closed) => false,
             Err(error) => {
                 self.checkpoint_failed(helping, error);
                 false
@@ -293,16 +301,27 @@ impl Shared {
         self.background.checkpointed.notify_all();
     }
 
-    /// Removes retired files, again where that failed; what stays behind is removed by the next
-    /// opening.
+    /// Removes retired files, later while a pin holds them, and again where that failed; what stays
+    /// behind is removed by the next opening.
     fn retire(&self, helping: &mut Helping) {
         if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
             return;
         }
-        for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
-            self.payloads.forget(path);
-        }
-        match helping.retired.remove(self.storage.as_ref()) {
+        let storage = self.storage.as_ref();
+        let removed = match is_pinned(storage, self.time.read().now) {
+            Ok(true) => {
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
+                return;
+            }
+            Ok(false) => {
+                for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
+                    self.payloads.forget(path);
+                }
+                helping.retired.remove(storage)
+            }
+            Err(error) => Err(error),
+        };
+        match removed {
             Ok(()) => {
                 self.metrics.retired_files.add(helping.retired.files.len() as u64);
                 helping.retired = Removable::default();

@@ -1,6 +1,7 @@
 //! The one owner: applies every fact in the order of the log, decides by time and by who asks.
 //! Single-threaded; whoever holds it drives it. It never waits for a sync and has no clock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
@@ -11,6 +12,7 @@ use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
 use super::rescue::Rescue;
+use super::rescue_ready::rescue_ready;
 use super::retention::{KeptFiles, Removable};
 use super::state::{KnownRun, SegmentStart, State};
 use super::step::{Budget, Progress, Window, step};
@@ -185,13 +187,25 @@ impl Owner {
         self.deciding.pull(&self.state, request, proposals)
     }
 
-    /// Takes what a load read. Messages whose postings are damaged are proposed to be given up, by
-    /// number; all others flow.
-    pub fn loaded(&mut self, postings: LoadedPostings, proposals: &mut Proposals) {
+    /// Takes what a load read. Messages whose postings are damaged come from the log where that is
+    /// kept; the others are proposed to be given up, and returned. All others flow.
+    ///
+    /// # Errors
+    /// `Storage` where the log could not be read; the pull may be tried again.
+    pub fn loaded(&mut self, mut postings: LoadedPostings, proposals: &mut Proposals) -> Result<Vec<ReadyNumber>> {
         let subject = postings.subject;
-        for number in self.deciding.loaded(postings) {
-            self.void_ready(subject, number, proposals);
+        let read = &mut postings.found;
+        if !read.damaged.is_empty() {
+            let storage = &self.effects.storage;
+            let found = rescue_ready(storage, &mut self.state, subject, &read.damaged, &read.entries)?;
+            let again: BTreeSet<ReadyNumber> = found.into_iter().map(|(number, _)| number).collect();
+            read.damaged.retain(|number| !again.contains(number));
         }
+        let lost = self.deciding.loaded(postings);
+        for number in &lost {
+            self.void_ready(subject, *number, proposals);
+        }
+        Ok(lost)
     }
 
     /// Proposes to give up a ready message whose payload is damaged.
