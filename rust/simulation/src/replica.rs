@@ -8,7 +8,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{BatchReader, EpochSource, Identity};
 use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
-use delaymq_core::store::{Outcome, Owner, OwnerOptions, create_folders, recover};
+use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
 use delaymq_core::units::{Epoch, Location, ReadyNumber, Sequence, SubjectNumber};
 
 use crate::node::AppliedBatch;
@@ -32,9 +32,10 @@ impl EpochSource for NoEpochs {
 
 fn empty_owner(identity: &Identity) -> Result<Owner> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(0));
-    create_folders(storage.as_ref())?;
+    let new = NewStore { stream: identity.stream.id, node: identity.node, segment_bytes: identity.segment_bytes };
+    let identity = open_identity(storage.as_ref(), Some(new))?;
     let options = OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() };
-    recover(&storage, identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
+    recover(&storage, &identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
 }
 
 impl Replica {

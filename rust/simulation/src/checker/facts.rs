@@ -134,7 +134,8 @@ impl Oracle {
         let mut early = Vec::new();
         for (_, record) in Records::new(batch.visible().records, base).flatten() {
             if let Some(Fact::Ready(list)) = decode(&record) {
-                early.extend(list.keys().filter(|key| key.due > trusted).map(|key| (record.sequence, key)));
+                let keys = list.entries().map(|(key, _)| key);
+                early.extend(keys.filter(|key| key.due > trusted).map(|key| (record.sequence, key)));
             }
         }
         for (fact, key) in early {

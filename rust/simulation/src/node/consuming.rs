@@ -66,10 +66,7 @@ impl Node {
                 Pull::Wait => return Ok(Pulled::Wait),
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
-                    let loaded = load.read();
-                    if let Some(error @ Error::Storage { .. }) = &loaded.found.error {
-                        return Err(error.clone());
-                    }
+                    let loaded = load.read()?;
                     self.owner.loaded(loaded, &mut self.proposals);
                     self.label(Label::Other);
                     self.send()?;

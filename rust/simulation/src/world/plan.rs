@@ -53,6 +53,7 @@ impl Plan {
             ready_entries_max: index(chance.one_of(&[0, 3, 1_000])),
             copy_after_ms: chance.one_of(&[0, 10, 200, 600_000]),
             keep_finished_ms: chance.one_of(&[0, 0, 300, 600_000]),
+            ..OwnerOptions::default()
         };
         let node = NodeOptions {
             durability: if chance.percent(60) { Durability::Disk } else { Durability::Os },
