@@ -29,10 +29,6 @@ def run(chosen: argparse.Namespace) -> int:
         print(json.dumps(found))
     else:
         print(
-            f"{found['records']:,} records in {found['batches']:,} batches, {found['blocks']:,} blocks of runs, ",
-            end="",
-        )
-        print(
             f"{found['records']:,} records in {found['batches']:,} batches, {found['runs']:,} runs "
             f"and {found['checkpoints']:,} checkpoints read"
         )

@@ -217,6 +217,9 @@ impl Shared {
 
     /// Says so and returns how soon to try again.
     fn prepare_failed(&self, error: &Error) -> Duration {
+        if *error == Error::Closed {
+            return RETRY_WORK;
+        }
         let was_full = self.with_commits(|commits| {
             let was_full = commits.is_disk_full();
             // Whatever the reason: a publish that waits for room must hear that there is none.
@@ -267,6 +270,9 @@ impl Shared {
 
     fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
         helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
+        if error == Error::Closed {
+            return;
+        }
         self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
         held(&self.background.checkpoints).failed = Some(error);
         self.background.checkpointed.notify_all();

@@ -11,7 +11,6 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
     AppendMarks, Appended, Class, Commit, GroupCommit, Mark, SegmentAppender, Submission, Submitted,
 };
-use delaymq_core::store::Owner;
 use delaymq_core::units::{Location, Sequence};
 
 use crate::held;
@@ -116,10 +115,10 @@ impl WriterGuard<'_> {
         };
         shared.check_poison()?;
         let mut attention = Attention::None;
+        let now = shared.time.read();
         while writer.unreleased.front().is_some_and(|front| front.end <= visible) {
             let Some(mut batch) = writer.unreleased.pop_front() else { break };
-            let reading = shared.time.read();
-            attention = attention.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.haste, reading));
+            attention = attention.max(shared.inbox.push(batch.start, &mut batch.bytes, batch.haste, now));
             shared.recycle(batch.bytes);
         }
         self.attention = self.attention.max(attention);
@@ -255,12 +254,9 @@ impl Shared {
     /// `Poisoned` where that fails.
     pub(crate) fn end_log(&self) -> Result<()> {
         self.check_poison()?;
-        let acknowledged = self.subscribers.take_acknowledged();
         let mut guard = self.seat()?;
         let seat = guard.get()?;
-        for batch in acknowledged {
-            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
-        }
+        self.propose_acknowledged(seat);
         self.send(seat, Haste::NONE)?;
         drop(guard);
         let mut guard = self.writer()?;
@@ -304,8 +300,9 @@ impl Shared {
     }
 }
 
-/// More than this is applied by the driver, while the committer goes on writing.
-pub(crate) const INLINE_BYTES: usize = 64 << 10;
+/// More than this is applied by the driver, while the committer goes on writing: applying as much
+/// takes about as long as waking the driver does.
+pub(crate) const INLINE_BYTES: usize = 256 << 10;
 
 fn committing_panicked() -> Error {
     Error::Poisoned { reason: "a thread died while it wrote the log".to_owned() }

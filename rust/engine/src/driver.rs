@@ -145,6 +145,14 @@ impl Shared {
         Ok(woken)
     }
 
+    /// Proposes what everybody has acknowledged. With the owner held, so that who waits for their
+    /// own acknowledgements to be sent finds them here or sent.
+    pub(crate) fn propose_acknowledged(&self, seat: &mut Seat) {
+        for batch in self.subscribers.take_acknowledged() {
+            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
+        }
+    }
+
     /// Waits until the fact before `until` is applied; it must be visible.
     pub(crate) fn apply_until(&self, until: Sequence) -> Result<()> {
         loop {
@@ -228,14 +236,11 @@ impl Shared {
 
     /// Applies, decides, sends.
     fn round(&self, reading: Reading) -> Result<Round> {
-        let acknowledged = self.subscribers.take_acknowledged();
         let mut guard = self.seat()?;
         let seat = guard.get()?;
         let before = seat.owner.applied();
         let woken = self.apply_inbox(seat)?;
-        for batch in &acknowledged {
-            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
-        }
+        self.propose_acknowledged(seat);
         let stepped = seat.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut seat.proposals);
         self.metrics.steps.add(1);
         let rescues = seat.owner.take_rescues();

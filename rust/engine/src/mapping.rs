@@ -24,10 +24,11 @@ impl Mapping {
         // SAFETY: the slice that the mapping gives out must stay readable and must not change while
         // it is looked at. Readable: a segment is prepared at its full length and no code of this
         // project truncates one; a retired segment is unlinked, which keeps its pages. Unchanged:
-        // a reader looks only at records below the visible position, and the log never writes a
-        // place twice; repair writes another file and renames it over. Should another program
-        // change the file all the same, every record is checked before and after it was copied
-        // out of here, and no value is built from the bytes without that check.
+        // readers look only at records below the visible position, where the log never writes
+        // again; repair writes another file and renames it over. That no other program writes into
+        // the files of a store while it is open is what its lock asks for, and is assumed here as
+        // it is by everybody who maps a file. The bytes are only ever read as bytes: no value that
+        // some bit pattern would make invalid is built over them.
         let map = unsafe { MmapOptions::new().map(&file) }.map_err(|error| storage_error("map", name, &error))?;
         // Records are read here in the order of their due times, which is no order of the file.
         // A kernel that refuses the advice reads ahead more than it needs to, nothing else.

@@ -206,6 +206,7 @@ impl Ticket {
     /// `Poisoned` where a write or sync failed: whether the messages are stored is known only after
     /// the store was opened again. `ForkedProcess` in a forked child.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Receipts>> {
+        self.shared.guard.check()?;
         let done = self.shared.wait_visible(self.end, Some(timeout))?;
         Ok(done.then(|| self.receipts.clone()))
     }
@@ -215,6 +216,12 @@ impl Ticket {
     /// # Errors
     /// As [`Self::wait`].
     pub fn finish(self) -> Result<Receipts> {
+        self.shared.guard.check()?;
+        self.settle()
+    }
+
+    /// As [`Self::finish`], where the caller has made sure of the process.
+    pub(crate) fn settle(self) -> Result<Receipts> {
         self.shared.wait_visible(self.end, None)?;
         Ok(self.receipts)
     }

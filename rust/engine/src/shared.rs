@@ -169,6 +169,9 @@ impl Shared {
     /// # Errors
     /// `Poisoned`, `ForkedProcess`; `Closed` where the store closed without writing it.
     pub(crate) fn wait_visible(&self, until: Sequence, timeout: Option<Duration>) -> Result<bool> {
+        if self.is_visible(until) {
+            return Ok(true);
+        }
         self.guard.check()?;
         match self.positions.wait(until, timeout) {
             Waited::Reached => Ok(true),

@@ -36,6 +36,9 @@ pub enum CancelOutcome {
     NotFound,
 }
 
+/// Bytes that one cancel takes in the log, at most.
+const CANCEL_BYTES: usize = 64;
+
 /// What one of the store's threads does until the store closes.
 type Work = fn(&Shared);
 
@@ -117,7 +120,7 @@ impl Store {
         self.shared.check()?;
         let ticket = batch.submit()?;
         self.shared.lead(ticket.end());
-        ticket.finish()
+        ticket.settle()
     }
 
     /// As [`Self::publish`], without waiting.
@@ -144,17 +147,21 @@ impl Store {
     /// Cancels messages; the outcomes are in the order of the receipts.
     ///
     /// # Errors
-    /// As [`Self::cancel`]; nothing is cancelled then.
+    /// As [`Self::cancel`]; `InvalidArgument` before any was cancelled.
     pub fn cancel_many(&self, receipts: &[Receipt]) -> Result<Vec<CancelOutcome>> {
         self.shared.check()?;
         let book = self.shared.receipts.get().ok_or(Error::Closed)?;
         let here = receipts.iter().map(|receipt| book.may_be_here(receipt)).collect::<Result<Vec<bool>>>()?;
-        let mut records = Vec::new();
-        for (receipt, _) in receipts.iter().zip(&here).filter(|(_, here)| **here) {
-            encode_cancel(&mut records, Cancel { target: receipt.key });
+        let asked: Vec<&Receipt> = receipts.iter().zip(&here).filter_map(|(one, here)| here.then_some(one)).collect();
+        let mut found = Vec::with_capacity(asked.len());
+        for part in asked.chunks(self.shared.submission_bytes_max() / CANCEL_BYTES) {
+            let mut records = Vec::with_capacity(part.len() * CANCEL_BYTES);
+            for receipt in part {
+                encode_cancel(&mut records, Cancel { target: receipt.key });
+            }
+            found.extend(self.shared.ask(&records, part.len(), Class::Finishing, false)?);
         }
-        let asked = here.iter().filter(|here| **here).count();
-        let mut found = self.shared.ask(&records, asked, Class::Finishing, false)?.into_iter();
+        let mut found = found.into_iter();
         Ok(here
             .iter()
             .map(|here| match here.then(|| found.next()).flatten().flatten() {
@@ -335,83 +342,5 @@ impl Drop for Store {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::{Due, Durability};
-
-    fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-        let mut files = Vec::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                files.extend(files_of(&path));
-            } else {
-                let bytes = std::fs::read(&path).unwrap();
-                files.push((path, bytes));
-            }
-        }
-        files.sort();
-        files
-    }
-
-    #[test]
-    fn a_forked_child_touches_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
-        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
-        let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
-        let mut batch = store.batch();
-        batch.push("orders", Due::After(0), &[], b"parent").unwrap();
-        let ticket = store.submit(&mut batch).unwrap();
-        assert!(ticket.wait(Duration::from_secs(5)).unwrap().is_some());
-        let key = messages.pull(1, Duration::from_secs(5)).unwrap()[0].key;
-        // The parent's threads come to rest.
-        std::thread::sleep(Duration::from_millis(300));
-        let before = files_of(folder.path());
-        let parent = std::process::id();
-        store.shared.guard.pretend_child_of(parent + 1);
-        let is_forked = |error: Option<Error>| {
-            assert_eq!(error, Some(Error::ForkedProcess { owner: parent + 1, caller: parent }));
-        };
-        batch.push("orders", Due::After(0), &[], b"child").unwrap();
-        is_forked(store.publish(&mut batch).err());
-        is_forked(store.submit(&mut batch).err());
-        is_forked(ticket.wait(Duration::ZERO).err());
-        is_forked(store.cancel_many(&[]).err());
-        is_forked(store.subscribe("orders", "other", SubscribeOptions::default()).err());
-        is_forked(store.status().err());
-        is_forked(store.next_report(Duration::ZERO).err());
-        is_forked(store.checkpoint().err());
-        is_forked(store.close().err());
-        is_forked(messages.pull(1, Duration::ZERO).err());
-        is_forked(messages.acknowledge(&[key]).err());
-        is_forked(messages.give_back(key, 0).err());
-        is_forked(messages.flush(Duration::ZERO).err());
-        is_forked(messages.close().err());
-        messages.stop();
-        assert!(!messages.is_stopped());
-        drop(messages);
-        let shared = Arc::clone(&store.shared);
-        drop(store);
-        assert_eq!(files_of(folder.path()), before);
-        // What the child leaked ends with it; here the threads must be let go by hand.
-        shared.guard.pretend_child_of(parent);
-        shared.stopping.store(true, Ordering::SeqCst);
-        for signal in [&shared.committer, &shared.driver, &shared.helper] {
-            signal.raise();
-        }
-    }
-
-    #[test]
-    fn an_idle_log_is_vouched_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options { segment_bytes: 64 << 10, ..Options::default() };
-        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
-        let mut batch = store.batch();
-        batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
-        store.publish(&mut batch).unwrap();
-        std::thread::sleep(Duration::from_millis(100));
-        let mut guard = store.shared.writer().unwrap();
-        assert!(!guard.get().unwrap().appender.witness_due());
-    }
-}
+#[path = "store_tests.rs"]
+mod tests;

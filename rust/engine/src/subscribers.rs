@@ -96,7 +96,7 @@ impl Subscribers {
         held(&self.table).acknowledging.push(Arc::clone(member));
     }
 
-    /// All acknowledgements that wait to be sent. Call it without holding the owner.
+    /// All acknowledgements that wait to be sent.
     pub(crate) fn take_acknowledged(&self) -> Vec<Acknowledged> {
         let waiting = std::mem::take(&mut held(&self.table).acknowledging);
         waiting.iter().flat_map(|member| member.take_acknowledged()).collect()

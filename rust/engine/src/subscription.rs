@@ -84,8 +84,17 @@ impl Subscription {
 
     /// Sends acknowledgements, and lets the owner decide what this subscription gets.
     fn ask(&self, count_max: usize) -> Result<Asked> {
-        let shared = &self.shared;
         self.join_retries()?;
+        loop {
+            match self.ask_once(count_max)? {
+                (asked, None) => return Ok(asked),
+                (_, Some(load)) => self.load(&load)?,
+            }
+        }
+    }
+
+    fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        let shared = &self.shared;
         let mut guard = shared.seat()?;
         let seat = guard.get()?;
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
@@ -93,26 +102,23 @@ impl Subscription {
         let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
         let sent = shared.send(seat, if acknowledged { Haste::URGENT } else { Haste::NONE });
         drop(guard);
-        let (woken, (asked, load)) = asked.inspect_err(|error| shared.fail(error))?;
+        let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
         shared.subscribers.tell(&woken);
         self.hurry(sent?.is_some());
-        match load {
-            None => Ok(asked),
-            Some(load) => {
-                // Slow: no lock is held.
-                let loaded = load.read()?;
-                if let Some(error) = &loaded.found.error {
-                    shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
-                }
-                let mut guard = shared.seat()?;
-                let seat = guard.get()?;
-                let Seat { owner, proposals, .. } = seat;
-                owner.loaded(loaded, proposals);
-                shared.send(seat, Haste::URGENT)?;
-                drop(guard);
-                self.ask(count_max)
-            }
+        Ok(asked)
+    }
+
+    /// Reads postings from a run, which is slow, so nothing is held meanwhile.
+    fn load(&self, load: &LoadRequest) -> Result<()> {
+        let loaded = load.read()?;
+        if let Some(error) = &loaded.found.error {
+            self.shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
         }
+        let mut guard = self.shared.seat()?;
+        let seat = guard.get()?;
+        let Seat { owner, proposals, .. } = seat;
+        owner.loaded(loaded, proposals);
+        self.shared.send(seat, Haste::URGENT).map(drop)
     }
 
     fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {

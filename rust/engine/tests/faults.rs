@@ -107,6 +107,10 @@ fn find(folder: &Path, needle: &[u8]) -> (PathBuf, u64) {
     panic!("not in the log");
 }
 
+fn log_name(path: &Path) -> String {
+    format!("log/{}", path.file_name().unwrap().to_str().unwrap())
+}
+
 fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
 }
@@ -131,7 +135,7 @@ fn a_damaged_payload_is_given_up_by_name_and_the_next_message_flows() {
         }
     };
     let text = report.to_string();
-    assert!(text.contains("orders") && text.contains("log/0000000001.segment"), "{text}");
+    assert!(text.contains("orders") && text.contains(&log_name(&path)), "{text}");
     drop(messages);
     store.close().unwrap();
     let store = open(folder.path(), options(Durability::Disk));
@@ -184,10 +188,11 @@ fn a_header_damaged_before_a_vouched_position_is_refused_and_nothing_is_touched(
     }
     store.close().unwrap();
     let (path, at) = find(folder.path(), b"body one");
+    let name = log_name(&path);
     overwrite(&path, at - 60, &[0xFF; 8]);
     let before: Vec<_> = segments(folder.path()).iter().map(|path| std::fs::read(path).unwrap()).collect();
     let refused = Store::open(folder.path(), options(Durability::Disk), &mut |_| {}).err().unwrap();
-    assert!(matches!(&refused, Error::Corrupt { path, .. } if path == "log/0000000001.segment"), "{refused}");
+    assert!(matches!(&refused, Error::Corrupt { path, .. } if *path == name), "{refused}");
     let after: Vec<_> = segments(folder.path()).iter().map(|path| std::fs::read(path).unwrap()).collect();
     assert_eq!(before, after);
 }

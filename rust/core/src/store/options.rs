@@ -7,7 +7,8 @@ use crate::record::ready::READY_ENTRY_BYTES;
 /// What an owner may use, and when it checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerOptions {
-    /// The largest submission that the log takes, in bytes of records.
+    /// The largest submission that the log takes, in bytes of records; recovery sets it to what the
+    /// store's segments allow.
     pub records_bytes_max: u64,
     /// Log bytes after which a checkpoint is due.
     pub checkpoint_bytes: u64,

@@ -18,7 +18,7 @@ use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
-    list_segments, repair, segment_path,
+    list_segments, records_max, repair, segment_path,
 };
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
@@ -109,6 +109,7 @@ pub fn recover(
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Recovered> {
     let stream = identity.stream;
+    let options = OwnerOptions { records_bytes_max: records_max(identity.segment_bytes), ..options };
     // What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
         storage.sync_folder(folder)?;

@@ -1,0 +1,78 @@
+use super::*;
+use crate::options::{Due, Durability};
+
+fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_of(&path));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            files.push((path, bytes));
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn a_forked_child_touches_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+    let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+    let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
+    let mut batch = store.batch();
+    batch.push("orders", Due::After(0), &[], b"parent").unwrap();
+    let ticket = store.submit(&mut batch).unwrap();
+    assert!(ticket.wait(Duration::from_secs(5)).unwrap().is_some());
+    let key = messages.pull(1, Duration::from_secs(5)).unwrap()[0].key;
+    // The parent's threads come to rest.
+    std::thread::sleep(Duration::from_millis(300));
+    let before = files_of(folder.path());
+    let parent = std::process::id();
+    store.shared.guard.pretend_child_of(parent + 1);
+    let is_forked = |error: Option<Error>| {
+        assert_eq!(error, Some(Error::ForkedProcess { owner: parent + 1, caller: parent }));
+    };
+    batch.push("orders", Due::After(0), &[], b"child").unwrap();
+    is_forked(store.publish(&mut batch).err());
+    is_forked(store.submit(&mut batch).err());
+    is_forked(ticket.wait(Duration::ZERO).err());
+    is_forked(store.cancel_many(&[]).err());
+    is_forked(store.subscribe("orders", "other", SubscribeOptions::default()).err());
+    is_forked(store.status().err());
+    is_forked(store.next_report(Duration::ZERO).err());
+    is_forked(store.checkpoint().err());
+    is_forked(store.close().err());
+    is_forked(messages.pull(1, Duration::ZERO).err());
+    is_forked(messages.acknowledge(&[key]).err());
+    is_forked(messages.give_back(key, 0).err());
+    is_forked(messages.flush(Duration::ZERO).err());
+    is_forked(messages.close().err());
+    messages.stop();
+    assert!(!messages.is_stopped());
+    drop(messages);
+    let shared = Arc::clone(&store.shared);
+    drop(store);
+    assert_eq!(files_of(folder.path()), before);
+    // What the child leaked ends with it; here the threads must be let go by hand.
+    shared.guard.pretend_child_of(parent);
+    shared.stopping.store(true, Ordering::SeqCst);
+    for signal in [&shared.committer, &shared.driver, &shared.helper] {
+        signal.raise();
+    }
+}
+
+#[test]
+fn an_idle_log_is_vouched_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 64 << 10, ..Options::default() };
+    let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+    let mut batch = store.batch();
+    batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
+    store.publish(&mut batch).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut guard = store.shared.writer().unwrap();
+    assert!(!guard.get().unwrap().appender.witness_due());
+}
