@@ -18,6 +18,8 @@ use crate::shared::Shared;
 
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
+/// The same where nothing waits for the disk as much as a checkpoint does.
+const HURRIED_PIECE_BYTES: u64 = 16 << 20;
 /// The pauses after a piece, from when most of the current segment is free to when little is:
 /// each sync of a piece lengthens the syncs of commits beside it.
 const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];
@@ -43,6 +45,10 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
+    /// The checkpoint under way falls behind what arrives: it is written without pauses.
+    lagging: AtomicBool,
+    /// Somebody waits for the checkpoint under way, which is written without pauses then.
+    awaited: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
     checkpoint_wanted: AtomicBool,
     /// Bytes free in the current segment, and those that were when it was last seen filling.
@@ -53,6 +59,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
+    /// True where a checkpoint must be written as fast as the disk takes it.
+    fn is_behind(&self) -> bool {
+        self.lagging.load(Ordering::Relaxed) || self.awaited.load(Ordering::Relaxed)
+    }
+
     /// So many bytes are free in the current segment. More than before: it is another one.
     pub(crate) fn note_tail(&self, free: u64) {
         if free > self.tail_room.swap(free, Ordering::Relaxed) {
@@ -75,6 +86,7 @@ struct Helping {
 impl Shared {
     /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
     pub(crate) fn begin_checkpoint(&self, seat: &mut Seat) -> bool {
+        self.background.lagging.store(seat.owner.checkpoint_lags(), Ordering::Relaxed);
         seat.owner.checkpoint_due() && self.freeze(seat)
     }
 
@@ -103,6 +115,7 @@ impl Shared {
             drop(guard);
             held(&self.background.checkpoints).failed = None;
             self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
+            self.background.awaited.store(true, Ordering::SeqCst);
             self.helper.raise();
             self.await_checkpoint()?;
             if began {
@@ -137,7 +150,7 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             self.retire(&mut helping);
             if prepared || checkpointed {
-                if !self.background.hungry.load(Ordering::Relaxed) {
+                if !self.background.hungry.load(Ordering::Relaxed) && !self.background.is_behind() {
                     std::thread::sleep(self.pause());
                 }
                 continue;
@@ -255,7 +268,8 @@ impl Shared {
         }
         let Some(work) = helping.checkpoint.as_mut() else { return false };
         let synced = self.with_commits(|commits| commits.synced_mark().location);
-        let progress = match work.write_piece(&self.storage, PIECE_BYTES, synced) {
+        let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
+        let progress = match work.write_piece(&self.storage, piece, synced) {
             Ok(CheckpointProgress::WaitForSync(_)) => self.sync_log().map(|()| None),
             Ok(CheckpointProgress::More) => Ok(None),
             Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
@@ -298,6 +312,7 @@ impl Shared {
         let mut checkpoints = held(&self.background.checkpoints);
         checkpoints.finished = checkpoints.finished.saturating_add(1);
         checkpoints.under_way = false;
+        self.background.awaited.store(false, Ordering::SeqCst);
         self.background.checkpointed.notify_all();
     }
 

@@ -294,6 +294,17 @@ impl Owner {
 
     /// True where a checkpoint is due and none is under way.
     pub fn checkpoint_due(&self) -> bool {
+        !self.freezing && self.share_of_checkpoint(1)
+    }
+
+    /// True where so much has come since the checkpoint under way was frozen that the next one is
+    /// near: its writing must not be paced any more, or memory and replay grow.
+    pub fn checkpoint_lags(&self) -> bool {
+        self.freezing && self.share_of_checkpoint(4)
+    }
+
+    /// True where at least one `share`-th of what makes a checkpoint due has come.
+    fn share_of_checkpoint(&self, share: u64) -> bool {
         let facts = self
             .state
             .position
@@ -301,9 +312,8 @@ impl Owner {
             .since(self.sequence_at_freeze)
             .saturating_add(self.state.dispatch.entries_since_freeze());
         let bytes = self.bytes_applied.saturating_sub(self.bytes_at_freeze);
-        !self.freezing
-            && facts > 0
-            && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
+        let options = &self.options;
+        facts > 0 && (bytes >= options.checkpoint_bytes / share || facts >= options.checkpoint_facts / share)
     }
 
     /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
