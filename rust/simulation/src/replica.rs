@@ -32,10 +32,10 @@ impl EpochSource for NoEpochs {
 
 fn empty_owner(identity: &Identity) -> Result<Owner> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(0));
-    let Identity { stream, node, segment_bytes, .. } = *identity;
-    open_identity(storage.as_ref(), Some(NewStore { stream: stream.id, node, segment_bytes }))?;
+    let new = NewStore { stream: identity.stream.id, node: identity.node, segment_bytes: identity.segment_bytes };
+    let identity = open_identity(storage.as_ref(), Some(new))?;
     let options = OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() };
-    recover(&storage, identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
+    recover(&storage, &identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
 }
 
 impl Replica {
