@@ -13,6 +13,7 @@ use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint
 use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
 use crate::held;
+use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
 use crate::shared::Shared;
 
@@ -307,6 +308,7 @@ impl Shared {
             Err(error) => return self.fail(&error),
         };
         self.metrics.checkpoints.add(1);
+        give_back_freed_memory();
         helping.retired.extend(removable);
         self.retire(helping);
         let mut checkpoints = held(&self.background.checkpoints);
