@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{BatchReader, EpochSource, Identity};
+use delaymq_core::message_log::{BatchReader, EpochSource, Identity, SEGMENT_HEADER_BYTES, list_segments};
 use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
-use delaymq_core::units::{Epoch, Location, ReadyNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{Epoch, Location, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::node::AppliedBatch;
 
@@ -81,7 +81,12 @@ impl Replica {
     /// # Errors
     /// What reading the log gives.
     pub fn catch_up(&mut self, storage: &Arc<dyn Storage>, end: Location) -> Result<Vec<AppliedBatch>> {
-        let from = self.owner.state().position.end;
+        let mut from = self.owner.state().position.end;
+        if self.batches.is_empty() {
+            // The log's first segments hold nothing where nobody has published before a restart.
+            let first = list_segments(storage.as_ref())?.first().copied().unwrap_or(SegmentNumber(1));
+            from = from.max(Location::in_segment(first, SEGMENT_HEADER_BYTES));
+        }
         let mut reader = BatchReader::new(Arc::clone(storage), self.identity.stream, from, end);
         let mut read = Vec::new();
         while let Some(scanned) = reader.next_batch()? {

@@ -188,7 +188,10 @@ fn apply_group(state: &mut State, subject: SubjectNumber, start: GroupStart, nam
         GroupStart::Earliest => state.dispatch.finished_below(subject),
         GroupStart::Latest => state.dispatch.next_number(subject),
     };
-    ensure_group(state, subject, start, name)
+    let group = ensure_group(state, subject, start, name)?;
+    // What lies below its start counts as acknowledged by it.
+    state.settle(subject);
+    Some(group)
 }
 
 /// The group of this name, made to start at `start` where there is none.

@@ -357,7 +357,8 @@ impl Owner {
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
         self.kept.push(kept);
-        let removable = super::retention::removable(&mut self.kept);
+        let first = self.state.segments.first().map(|start| start.segment);
+        let removable = super::retention::removable(&mut self.kept, first);
         super::retention::forget(&mut self.state, &self.kept);
         Ok(removable)
     }

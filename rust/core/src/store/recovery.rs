@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
-use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned};
+use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned, log_floor};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
 use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
@@ -325,7 +325,7 @@ fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles], pin
             storage.remove(&run_path(number))?;
         }
     }
-    if let Some(floor) = kept.iter().map(|files| files.floor).min().filter(|_| !pinned) {
+    if let Some(floor) = log_floor(kept).filter(|_| !pinned) {
         for number in list_segments(storage)?.into_iter().filter(|number| *number < floor) {
             storage.remove(&segment_path(number))?;
         }
