@@ -30,6 +30,7 @@ fn main() {
         "tickets" => tickets(root),
         "lateness" => lateness(root, arguments.get(3).and_then(|which| which.parse().ok())),
         "burst" => burst(root),
+        "hops" => hops(root),
         other => println!("what is {other}?"),
     }
 }
@@ -53,7 +54,36 @@ fn single(root: &Path) {
             batch.push("orders", FAR, &META, &BODY).unwrap();
             store.publish(&mut batch).unwrap();
         }
-        println!("single publishes, {durability:?}: {:.0}/s", per_second(count, began.elapsed()));
+        let rate = per_second(count, began.elapsed());
+        let metrics = store.status().unwrap().metrics;
+        let sync_us = metrics.sync_us as f64 / metrics.syncs.max(1) as f64;
+        println!(
+            "single publishes, {durability:?}: {rate:.0}/s, {:.0} us a sync of {}, {} steps, {} led, {} prepared",
+            sync_us, metrics.syncs, metrics.steps, metrics.led_commits, metrics.prepared_segments
+        );
+    }
+}
+
+/// Publishing on one's own thread against publishing through the committer, in turns.
+fn hops(root: &Path) {
+    let store = fresh(root, "hops", Durability::Disk);
+    let mut batch = store.batch();
+    for turn in 0..8 {
+        let before = store.status().unwrap().metrics;
+        let began = Instant::now();
+        for _ in 0..1_000 {
+            batch.push("orders", FAR, &META, &BODY).unwrap();
+            if turn % 2 == 0 {
+                store.publish(&mut batch).unwrap();
+            } else {
+                store.submit(&mut batch).unwrap().finish().unwrap();
+            }
+        }
+        let rate = per_second(1_000, began.elapsed());
+        let after = store.status().unwrap().metrics;
+        let sync_us = (after.sync_us - before.sync_us) as f64 / (after.syncs - before.syncs) as f64;
+        let way = if turn % 2 == 0 { "own thread" } else { "committer" };
+        println!("{way}: {rate:.0}/s, {sync_us:.0} us a sync, {} prepared", after.prepared_segments);
     }
 }
 

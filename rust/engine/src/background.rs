@@ -8,16 +8,19 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
-use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
 use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
 use crate::held;
+use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
 use crate::shared::Shared;
 
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
+/// The same where nothing waits for the disk as much as a checkpoint does.
+const HURRIED_PIECE_BYTES: u64 = 16 << 20;
 /// The pauses after a piece, from when most of the current segment is free to when little is:
 /// each sync of a piece lengthens the syncs of commits beside it.
 const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];
@@ -43,6 +46,12 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
+    /// The checkpoint under way falls behind what arrives: it is written without pauses.
+    lagging: AtomicBool,
+    /// Somebody waits for the checkpoint under way, which is written without pauses then.
+    awaited: AtomicBool,
+    /// Somebody waits for a checkpoint: one that failed is tried again at once.
+    checkpoint_wanted: AtomicBool,
     /// Bytes free in the current segment, and those that were when it was last seen filling.
     pub(crate) tail_room: AtomicU64,
     pub(crate) tail_capacity: AtomicU64,
@@ -51,6 +60,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
+    /// True where a checkpoint must be written as fast as the disk takes it.
+    fn is_behind(&self) -> bool {
+        self.lagging.load(Ordering::Relaxed) || self.awaited.load(Ordering::Relaxed)
+    }
+
     /// So many bytes are free in the current segment. More than before: it is another one.
     pub(crate) fn note_tail(&self, free: u64) {
         if free > self.tail_room.swap(free, Ordering::Relaxed) {
@@ -73,6 +87,7 @@ struct Helping {
 impl Shared {
     /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
     pub(crate) fn begin_checkpoint(&self, seat: &mut Seat) -> bool {
+        self.background.lagging.store(seat.owner.checkpoint_lags(), Ordering::Relaxed);
         seat.owner.checkpoint_due() && self.freeze(seat)
     }
 
@@ -99,6 +114,9 @@ impl Shared {
             let mut guard = self.seat()?;
             let began = self.freeze(guard.get()?);
             drop(guard);
+            held(&self.background.checkpoints).failed = None;
+            self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
+            self.background.awaited.store(true, Ordering::SeqCst);
             self.helper.raise();
             self.await_checkpoint()?;
             if began {
@@ -133,7 +151,7 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             self.retire(&mut helping);
             if prepared || checkpointed {
-                if !self.background.hungry.load(Ordering::Relaxed) {
+                if !self.background.hungry.load(Ordering::Relaxed) && !self.background.is_behind() {
                     std::thread::sleep(self.pause());
                 }
                 continue;
@@ -184,6 +202,8 @@ impl Shared {
         };
         match done {
             Ok(()) => true,
+            // The log has ended: no segment is wanted any more.
+            Err(Error::Closed) => false,
             Err(error) => {
                 helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
                 false
@@ -239,7 +259,8 @@ impl Shared {
 
     /// Does a piece of the checkpoint under way; false where there is none.
     fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
-        if helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
+        let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+        if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
             return false;
         }
         helping.checkpoint_again = None;
@@ -248,7 +269,8 @@ impl Shared {
         }
         let Some(work) = helping.checkpoint.as_mut() else { return false };
         let synced = self.with_commits(|commits| commits.synced_mark().location);
-        let progress = match work.write_piece(&self.storage, PIECE_BYTES, synced) {
+        let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
+        let progress = match work.write_piece(&self.storage, piece, synced) {
             Ok(CheckpointProgress::WaitForSync(_)) => self.sync_log().map(|()| None),
             Ok(CheckpointProgress::More) => Ok(None),
             Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
@@ -261,6 +283,7 @@ impl Shared {
                 self.finish_checkpoint(helping, finished);
                 true
             }
+            Err(Error::Closed) => false,
             Err(error) => {
                 self.checkpoint_failed(helping, error);
                 false
@@ -285,24 +308,37 @@ impl Shared {
             Err(error) => return self.fail(&error),
         };
         self.metrics.checkpoints.add(1);
+        give_back_freed_memory();
         helping.retired.extend(removable);
         self.retire(helping);
         let mut checkpoints = held(&self.background.checkpoints);
         checkpoints.finished = checkpoints.finished.saturating_add(1);
         checkpoints.under_way = false;
+        self.background.awaited.store(false, Ordering::SeqCst);
         self.background.checkpointed.notify_all();
     }
 
-    /// Removes retired files, again where that failed; what stays behind is removed by the next
-    /// opening.
+    /// Removes retired files, later while a pin holds them, and again where that failed; what stays
+    /// behind is removed by the next opening.
     fn retire(&self, helping: &mut Helping) {
         if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
             return;
         }
-        for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
-            self.payloads.forget(path);
-        }
-        match helping.retired.remove(self.storage.as_ref()) {
+        let storage = self.storage.as_ref();
+        let removed = match is_pinned(storage, self.time.read().now) {
+            Ok(true) => {
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
+                return;
+            }
+            Ok(false) => {
+                for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
+                    self.payloads.forget(path);
+                }
+                helping.retired.remove(storage)
+            }
+            Err(error) => Err(error),
+        };
+        match removed {
             Ok(()) => {
                 self.metrics.retired_files.add(helping.retired.files.len() as u64);
                 helping.retired = Removable::default();

@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::files::storage_error;
+use crate::mapping::ForkMark;
 
 /// The lock file's name in the store's folder.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -17,17 +18,21 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 #[derive(Debug)]
 pub(crate) struct ProcessGuard {
     owner: AtomicU32,
+    mark: Option<ForkMark>,
 }
 
 impl ProcessGuard {
     pub(crate) fn here() -> Self {
-        Self { owner: AtomicU32::new(current()) }
+        Self { owner: AtomicU32::new(current()), mark: ForkMark::new() }
     }
 
     /// Makes this process look like a forked child of `owner`.
     #[cfg(test)]
     pub(crate) fn pretend_child_of(&self, owner: u32) {
         self.owner.store(owner, Ordering::SeqCst);
+        if let Some(mark) = &self.mark {
+            mark.wipe();
+        }
     }
 
     /// True in the process that opened the store. Everything of a store asks this before it takes
@@ -39,6 +44,9 @@ impl ProcessGuard {
     /// # Errors
     /// `ForkedProcess` in any other process.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.mark.as_ref().is_some_and(ForkMark::is_here) {
+            return Ok(());
+        }
         let (owner, caller) = (self.owner.load(Ordering::Relaxed), current());
         if owner == caller { Ok(()) } else { Err(Error::ForkedProcess { owner, caller }) }
     }

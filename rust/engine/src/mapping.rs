@@ -1,11 +1,13 @@
-//! Segments of the log mapped for reading. All `unsafe` of the project is in this file.
-#![expect(unsafe_code, reason = "mapping a file cannot be proven safe by the compiler; see each note")]
+//! Memory that is not only ours: segments of the log mapped for reading, and the page that a fork
+//! wipes. All `unsafe` of the project is in this file.
+#![expect(unsafe_code, reason = "shared memory cannot be proven safe by the compiler; see each note")]
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use delaymq_core::error::Result;
-use memmap2::{Advice, Mmap, MmapOptions};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
 use crate::files::storage_error;
 
@@ -42,8 +44,69 @@ impl Mapping {
     }
 }
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+unsafe extern "C" {
+    /// The C library's own: gives free memory at the end and within its heaps back to the kernel.
+    fn malloc_trim(pad: usize) -> i32;
+}
+
+/// Gives memory that was freed back to the operating system, where the allocator keeps it: what a
+/// checkpoint moves to the disk is to be somebody else's again. Takes a millisecond or so.
+pub(crate) fn give_back_freed_memory() {
+    // SAFETY: takes a number, touches nothing but the allocator's own state under its own locks,
+    // and may be called from any thread at any time.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    let _whether_any = unsafe { malloc_trim(0) };
+}
+
 impl std::fmt::Debug for Mapping {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Mapping").field("length", &self.map.len()).finish()
+    }
+}
+
+/// A page that the kernel wipes in a forked child: asking it costs a read of memory, where asking
+/// for the process id costs a system call.
+#[derive(Debug)]
+pub(crate) struct ForkMark {
+    page: MmapMut,
+}
+
+impl ForkMark {
+    const MARKED: u8 = 1;
+
+    /// Marks this process; `None` where the kernel does not wipe pages.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn new() -> Option<Self> {
+        let mut page = MmapMut::map_anon(1).ok()?;
+        let address = page.as_mut_ptr().cast();
+        // SAFETY: the range is the anonymous mapping that was just made, which nobody else knows.
+        // The advice changes what a child finds there and nothing in this process.
+        unsafe { rustix::mm::madvise(address, page.len(), rustix::mm::Advice::LinuxWipeOnFork) }.ok()?;
+        let mark = Self { page };
+        mark.byte().store(Self::MARKED, Ordering::Relaxed);
+        Some(mark)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn new() -> Option<Self> {
+        None
+    }
+
+    /// True in the process that made the mark.
+    pub(crate) fn is_here(&self) -> bool {
+        self.byte().load(Ordering::Relaxed) == Self::MARKED
+    }
+
+    /// Makes this process look like a child.
+    #[cfg(test)]
+    pub(crate) fn wipe(&self) {
+        self.byte().store(0, Ordering::Relaxed);
+    }
+
+    fn byte(&self) -> &AtomicU8 {
+        // SAFETY: the page is writable, aligned, lives as long as `self`, and is only ever looked at
+        // through this atomic; the kernel wipes it before the child's first instruction.
+        unsafe { AtomicU8::from_ptr(self.page.as_ptr().cast_mut()) }
     }
 }

@@ -72,7 +72,7 @@ impl Node {
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
                     let loaded = load.read()?;
-                    self.owner.loaded(loaded, &mut self.proposals);
+                    self.owner.loaded(loaded, &mut self.proposals)?;
                     self.label(Label::Other);
                     self.send()?;
                 }
