@@ -1,4 +1,5 @@
 //! Histories of queues and of the feed.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod rig;
 
