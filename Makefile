@@ -114,7 +114,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a sh
 	part "release wheel" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
 	part "tests of Python, installed wheel" $(MAKE) --no-print-directory test-python; \
-	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),2000); \
+	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------
