@@ -2,7 +2,7 @@
 //! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
 //! writing without them puts the syncs of others off by tens of milliseconds.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,13 @@ use crate::shared::Shared;
 
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
-/// The pauses after a piece, from when most of the current segment is free to when little is:
-/// each sync of a piece lengthens the syncs of commits beside it.
-const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];
+/// The longest pause after a piece, while nobody waits for it.
+const PAUSE: Duration = Duration::from_millis(10);
+/// A pause ends early when the log has grown by this much: what is prepared and written must keep
+/// up with what comes in, and a little more.
+const PAUSE_BYTES: u64 = PIECE_BYTES / 3 * 2;
+/// How often a pause looks at the log.
+const PAUSE_STEP: Duration = Duration::from_millis(1);
 /// How soon a full disk is tried again.
 const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
@@ -43,26 +47,16 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
-    /// Bytes free in the current segment, and those that were when it was last seen filling.
-    pub(crate) tail_room: AtomicU64,
-    pub(crate) tail_capacity: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
-}
-
-impl Background {
-    /// So many bytes are free in the current segment. More than before: it is another one.
-    pub(crate) fn note_tail(&self, free: u64) {
-        if free > self.tail_room.swap(free, Ordering::Relaxed) {
-            self.tail_capacity.store(free, Ordering::Relaxed);
-        }
-    }
 }
 
 /// The helper's own state.
 #[derive(Default)]
 struct Helping {
     preparing: Option<Preparing>,
+    /// Pieces of it that are done.
+    pieces: u64,
     prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
@@ -134,7 +128,7 @@ impl Shared {
             self.retire(&mut helping);
             if prepared || checkpointed {
                 if !self.background.hungry.load(Ordering::Relaxed) {
-                    std::thread::sleep(self.pause());
+                    self.pause();
                 }
                 continue;
             }
@@ -145,14 +139,15 @@ impl Shared {
         }
     }
 
-    fn pause(&self) -> Duration {
-        let free = self.background.tail_room.load(Ordering::Relaxed);
-        let whole = self.background.tail_capacity.load(Ordering::Relaxed).max(1);
-        let [long, middle, short] = PAUSES;
-        match free.saturating_mul(4) / whole {
-            0 => short,
-            1 => middle,
-            _ => long,
+    /// Leaves the disk to the commits for a while: each sync of a piece lengthens theirs.
+    fn pause(&self) {
+        let grown = self.metrics.committed_bytes.read().saturating_add(PAUSE_BYTES);
+        let until = Instant::now() + PAUSE;
+        while Instant::now() < until && self.metrics.committed_bytes.read() < grown && !self.is_stopping() {
+            std::thread::sleep(PAUSE_STEP);
+            if self.background.hungry.load(Ordering::Relaxed) {
+                return;
+            }
         }
     }
 
@@ -160,7 +155,14 @@ impl Shared {
     /// do. While a publish waits, the segment is not written full of zeros.
     fn prepare_piece(&self, helping: &mut Helping, hungry: bool) -> bool {
         if hungry {
-            helping.preparing = None;
+            // Somebody waits: a segment that is half full of zeros is finished without a pause,
+            // another one is begun without any.
+            let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
+            if is_half_done {
+                self.background.hungry.store(true, Ordering::Relaxed);
+            } else {
+                helping.preparing = None;
+            }
         } else if helping.prepare_again.is_some_and(|again| again > Instant::now()) {
             return false;
         }
@@ -170,16 +172,23 @@ impl Shared {
             helping.preparing = None;
             return false;
         }
-        let stepped = match helping.preparing.take() {
-            Some(preparing) => preparing.step(PIECE_BYTES),
-            None => self.begin_segment(!hungry),
+        let stepped = if let Some(preparing) = helping.preparing.take() {
+            helping.pieces = helping.pieces.saturating_add(1);
+            preparing.step(PIECE_BYTES)
+        } else {
+            helping.pieces = 1;
+            self.begin_segment(!hungry)
         };
         let done = match stepped {
             Ok(PreparingStep::More(preparing)) => {
                 helping.preparing = Some(preparing);
                 Ok(())
             }
-            Ok(PreparingStep::Prepared(prepared)) => self.adopt(prepared),
+            Ok(PreparingStep::Prepared(prepared)) => {
+                helping.pieces = 0;
+                self.background.hungry.store(false, Ordering::Relaxed);
+                self.adopt(prepared)
+            }
             Err(error) => Err(error),
         };
         match done {
