@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # What `make test` compiles: optimised, with debug assertions, quicker to build than a release.
 TEST_PROFILE ?= dev-opt
+# Histories between two demos of `make soak`.
+SOAK_SEEDS ?= 5000
 
 export CARGO_BUILD_JOBS ?= 2
 export MATURIN_NO_INSTALL_RUST := 1
@@ -72,20 +74,18 @@ format: $(TOOLS) ## Write every file in the house's format
 
 .PHONY: simulate
 simulate: ## The core under a cruel disk and clock: SEEDS=n histories, or SEED=x again
-	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
+	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) $(ARGS)
 
 .PHONY: soak
 soak: $(INSTALLED) ## Fresh seeds and the demo in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
-	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); turn=0; \
+	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \
-	  for (( i = 0; i < 50; i++ )); do \
-	    seed=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \
-	    target/release/delaymq-simulation --seed $$seed >target/soak.log 2>&1 \
-	      || { cat target/soak.log; echo "broken: make simulate SEED=$$seed"; exit 1; }; \
-	  done; \
-	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; echo "broken: make demo"; exit 1; }; \
-	  turn=$$(( turn + 1 )); echo "soak: $$turn turns, $$(( turn * 50 )) seeds, $$(( SECONDS / 60 )) minutes"; \
+	  start=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \
+	  target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$start >target/soak.log 2>&1 \
+	    || { cat target/soak.log; exit 1; }; \
+	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	done
 
 .PHONY: lock
@@ -102,17 +102,20 @@ clean: ## Remove what was built
 ##@ Before a push
 .PHONY: ci
 ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a short demo; with the minutes of each
-	@part() { local name="$$1" start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
-	    report+="$$(printf '%6.1f min  %s' "$$(( (SECONDS - start) * 10 / 60 ))e-1" "$$name")"$$'\n'; }; \
-	report=""; whole=$$SECONDS; \
+	@report=""; name=""; whole=$$SECONDS; start=$$SECONDS; \
+	minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
+	tell() { status=$$?; (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
+	    printf '\n%s%s\n' "$$report" "$$(minutes $$whole $$SECONDS all)"; exit $$status; }; \
+	trap tell EXIT; \
+	part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
+	    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint" $(MAKE) --no-print-directory lint; \
 	part "release wheel" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
 	part "tests of Python, installed wheel" $(MAKE) --no-print-directory test-python; \
-	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),100); \
-	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"; \
-	printf '\n%s%6.1f min  all\n' "$$report" "$$(( (SECONDS - whole) * 10 / 60 ))e-1"
+	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
+	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------
 

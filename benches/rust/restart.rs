@@ -10,11 +10,10 @@ const DUE: &str = "bench.due";
 const FAR_MS: u64 = 7 * 86_400_000;
 const SPREAD_MS: u64 = 30 * 86_400_000;
 const SOON_MS: u64 = 50; // due while the process is dead
-/// Fewer messages set off no checkpoint.
-const CHECKPOINTED_MIN: u64 = 1_000_000;
-/// Without a new checkpoint for so long, none is under way.
-const QUIET: Duration = Duration::from_secs(8);
-const QUIET_WAIT_MAX: Duration = Duration::from_secs(90);
+/// Without an unfinished file for so long, no checkpoint is under way.
+const QUIET: Duration = Duration::from_secs(1);
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const DELIVERY_WAIT: Duration = Duration::from_secs(60);
 
 /// Fills a store with `pending` messages and leaves it open, for the caller to be killed. Before that
@@ -29,18 +28,23 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
         Due::After(FAR_MS + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % SPREAD_MS)
     })?;
     wait_applied(&store)?;
-    let quiet = if pending < CHECKPOINTED_MIN { Duration::ZERO } else { QUIET };
-    let (started, mut before, mut since) = (Instant::now(), 0, Instant::now());
-    while since.elapsed() < quiet && started.elapsed() < QUIET_WAIT_MAX {
-        let taken = store.status()?.metrics.checkpoints;
-        if taken != before {
-            (before, since) = (taken, Instant::now());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_checkpoints(case);
     publish(&store, DUE, 1, (1, &body), |_| Due::After(SOON_MS))?;
     std::mem::forget(store); // nobody closes it: the process ends by a signal
     Ok(Figures::new())
+}
+
+/// Waits until no run or checkpoint is being written.
+fn wait_for_checkpoints(case: &Case) {
+    let (started, mut since) = (Instant::now(), Instant::now());
+    while since.elapsed() < QUIET && started.elapsed() < QUIET_WAIT_MAX {
+        let folders = ["runs", "checkpoints"].map(|folder| std::fs::read_dir(case.folder.join(folder)));
+        let mut names = folders.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
+        if names.any(|path| path.extension().is_some_and(|extension| extension == "tmp")) {
+            since = Instant::now();
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
 
 /// Opens the store that was left, publishes, and takes what became due meanwhile. The store stays

@@ -91,7 +91,7 @@ class Store:
         """Opens and recovers; `progress(facts, bytes)` is called on this thread.
 
         Options are whole numbers but for durability ("disk" or "os") and create (bool): segment_bytes,
-        delay_ms_max, keep_finished_ms, checkpoint_bytes, checkpoint_facts, window_ms,
+        delay_ms_max, keep_finished_ms, checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms,
         window_entries_max. An unknown name is refused.
         """
     def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, /) -> Receipt:
@@ -116,7 +116,7 @@ class Store:
         """Closes; again does nothing."""
 
 def verify(path: str) -> dict[str, Any]:
-    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, problems."""
+    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems."""
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

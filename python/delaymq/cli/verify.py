@@ -34,6 +34,8 @@ def run(chosen: argparse.Namespace) -> int:
         )
         for path in found["aside"]:
             print(f"set aside by an earlier repair: {path}")
+        for voided in found["voided"]:
+            print(f"given up earlier: {voided}")
         for problem in found["problems"]:
             print(f"DAMAGED: {problem}")
         print("damaged" if found["problems"] else "sound")

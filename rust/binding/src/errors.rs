@@ -90,13 +90,20 @@ fn described(error: Error) -> (&'static str, Details) {
             details.push(number("sequence", sequence));
             ("DamagedPayload", details)
         }
-        Error::MissingFile { path, reason } => ("MissingFile", vec![text("path", path), text("reason", reason)]),
-        Error::NewerFormat { path, found, supported } => {
-            let expected = format!("format {supported} or earlier");
-            ("NewerFormat", vec![text("path", path), text("expected", expected), text("found", found.to_string())])
+        Error::MissingFile { path, reason } => (
+            "MissingFile",
+            vec![text("path", path), text("reason", reason), text("expected", "a file"), text("found", "none")],
+        ),
+        Error::NewerFormat { path, offset, found, supported } => {
+            ("NewerFormat", place(path, offset, format!("format {supported} or earlier"), format!("format {found}")))
         }
-        Error::NotAStore { path, found } => ("NotAStore", vec![text("path", path), text("found", found)]),
-        Error::Locked { path } => ("Locked", vec![text("path", path)]),
+        Error::NotAStore { path, found } => {
+            ("NotAStore", vec![text("path", path), text("expected", "a store"), text("found", found)])
+        }
+        Error::Locked { path } => {
+            let found = "another process has it open";
+            ("Locked", vec![text("path", path), text("expected", "a store that nobody has open"), text("found", found)])
+        }
         Error::Poisoned { reason } => ("Poisoned", vec![text("reason", reason)]),
         Error::DiskFull => ("DiskFull", Vec::new()),
         Error::Closed => ("Closed", Vec::new()),
@@ -159,7 +166,7 @@ mod tests {
             Error::corrupt(&place.0, 7, &place.1, &place.2),
             Error::DamagedPayload { sequence: 3, path: place.0, offset: 7, expected: place.1, found: place.2 },
             Error::MissingFile { path: path.clone(), reason: reason.clone() },
-            Error::NewerFormat { path: path.clone(), found: 9, supported: 1 },
+            Error::NewerFormat { path: path.clone(), offset: 8, found: 9, supported: 1 },
             Error::NotAStore { path: path.clone(), found: found.clone() },
             Error::Locked { path: path.clone() },
             Error::Poisoned { reason },

@@ -20,6 +20,7 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "keep_finished_ms" => options.owner.keep_finished_ms = whole("keep_finished", &value)?,
             "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
             "checkpoint_facts" => options.owner.checkpoint_facts = whole("checkpoint_facts", &value)?,
+            "copy_after_ms" => options.owner.copy_after_ms = whole("copy_after", &value)?,
             "window_ms" => options.owner.window_ms = whole("window", &value)?,
             "window_entries_max" => options.owner.window_entries_max = whole("window_entries_max", &value)?,
             _ => return Err(errors::refused(py, &key, "an option", "an unknown name")),

@@ -19,6 +19,7 @@ pub(crate) fn verify(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict
     fields.set_item("runs", report.runs)?;
     fields.set_item("checkpoints", report.checkpoints)?;
     fields.set_item("aside", report.set_aside)?;
+    fields.set_item("voided", report.voided)?;
     fields.set_item("problems", report.findings)?;
     Ok(fields)
 }

@@ -63,6 +63,8 @@ pub enum Error {
     NewerFormat {
         /// The file, relative to the store.
         path: String,
+        /// Where in it the format is said.
+        offset: u64,
         /// The format found.
         found: u32,
         /// The newest that is understood.

@@ -8,16 +8,19 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
-use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
 use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
 use crate::held;
+use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
 use crate::shared::Shared;
 
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
+/// The same where nothing waits for the disk as much as a checkpoint does.
+const HURRIED_PIECE_BYTES: u64 = 64 << 20;
 /// The longest pause after a piece, while nobody waits for it.
 const PAUSE: Duration = Duration::from_millis(10);
 /// A pause ends early when the log has grown by this much: what is prepared and written must keep
@@ -47,8 +50,26 @@ pub(crate) struct Background {
     pub(crate) hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
+    /// The checkpoint under way falls behind what arrives: it is written without pauses.
+    lagging: AtomicBool,
+    /// Somebody waits for the checkpoint under way, which is written without pauses then.
+    awaited: AtomicBool,
+    /// Somebody waits for a checkpoint: one that failed is tried again at once.
+    checkpoint_wanted: AtomicBool,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
+}
+
+impl Background {
+    /// True where a checkpoint must be written as fast as the disk takes it.
+    fn is_behind(&self) -> bool {
+        self.lagging.load(Ordering::Relaxed) || self.awaited.load(Ordering::Relaxed)
+    }
+
+    /// True where somebody waits for what the helper does.
+    fn is_awaited(&self) -> bool {
+        self.hungry.load(Ordering::Relaxed) || self.is_behind()
+    }
 }
 
 /// The helper's own state.
@@ -67,6 +88,7 @@ struct Helping {
 impl Shared {
     /// Freezes the state for a checkpoint where one is due. Called by the driver, with the owner.
     pub(crate) fn begin_checkpoint(&self, seat: &mut Seat) -> bool {
+        self.background.lagging.store(seat.owner.checkpoint_lags(), Ordering::Relaxed);
         seat.owner.checkpoint_due() && self.freeze(seat)
     }
 
@@ -93,6 +115,9 @@ impl Shared {
             let mut guard = self.seat()?;
             let began = self.freeze(guard.get()?);
             drop(guard);
+            held(&self.background.checkpoints).failed = None;
+            self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
+            self.background.awaited.store(true, Ordering::SeqCst);
             self.helper.raise();
             self.await_checkpoint()?;
             if began {
@@ -127,7 +152,7 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             self.retire(&mut helping);
             if prepared || checkpointed {
-                if !self.background.hungry.load(Ordering::Relaxed) {
+                if !self.background.is_awaited() {
                     self.pause();
                 }
                 continue;
@@ -145,7 +170,7 @@ impl Shared {
         let until = Instant::now() + PAUSE;
         while Instant::now() < until && self.metrics.committed_bytes.read() < grown && !self.is_stopping() {
             std::thread::sleep(PAUSE_STEP);
-            if self.background.hungry.load(Ordering::Relaxed) {
+            if self.background.is_awaited() {
                 return;
             }
         }
@@ -193,6 +218,8 @@ impl Shared {
         };
         match done {
             Ok(()) => true,
+            // The log has ended: no segment is wanted any more.
+            Err(Error::Closed) => false,
             Err(error) => {
                 helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
                 false
@@ -226,9 +253,6 @@ impl Shared {
 
     /// Says so and returns how soon to try again.
     fn prepare_failed(&self, error: &Error) -> Duration {
-        if *error == Error::Closed {
-            return RETRY_WORK;
-        }
         let was_full = self.with_commits(|commits| {
             let was_full = commits.is_disk_full();
             // Whatever the reason: a publish that waits for room must hear that there is none.
@@ -248,7 +272,8 @@ impl Shared {
 
     /// Does a piece of the checkpoint under way; false where there is none.
     fn checkpoint_piece(&self, helping: &mut Helping) -> bool {
-        if helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
+        let wanted = self.background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+        if !wanted && helping.checkpoint_again.is_some_and(|again| again > Instant::now()) {
             return false;
         }
         helping.checkpoint_again = None;
@@ -257,7 +282,8 @@ impl Shared {
         }
         let Some(work) = helping.checkpoint.as_mut() else { return false };
         let synced = self.with_commits(|commits| commits.synced_mark().location);
-        let progress = match work.write_piece(&self.storage, PIECE_BYTES, synced) {
+        let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
+        let progress = match work.write_piece(&self.storage, piece, synced) {
             Ok(CheckpointProgress::WaitForSync(_)) => self.sync_log().map(|()| None),
             Ok(CheckpointProgress::More) => Ok(None),
             Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
@@ -270,6 +296,7 @@ impl Shared {
                 self.finish_checkpoint(helping, finished);
                 true
             }
+            Err(Error::Closed) => false,
             Err(error) => {
                 self.checkpoint_failed(helping, error);
                 false
@@ -279,9 +306,6 @@ impl Shared {
 
     fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
         helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
-        if error == Error::Closed {
-            return;
-        }
         self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
         held(&self.background.checkpoints).failed = Some(error);
         self.background.checkpointed.notify_all();
@@ -294,24 +318,37 @@ impl Shared {
             Err(error) => return self.fail(&error),
         };
         self.metrics.checkpoints.add(1);
+        give_back_freed_memory();
         helping.retired.extend(removable);
         self.retire(helping);
         let mut checkpoints = held(&self.background.checkpoints);
         checkpoints.finished = checkpoints.finished.saturating_add(1);
         checkpoints.under_way = false;
+        self.background.awaited.store(false, Ordering::SeqCst);
         self.background.checkpointed.notify_all();
     }
 
-    /// Removes retired files, again where that failed; what stays behind is removed by the next
-    /// opening.
+    /// Removes retired files, later while a pin holds them, and again where that failed; what stays
+    /// behind is removed by the next opening.
     fn retire(&self, helping: &mut Helping) {
         if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
             return;
         }
-        for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
-            self.payloads.forget(path);
-        }
-        match helping.retired.remove(self.storage.as_ref()) {
+        let storage = self.storage.as_ref();
+        let removed = match is_pinned(storage, self.time.read().now) {
+            Ok(true) => {
+                helping.retire_again = Some(Instant::now() + RETRY_WORK);
+                return;
+            }
+            Ok(false) => {
+                for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
+                    self.payloads.forget(path);
+                }
+                helping.retired.remove(storage)
+            }
+            Err(error) => Err(error),
+        };
+        match removed {
             Ok(()) => {
                 self.metrics.retired_files.add(helping.retired.files.len() as u64);
                 helping.retired = Removable::default();

@@ -308,9 +308,12 @@ impl Shared {
     fn report_rescues(&self, rescues: &[Rescue]) {
         for rescue in rescues {
             self.metrics.voided.add(rescue.lost.len() as u64);
-            let (found, lost) = (rescue.found, rescue.lost.len());
-            let reason = format!("{}; {found} entries found again in the log, {lost} given up", rescue.error);
-            self.reports.add(Report::RunDamaged { path: run_path(rescue.run), reason });
+            let reason = format!("{}; {} entries found again in the log", rescue.error, rescue.found);
+            self.reports.add(Report::RunDamaged { path: run_path(rescue.run), reason: reason.clone() });
+            for sequence in &rescue.lost {
+                let subject = String::new();
+                self.reports.add(Report::Voided { subject, sequence: *sequence, reason: reason.clone() });
+            }
         }
     }
 

@@ -2,13 +2,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
+use delaymq_core::message_log::LOG_FOLDER;
 use delaymq_core::storage::{Storage, StorageFile};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::mapping::Mapping;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -53,9 +56,10 @@ impl FileStorage {
 
     fn open_with(&self, operation: &'static str, path: &str, flags: OFlags) -> Result<Arc<dyn StorageFile>> {
         let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
-        let descriptor = retried(|| rustix::fs::open(self.path_of(path), flags, Mode::from_raw_mode(FILE_MODE)))
+        let place = self.path_of(path);
+        let descriptor = retried(|| rustix::fs::open(&place, flags, Mode::from_raw_mode(FILE_MODE)))
             .map_err(|errno| failed(operation, path, errno))?;
-        Ok(Arc::new(RealFile { descriptor, path: path.to_owned() }))
+        Ok(Arc::new(RealFile { descriptor, path: path.to_owned(), place, mapping: OnceLock::new() }))
     }
 }
 
@@ -109,6 +113,9 @@ impl Storage for FileStorage {
 struct RealFile {
     descriptor: OwnedFd,
     path: String,
+    /// Where the file is, for who maps it.
+    place: PathBuf,
+    mapping: OnceLock<Option<Mapping>>,
 }
 
 impl StorageFile for RealFile {
@@ -132,6 +139,14 @@ impl StorageFile for RealFile {
             }
         }
         Ok(done)
+    }
+
+    fn view(&self) -> Option<&[u8]> {
+        if !self.path.starts_with(LOG_FOLDER) {
+            return None;
+        }
+        let mapping = self.mapping.get_or_init(|| Mapping::open(&self.place, &self.path).ok());
+        mapping.as_ref().map(Mapping::bytes)
     }
 
     #[cfg(target_os = "linux")]

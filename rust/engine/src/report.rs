@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use delaymq_core::message_log::Durability;
-use delaymq_core::units::{Epoch, Location, Millis, Sequence};
+use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence};
 
 use crate::held;
 
@@ -31,6 +31,15 @@ pub enum Report {
         subject: String,
         /// The sequence of the damaged payload.
         sequence: Sequence,
+        /// What was found where.
+        reason: String,
+    },
+    /// A ready message whose entry cannot be read was given up by a durable fact.
+    VoidedReady {
+        /// The subject's name; empty where it is not known.
+        subject: String,
+        /// Its number in the subject.
+        number: ReadyNumber,
         /// What was found where.
         reason: String,
     },
@@ -72,7 +81,7 @@ impl Report {
         match self {
             Self::TailRepaired { .. } => "tail_repaired",
             Self::CheckpointUnreadable { .. } => "checkpoint_unreadable",
-            Self::Voided { .. } => "voided",
+            Self::Voided { .. } | Self::VoidedReady { .. } => "voided",
             Self::RunDamaged { .. } => "run_damaged",
             Self::DiskFull => "disk_full",
             Self::RoomAgain => "room_again",
@@ -93,8 +102,14 @@ impl fmt::Display for Report {
             Self::CheckpointUnreadable { path, reason } => {
                 write!(out, "{path} is unreadable ({reason}); the other checkpoint was used")
             }
+            Self::Voided { subject, sequence, reason } if subject.is_empty() => {
+                write!(out, "the pending message of sequence {sequence} is damaged and was given up: {reason}")
+            }
             Self::Voided { subject, sequence, reason } => {
                 write!(out, "message {sequence} of subject {subject:?} is damaged and was given up: {reason}")
+            }
+            Self::VoidedReady { subject, number, reason } => {
+                write!(out, "ready message {number} of subject {subject:?} is damaged and was given up: {reason}")
             }
             Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
             Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),

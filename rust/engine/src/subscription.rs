@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest, RetryTarget};
-use delaymq_core::units::{Sequence, SubjectNumber};
+use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::driver::Seat;
@@ -108,17 +108,38 @@ impl Subscription {
         Ok(asked)
     }
 
-    /// Reads postings from a run, which is slow, so nothing is held meanwhile.
+    /// Reads postings from a run, which is slow, so nothing is held meanwhile. What cannot be read
+    /// there is looked for in the log with the owner held: rare, and slower.
     fn load(&self, load: &LoadRequest) -> Result<()> {
         let loaded = load.read()?;
-        if let Some(error) = &loaded.found.error {
-            self.shared.reports.add(Report::RunDamaged { path: String::new(), reason: error.to_string() });
-        }
+        let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
         let mut guard = self.shared.seat()?;
         let seat = guard.get()?;
         let Seat { owner, proposals, .. } = seat;
-        owner.loaded(loaded, proposals);
-        self.shared.send(seat, Haste::URGENT).map(drop)
+        let lost = owner.loaded(loaded, proposals)?;
+        let sent = self.shared.send(seat, Haste::URGENT).map(drop);
+        drop(guard);
+        if let Some(error) = error.filter(|_| damaged > 0) {
+            self.report_damage(subject, &error, damaged, &lost);
+        }
+        sent
+    }
+
+    fn report_damage(&self, subject: SubjectNumber, error: &Error, damaged: usize, lost: &[ReadyNumber]) {
+        let shared = &self.shared;
+        let found = damaged.saturating_sub(lost.len());
+        let path = if let Error::Corrupt { path, .. } = error { path.clone() } else { String::new() };
+        let reason = format!("{error}; {found} ready messages found again in the log");
+        shared.reports.add(Report::RunDamaged { path, reason: reason.clone() });
+        shared.metrics.voided.add(lost.len() as u64);
+        let subject = shared.names.name_of(subject).to_string();
+        for number in lost {
+            shared.reports.add(Report::VoidedReady {
+                subject: subject.clone(),
+                number: *number,
+                reason: reason.clone(),
+            });
+        }
     }
 
     fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {

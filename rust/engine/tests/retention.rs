@@ -55,6 +55,52 @@ fn finished_segments_go_and_pending_messages_stay() {
 }
 
 #[test]
+fn a_pin_holds_retired_files_until_it_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), small());
+    let messages = subscribe(&store, "orders", "billing");
+    let now = store.status().unwrap().now.0;
+    let pin = folder.path().join("pins").join(format!("{}-reader", now + 3_600_000));
+    std::fs::write(&pin, "").unwrap();
+    for _ in 0..40 {
+        let mut batch = store.batch();
+        for _ in 0..25 {
+            batch.push("orders", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
+        }
+        store.publish(&mut batch).unwrap();
+        assert_eq!(consume(&messages, 25).len(), 25);
+    }
+    messages.flush(Duration::from_secs(5)).unwrap();
+    for _ in 0..4 {
+        publish(&store, "orders", Due::After(0), b"x");
+        consume(&messages, 1);
+        messages.flush(Duration::from_secs(5)).unwrap();
+        store.checkpoint().unwrap();
+    }
+    let segments = files(folder.path(), "log");
+    assert!(segments >= 12, "{segments}");
+    assert!(files(folder.path(), "checkpoints") > 2);
+    drop(messages);
+    store.close().unwrap();
+    let store = open(folder.path(), small());
+    assert!(folder.path().join("log/0000000002.segment").exists(), "opening takes no file from a reader");
+    let messages = subscribe(&store, "orders", "billing");
+    std::fs::rename(&pin, folder.path().join("pins").join(format!("{now}-reader"))).unwrap();
+    for _ in 0..4 {
+        publish(&store, "orders", Due::After(0), b"x");
+        consume(&messages, 1);
+        messages.flush(Duration::from_secs(5)).unwrap();
+        store.checkpoint().unwrap();
+    }
+    drop(messages);
+    store.close().unwrap();
+    let store = open(folder.path(), small());
+    assert!(files(folder.path(), "log") < segments);
+    assert_eq!(files(folder.path(), "checkpoints"), 2);
+    store.close().unwrap();
+}
+
+#[test]
 fn what_lies_in_runs_is_delivered_when_due() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = small();

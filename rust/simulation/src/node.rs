@@ -18,13 +18,14 @@ use delaymq_core::clock::{Reading, TrustedClock};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
     AppenderStart, Class, Durability, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, SegmentAppender,
+    records_max,
 };
 use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
     CheckpointWork, Delivery, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook, RecoveryReport,
-    SubjectDirectory, open_identity, recover,
+    Removable, SubjectDirectory, open_identity, recover,
 };
 use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
@@ -88,6 +89,7 @@ pub struct Node {
     /// Assigned, and not handed over, since a payload could not be read.
     unread: BTreeMap<(GroupNumber, ConsumerNumber), VecDeque<Delivery>>,
     checkpoint: Option<CheckpointWork>,
+    retired: Removable,
     recovered: RecoveryReport,
     first_sequence: Sequence,
 }
@@ -107,7 +109,9 @@ impl Node {
         let new = NewStore { stream: random.bytes16(), node: random.bytes16(), segment_bytes: options.segment_bytes };
         let identity = open_identity(storage.as_ref(), Some(new))?;
         let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
-        let recovered = recover(&storage, &identity, &mut epochs, options.owner, &mut |_| {})?;
+        let records_bytes_max = records_max(identity.segment_bytes);
+        let owner_options = OwnerOptions { records_bytes_max, ..options.owner };
+        let recovered = recover(&storage, &identity, &mut epochs, owner_options, &mut |_| {})?;
         let position = recovered.position;
         let start = AppenderStart {
             stream: identity.stream,
@@ -148,6 +152,7 @@ impl Node {
             woken: BTreeSet::new(),
             unread: BTreeMap::new(),
             checkpoint: None,
+            retired: Removable::default(),
             recovered: recovered.report,
             first_sequence: position.next_sequence,
         };

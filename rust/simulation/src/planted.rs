@@ -4,12 +4,12 @@ use delaymq_core::planted::{Planted, plant};
 
 /// Every fault, its name, and the number of seeds within which it must be found.
 pub const FAULTS: [(Planted, &str, u64); 8] = [
-    (Planted::AckBeforeSync, "AckBeforeSync", 200),
-    (Planted::TornTailAccepted, "TornTailAccepted", 200),
-    (Planted::OneTickEarly, "OneTickEarly", 200),
-    (Planted::FeedSkipsArrival, "FeedSkipsArrival", 200),
-    (Planted::FeedPassesUnhanded, "FeedPassesUnhanded", 200),
-    (Planted::ReadyVisibleBeforeDurable, "ReadyVisibleBeforeDurable", 200),
+    (Planted::AckBeforeSync, "AckBeforeSync", 100),
+    (Planted::TornTailAccepted, "TornTailAccepted", 400),
+    (Planted::OneTickEarly, "OneTickEarly", 100),
+    (Planted::FeedSkipsArrival, "FeedSkipsArrival", 100),
+    (Planted::FeedPassesUnhanded, "FeedPassesUnhanded", 100),
+    (Planted::ReadyVisibleBeforeDurable, "ReadyVisibleBeforeDurable", 100),
     (Planted::CheckpointBeforeRuns, "CheckpointBeforeRuns", 200),
     (Planted::CancelledBitNotSaved, "CancelledBitNotSaved", 200),
 ];

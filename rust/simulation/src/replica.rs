@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{BatchReader, EpochSource, Identity};
+use delaymq_core::message_log::{BatchReader, EpochSource, Identity, SEGMENT_HEADER_BYTES, list_segments};
 use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
-use delaymq_core::units::{Epoch, Location, ReadyNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{Epoch, Location, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::node::AppliedBatch;
 
@@ -32,10 +32,10 @@ impl EpochSource for NoEpochs {
 
 fn empty_owner(identity: &Identity) -> Result<Owner> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(0));
-    let Identity { stream, node, segment_bytes, .. } = *identity;
-    open_identity(storage.as_ref(), Some(NewStore { stream: stream.id, node, segment_bytes }))?;
+    let new = NewStore { stream: identity.stream.id, node: identity.node, segment_bytes: identity.segment_bytes };
+    let identity = open_identity(storage.as_ref(), Some(new))?;
     let options = OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() };
-    recover(&storage, identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
+    recover(&storage, &identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
 }
 
 impl Replica {
@@ -81,7 +81,12 @@ impl Replica {
     /// # Errors
     /// What reading the log gives.
     pub fn catch_up(&mut self, storage: &Arc<dyn Storage>, end: Location) -> Result<Vec<AppliedBatch>> {
-        let from = self.owner.state().position.end;
+        let mut from = self.owner.state().position.end;
+        if self.batches.is_empty() {
+            // The log's first segments hold nothing where nobody has published before a restart.
+            let first = list_segments(storage.as_ref())?.first().copied().unwrap_or(SegmentNumber(1));
+            from = from.max(Location::in_segment(first, SEGMENT_HEADER_BYTES));
+        }
         let mut reader = BatchReader::new(Arc::clone(storage), self.identity.stream, from, end);
         let mut read = Vec::new();
         while let Some(scanned) = reader.next_batch()? {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::schedule_log::Entry;
 use crate::units::{ReadyNumber, RunNumber, SubjectNumber};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Subjects beyond this number are a damaged or hostile log.
@@ -37,6 +38,8 @@ pub enum Posting {
 pub struct DispatchLog {
     subjects: Vec<SubjectQueue>,
     runs: Vec<DispatchRun>,
+    /// What stands in for rows that cannot be read.
+    patched: BTreeMap<(SubjectNumber, ReadyNumber), Entry>,
     entries_in_memory: usize,
     /// Entries that became ready since the last freeze, which is what a replay costs.
     entries_since_freeze: u64,
@@ -91,6 +94,9 @@ impl DispatchLog {
         if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
             self.entries_in_memory = self.entries_in_memory.saturating_sub(queue.finish_below(number));
         }
+        if !self.patched.is_empty() {
+            self.patched.retain(|(of, patched), _| *of != subject || *patched >= number);
+        }
     }
 
     /// Looks up a number of a subject, without reading from disk.
@@ -102,6 +108,9 @@ impl DispatchLog {
         if number < queue.finished_below() || number >= queue.next() {
             return Posting::Gone;
         }
+        if let Some(entry) = self.patched.get(&(subject, number)) {
+            return Posting::Entry(*entry);
+        }
         for run in self.runs.iter().rev() {
             let count = run.count_from(subject, number);
             if count > 0 {
@@ -109,6 +118,11 @@ impl DispatchLog {
             }
         }
         Posting::Gone
+    }
+
+    /// From now on these entries stand in for rows of a run that cannot be read.
+    pub fn patch(&mut self, subject: SubjectNumber, found: &[(ReadyNumber, Entry)]) {
+        self.patched.extend(found.iter().map(|(number, entry)| ((subject, *number), *entry)));
     }
 
     /// As [`Self::posting`], reading the run where it must.

@@ -96,7 +96,7 @@ impl Identity {
         }
         if raw.format_version.get() > FORMAT_VERSION {
             let found = raw.format_version.get();
-            return Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+            return Err(Error::NewerFormat { path: path.to_owned(), offset: 8, found, supported: FORMAT_VERSION });
         }
         let segment_bytes = raw.segment_bytes.get();
         if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {

@@ -128,7 +128,7 @@ impl SegmentHeader {
         }
         if raw.format_version.get() > FORMAT_VERSION {
             let found = raw.format_version.get();
-            return Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+            return Err(Error::NewerFormat { path: path.to_owned(), offset: 8, found, supported: FORMAT_VERSION });
         }
         let capacity = raw.capacity.get();
         let fits = u32::try_from(capacity).ok().filter(|bytes| (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(bytes));

@@ -322,7 +322,8 @@ pub(super) fn decode_trailer(bytes: &[u8], path: &str, length: u64) -> Result<Fo
     }
     if trailer.format.get() > FORMAT_VERSION {
         let found = trailer.format.get();
-        return Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+        let said_at = offset.saturating_add(24);
+        return Err(Error::NewerFormat { path: path.to_owned(), offset: said_at, found, supported: FORMAT_VERSION });
     }
     let place = FooterPlace {
         offset: trailer.footer_offset.get(),

@@ -150,9 +150,14 @@ impl Schedule {
     /// # Errors
     /// The block of a run that cannot be read; see [`Self::patch`].
     pub fn find(&mut self, key: DueKey) -> Found {
-        if self.state(key.sequence) != EntryState::Pending {
-            return Ok(None);
-        }
+        if self.state(key.sequence) == EntryState::Pending { self.row(key) } else { Ok(None) }
+    }
+
+    /// As [`Self::find`], whatever became of the entry; `None` where its row is not kept any more.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn row(&mut self, key: DueKey) -> Found {
         let with_due = |entry: Option<Entry>| entry.filter(|entry| entry.due() == key.due);
         if key.sequence >= self.open_bits.first() {
             return Ok(with_due(self.open.find(key.sequence)));

@@ -51,6 +51,12 @@ pub trait StorageFile: Send + Sync {
         self.read_at(offset, into).map(Some)
     }
 
+    /// The whole file as it lies in memory, where it can be had without copying: a segment of the
+    /// log, of which only what is visible may be looked at.
+    fn view(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Asks for bytes that will be read soon.
     fn prefetch(&self, _offset: u64, _length: u64) {}
 

@@ -3,6 +3,7 @@
 //! same end. No clock, no randomness, no decisions.
 
 use super::effects::{Effects, Outcome};
+use super::rescue_ready::rescue_one_ready;
 use super::state::{EpochInfo, State};
 use crate::error::{Error, Result};
 use crate::queues::{Consumer, Group};
@@ -29,7 +30,7 @@ impl BatchTime {
     }
 
     /// True where an entry due at `due` is ready by its own fact.
-    fn is_due(self, due: Millis) -> bool {
+    pub(super) fn is_due(self, due: Millis) -> bool {
         !self.held && due <= self.trusted
     }
 }
@@ -187,7 +188,10 @@ fn apply_group(state: &mut State, subject: SubjectNumber, start: GroupStart, nam
         GroupStart::Earliest => state.dispatch.finished_below(subject),
         GroupStart::Latest => state.dispatch.next_number(subject),
     };
-    ensure_group(state, subject, start, name)
+    let group = ensure_group(state, subject, start, name)?;
+    // What lies below its start counts as acknowledged by it.
+    state.settle(subject);
+    Some(group)
 }
 
 /// The group of this name, made to start at `start` where there is none.
@@ -273,10 +277,11 @@ fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry
     }
     let origin = match state.dispatch.find(subject, retry.number) {
         Err(error @ Error::Storage { .. }) => return Err(error),
-        // Its posting is damaged: the new entry takes its place, and is voided when it is read.
-        Ok(None) | Err(_) => Entry::new(DueKey::START, 1, arrival.sequence, Location::NOWHERE, subject),
-        Ok(Some(origin)) => origin,
+        Ok(origin) => origin,
+        Err(_) => rescue_one_ready(&effects.storage, state, subject, retry.number)?,
     };
+    // Where it is nowhere to be found the new entry takes its place, and is voided when it is read.
+    let origin = origin.unwrap_or_else(|| Entry::new(DueKey::START, 1, arrival.sequence, Location::NOWHERE, subject));
     if let Some(group) = state.groups.get_mut(&retry.group) {
         group.take(retry.consumer, retry.offset, retry.number);
     }

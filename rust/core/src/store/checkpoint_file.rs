@@ -99,7 +99,7 @@ impl CheckpointHeader {
         }
         if self.format_version.get() > FORMAT_VERSION {
             let found = self.format_version.get();
-            return Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+            return Err(Error::NewerFormat { path: path.to_owned(), offset: 8, found, supported: FORMAT_VERSION });
         }
         if self.number.get() != number {
             return Err(Error::corrupt(path, 12, format!("checkpoint number {number}"), self.number));

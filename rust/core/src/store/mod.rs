@@ -16,6 +16,7 @@ mod receipt;
 mod receipt_book;
 mod recovery;
 mod rescue;
+mod rescue_ready;
 mod retention;
 mod siphash;
 mod snapshot;

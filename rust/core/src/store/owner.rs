@@ -1,6 +1,7 @@
 //! The one owner: applies every fact in the order of the log, decides by time and by who asks.
 //! Single-threaded; whoever holds it drives it. It never waits for a sync and has no clock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
@@ -11,6 +12,7 @@ use super::proposals::Proposals;
 use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
 use super::rescue::Rescue;
+use super::rescue_ready::rescue_ready;
 use super::retention::{KeptFiles, Removable};
 use super::state::{KnownRun, SegmentStart, State};
 use super::step::{Budget, Progress, Window, step};
@@ -185,13 +187,25 @@ impl Owner {
         self.deciding.pull(&self.state, request, proposals)
     }
 
-    /// Takes what a load read. Messages whose postings are damaged are proposed to be given up, by
-    /// number; all others flow.
-    pub fn loaded(&mut self, postings: LoadedPostings, proposals: &mut Proposals) {
+    /// Takes what a load read. Messages whose postings are damaged come from the log where that is
+    /// kept; the others are proposed to be given up, and returned. All others flow.
+    ///
+    /// # Errors
+    /// `Storage` where the log could not be read; the pull may be tried again.
+    pub fn loaded(&mut self, mut postings: LoadedPostings, proposals: &mut Proposals) -> Result<Vec<ReadyNumber>> {
         let subject = postings.subject;
-        for number in self.deciding.loaded(postings) {
-            self.void_ready(subject, number, proposals);
+        let read = &mut postings.found;
+        if !read.damaged.is_empty() {
+            let storage = &self.effects.storage;
+            let found = rescue_ready(storage, &mut self.state, subject, &read.damaged, &read.entries)?;
+            let again: BTreeSet<ReadyNumber> = found.into_iter().map(|(number, _)| number).collect();
+            read.damaged.retain(|number| !again.contains(number));
         }
+        let lost = self.deciding.loaded(postings);
+        for number in &lost {
+            self.void_ready(subject, *number, proposals);
+        }
+        Ok(lost)
     }
 
     /// Proposes to give up a ready message whose payload is damaged.
@@ -280,6 +294,17 @@ impl Owner {
 
     /// True where a checkpoint is due and none is under way.
     pub fn checkpoint_due(&self) -> bool {
+        !self.freezing && self.share_of_checkpoint(1)
+    }
+
+    /// True where so much has come since the checkpoint under way was frozen that the next one is
+    /// near: its writing must not be paced any more, or memory and replay grow.
+    pub fn checkpoint_lags(&self) -> bool {
+        self.freezing && self.share_of_checkpoint(4)
+    }
+
+    /// True where at least one `share`-th of what makes a checkpoint due has come.
+    fn share_of_checkpoint(&self, share: u64) -> bool {
         let facts = self
             .state
             .position
@@ -287,9 +312,8 @@ impl Owner {
             .since(self.sequence_at_freeze)
             .saturating_add(self.state.dispatch.entries_since_freeze());
         let bytes = self.bytes_applied.saturating_sub(self.bytes_at_freeze);
-        !self.freezing
-            && facts > 0
-            && (bytes >= self.options.checkpoint_bytes || facts >= self.options.checkpoint_facts)
+        let options = &self.options;
+        facts > 0 && (bytes >= options.checkpoint_bytes / share || facts >= options.checkpoint_facts / share)
     }
 
     /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
@@ -333,7 +357,8 @@ impl Owner {
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
         self.kept.push(kept);
-        let removable = super::retention::removable(&mut self.kept);
+        let first = self.state.segments.first().map(|start| start.segment);
+        let removable = super::retention::removable(&mut self.kept, first);
         super::retention::forget(&mut self.state, &self.kept);
         Ok(removable)
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
-use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path};
+use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned, log_floor};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
 use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
@@ -124,7 +124,9 @@ pub fn recover(
     check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
     let mut scanner = Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?;
     let epoch = epochs.raise()?;
-    remove_unused(storage.as_ref(), &chosen, &kept)?;
+    // The log's own time: what expired while the store was closed is removed by a later opening.
+    let pinned = is_pinned(storage.as_ref(), scanner.ending().trusted)?;
+    remove_unused(storage.as_ref(), &chosen, &kept, pinned)?;
     let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
     report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
@@ -302,8 +304,9 @@ fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadChec
 }
 
 /// Removes, durably, what would mislead a later opening: newer checkpoints that were not used
-/// first, then what no kept checkpoint names.
-fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles]) -> Result<()> {
+/// first, then what no kept checkpoint names. A pin holds back what was retired, never what would
+/// mislead.
+fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles], pinned: bool) -> Result<()> {
     for number in &chosen.newer {
         storage.remove(&checkpoint_path(*number))?;
     }
@@ -311,17 +314,18 @@ fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles]) -> 
     let checkpoints: BTreeSet<u32> = kept.iter().map(|files| files.checkpoint).collect();
     debug_assert!(checkpoints.len() <= CHECKPOINTS_KEPT);
     for number in list_checkpoints(storage)? {
-        if !checkpoints.contains(&number) {
+        if !pinned && !checkpoints.contains(&number) {
             storage.remove(&checkpoint_path(number))?;
         }
     }
     storage.sync_folder(CHECKPOINT_FOLDER)?;
-    for number in list_runs(storage)? {
+    let next_run = chosen.used.as_ref().map_or(RunNumber(0), |used| used.snapshot.next_run);
+    for number in list_runs(storage)?.into_iter().filter(|number| !pinned || *number >= next_run) {
         if kept.iter().all(|files| !files.runs.contains(&number)) {
             storage.remove(&run_path(number))?;
         }
     }
-    if let Some(floor) = kept.iter().map(|files| files.floor).min() {
+    if let Some(floor) = log_floor(kept).filter(|_| !pinned) {
         for number in list_segments(storage)?.into_iter().filter(|number| *number < floor) {
             storage.remove(&segment_path(number))?;
         }

@@ -85,7 +85,11 @@ fn last_key_before(scan: &mut RowScan<'_, ScheduleRow>, block: u32) -> Option<Ro
 }
 
 /// The entries that messages of these sequences made, read from the log where it is kept.
-fn entries_from_log(storage: &Arc<dyn Storage>, state: &State, wanted: &BTreeSet<Sequence>) -> Result<Vec<Entry>> {
+pub(super) fn entries_from_log(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    wanted: &BTreeSet<Sequence>,
+) -> Result<Vec<Entry>> {
     let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
     let starts = state.segments.iter();
     let before = starts.clone().take_while(|start| start.position.next_sequence <= *first).last();

@@ -97,23 +97,33 @@ pub fn checkpoint_path(number: u32) -> String {
     format!("checkpoints/{number:010}.checkpoint")
 }
 
-/// Drops checkpoints beyond the two newest from `kept`, and names the files that only they needed.
-pub(super) fn removable(kept: &mut Vec<KeptFiles>) -> Removable {
+/// Drops checkpoints beyond the two newest from `kept`, and names the files that neither of those
+/// needs. `first` is the first segment that the state knows. Where there are not two checkpoints
+/// yet, the log itself stands in for the other one, so nothing of it goes.
+pub(super) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>) -> Removable {
     let mut removable = Removable::default();
+    let mut first = first;
     while kept.len() > CHECKPOINTS_KEPT {
         let dropped = kept.remove(0);
         removable.checkpoints.push(checkpoint_path(dropped.checkpoint));
-        let floor = kept.iter().map(|files| files.floor).min().unwrap_or(dropped.floor);
+        first = first.into_iter().chain([dropped.floor]).min();
         let unneeded = dropped.runs.iter().filter(|run| kept.iter().all(|files| !files.runs.contains(run)));
         removable.files.extend(unneeded.map(|run| run_path(*run)));
-        removable.files.extend((dropped.floor.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
+    }
+    if let (Some(first), Some(floor)) = (first, log_floor(kept)) {
+        removable.files.extend((first.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
     }
     removable
 }
 
+/// Segments below this are needed by neither of two checkpoints.
+pub(super) fn log_floor(kept: &[KeptFiles]) -> Option<SegmentNumber> {
+    kept.iter().map(|files| files.floor).min().filter(|_| kept.len() >= CHECKPOINTS_KEPT)
+}
+
 /// Lets the state forget runs and segments that no kept checkpoint needs.
 pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
-    let Some(floor) = kept.iter().map(|files| files.floor).min() else { return };
+    let Some(floor) = log_floor(kept) else { return };
     let is_gone = |run: RunNumber| kept.iter().all(|files| !files.runs.contains(&run));
     state.dispatch.forget_runs(&is_gone);
     let runs: Vec<RunNumber> =
@@ -213,9 +223,9 @@ mod tests {
     #[test]
     fn a_file_goes_when_neither_kept_checkpoint_needs_it() {
         let mut all = vec![kept(1, 1, &[1, 2]), kept(2, 3, &[2, 3])];
-        assert_eq!(removable(&mut all), Removable::default());
+        assert_eq!(removable(&mut all, Some(SegmentNumber(1))), Removable::default());
         all.push(kept(3, 5, &[3, 4]));
-        let gone = removable(&mut all);
+        let gone = removable(&mut all, Some(SegmentNumber(1)));
         assert_eq!(gone.checkpoints, vec![checkpoint_path(1)]);
         let files = [run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))];
         assert_eq!(gone.files, files);

@@ -10,11 +10,11 @@ use super::owner::{Owner, VisibleBatch};
 use super::recovery::{restored_owner, scan_start};
 use super::retention::checkpoint_path;
 use super::snapshot::Snapshot;
-use super::state::LogPosition;
+use super::state::{LogPosition, State};
 use crate::error::{Error, Result};
-use crate::message_log::{Identity, ScanStart, ScannedBatch, Scanner, segment_path};
-use crate::record::Records;
-use crate::record::message::KIND_MESSAGE;
+use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, segment_path};
+use crate::record::command::Void;
+use crate::record::{Fact, Records, decode};
 use crate::run::{DispatchRow, Run, RunKind, ScheduleRow};
 use crate::storage::Storage;
 use crate::units::{Location, Sequence};
@@ -32,8 +32,10 @@ pub struct Verification {
     pub checkpoints: u64,
     /// What is wrong, in words, each naming its file.
     pub findings: Vec<String>,
-    /// What was set aside by earlier repairs.
+    /// What was set aside by earlier repairs: files, relative to the store.
     pub set_aside: Vec<String>,
+    /// Messages that were given up by a fact of the log that is kept, in words.
+    pub voided: Vec<String>,
 }
 
 /// Verifies a store that nobody has open.
@@ -52,9 +54,9 @@ pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verific
         }
     }
     verify_runs(storage.as_ref(), &identity.stream.id, &checkpoints, &mut found)?;
-    found.set_aside = match storage.list(crate::message_log::ASIDE_FOLDER) {
+    found.set_aside = match storage.list(ASIDE_FOLDER) {
         Err(error) if error.is_not_found() => Vec::new(),
-        other => other?,
+        other => other?.iter().map(|name| format!("{ASIDE_FOLDER}/{name}")).collect(),
     };
     let older = if checkpoints.len() > 1 { checkpoints.first() } else { None };
     let newer = checkpoints.last();
@@ -116,7 +118,7 @@ fn replay(
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
     compare_at(owner, target, found);
     while let Some(batch) = scanner.next_batch()? {
-        check_payloads(&batch, found);
+        check_batch(&batch, owner.state(), found);
         if batch.start >= position.end {
             owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
             compare_at(owner, target, found);
@@ -126,13 +128,18 @@ fn replay(
     Ok(())
 }
 
-fn check_payloads(batch: &ScannedBatch, found: &mut Verification) {
+/// Checks the payloads of a batch, and notes what its facts gave up.
+fn check_batch(batch: &ScannedBatch, state: &State, found: &mut Verification) {
     found.batches += 1;
     let first = crate::record::batch::BATCH_HEADER_BYTES as u64;
     for record in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
         let (at, record) = record;
         found.records += 1;
-        if record.header.kind == KIND_MESSAGE && !record.payload_is_whole() {
+        if record.payload_is_whole() {
+            if let Some(Fact::Void(void)) = decode(&record) {
+                found.voided.push(words_of(void, state));
+            }
+        } else {
             let location = Location(batch.start.0.saturating_add(first).saturating_add(at as u64));
             let path = location.segment().map(segment_path).unwrap_or_default();
             found.findings.push(format!(
@@ -142,6 +149,16 @@ fn check_payloads(batch: &ScannedBatch, found: &mut Verification) {
                 record.header.payload_check
             ));
         }
+    }
+}
+
+fn words_of(void: Void, state: &State) -> String {
+    match void {
+        Void::Ready { subject, number } => {
+            let name = state.subjects.get(subject).map(|subject| subject.name.as_str()).unwrap_or_default();
+            format!("ready message {number} of subject {name:?}")
+        }
+        Void::Pending { sequence, .. } => format!("the pending message of sequence {sequence}"),
     }
 }
 

@@ -127,6 +127,9 @@ impl Oracle {
         let base = Sequence(header.base_sequence.get());
         let trusted = Millis(header.trusted_ms.get());
         let end = base.plus(u64::from(header.count.get()));
+        if end > self.visible {
+            self.blame(format!("facts up to {end} were applied, and only those below {} are visible", self.visible));
+        }
         for (_, entry) in self.entries.range_mut(base..end) {
             entry.applied.get_or_insert(self.operation);
             entry.immediate = !header.is_held() && entry.due <= trusted;

@@ -7,7 +7,7 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::Preparing;
 use delaymq_core::store::{CheckpointProgress, Removable};
 
-use super::{Node, is_stopped};
+use super::Node;
 
 impl Node {
     /// Prepares one segment. Where that fails, messages are refused once no room is left, and
@@ -58,7 +58,8 @@ impl Node {
             CheckpointProgress::Finished(finished) => {
                 self.checkpoint = None;
                 let removable = self.owner.install(finished)?;
-                self.remove(&removable)?;
+                self.retired.extend(removable);
+                self.remove_retired()?;
                 Ok(true)
             }
         }
@@ -76,11 +77,10 @@ impl Node {
         Ok(())
     }
 
-    /// Removes retired files; what stays behind is removed by the next opening.
-    fn remove(&mut self, removable: &Removable) -> Result<()> {
-        match removable.remove(self.storage.as_ref()) {
-            Err(error) if is_stopped(&error) => Err(error),
-            _ => Ok(()),
-        }
+    /// Removes retired files; what cannot be removed now is tried again with the next.
+    fn remove_retired(&mut self) -> Result<()> {
+        self.retired.remove(self.storage.as_ref())?;
+        self.retired = Removable::default();
+        Ok(())
     }
 }

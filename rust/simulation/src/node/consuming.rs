@@ -60,14 +60,19 @@ impl Node {
             if let (Ok(Pull::Deliveries(_)), Some(last)) = (&pulled, self.labels.back_mut()) {
                 *last = Label::Asked(ask);
             }
-            self.send()?;
+            let sent = self.send();
+            if let (Err(_), Ok(Pull::Deliveries(deliveries))) = (&sent, &pulled) {
+                // Decided, and on its way to the log once there is room: it comes with the next pull.
+                self.unread.insert(place, deliveries.iter().copied().collect());
+            }
+            sent?;
             match pulled? {
                 Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into()),
                 Pull::Wait => return Ok(Pulled::Wait),
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
                     let loaded = load.read()?;
-                    self.owner.loaded(loaded, &mut self.proposals);
+                    self.owner.loaded(loaded, &mut self.proposals)?;
                     self.label(Label::Other);
                     self.send()?;
                 }

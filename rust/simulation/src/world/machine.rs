@@ -157,6 +157,7 @@ impl World {
             None => Replica::new(*node.identity())?,
         };
         replica.forget_from(first)?;
+        self.oracle.became_visible(node.commits().visible().sequence);
         let applied = node.take_applied();
         if let Some(begins) = applied.first() {
             for batch in replica.catch_up(&self.disk.copy(), begins.start)? {
