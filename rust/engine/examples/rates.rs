@@ -128,7 +128,7 @@ fn tickets(root: &Path) {
         let mut tickets = VecDeque::new();
         let began = Instant::now();
         for _ in 0..count {
-            batch.push("orders", FAR, &META, &BODY).unwrap();
+            batch.push("orders", Due::After(300_000), &META, &BODY).unwrap();
             tickets.push_back(store.submit(&mut batch).unwrap());
             if tickets.len() >= in_flight {
                 tickets.pop_front().unwrap().finish().unwrap();

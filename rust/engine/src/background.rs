@@ -2,7 +2,7 @@
 //! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
 //! writing without them puts the syncs of others off by tens of milliseconds.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,13 @@ use crate::shared::Shared;
 const PIECE_BYTES: u64 = 1 << 20;
 /// The same where nothing waits for the disk as much as a checkpoint does.
 const HURRIED_PIECE_BYTES: u64 = 64 << 20;
-/// The pauses after a piece, from when most of the current segment is free to when little is:
-/// each sync of a piece lengthens the syncs of commits beside it.
-const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];
+/// The longest pause after a piece, while nobody waits for it.
+const PAUSE: Duration = Duration::from_millis(10);
+/// A pause ends early when the log has grown by this much: what is prepared and written must keep
+/// up with what comes in, and a little more.
+const PAUSE_BYTES: u64 = PIECE_BYTES / 3 * 2;
+/// How often a pause looks at the log.
+const PAUSE_STEP: Duration = Duration::from_millis(1);
 /// How soon a full disk is tried again.
 const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
@@ -52,9 +56,6 @@ pub(crate) struct Background {
     awaited: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
     checkpoint_wanted: AtomicBool,
-    /// Bytes free in the current segment, and those that were when it was last seen filling.
-    pub(crate) tail_room: AtomicU64,
-    pub(crate) tail_capacity: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
 }
@@ -65,11 +66,9 @@ impl Background {
         self.lagging.load(Ordering::Relaxed) || self.awaited.load(Ordering::Relaxed)
     }
 
-    /// So many bytes are free in the current segment. More than before: it is another one.
-    pub(crate) fn note_tail(&self, free: u64) {
-        if free > self.tail_room.swap(free, Ordering::Relaxed) {
-            self.tail_capacity.store(free, Ordering::Relaxed);
-        }
+    /// True where somebody waits for what the helper does.
+    fn is_awaited(&self) -> bool {
+        self.hungry.load(Ordering::Relaxed) || self.is_behind()
     }
 }
 
@@ -77,6 +76,8 @@ impl Background {
 #[derive(Default)]
 struct Helping {
     preparing: Option<Preparing>,
+    /// Pieces of it that are done.
+    pieces: u64,
     prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
@@ -151,8 +152,8 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             self.retire(&mut helping);
             if prepared || checkpointed {
-                if !self.background.hungry.load(Ordering::Relaxed) && !self.background.is_behind() {
-                    std::thread::sleep(self.pause());
+                if !self.background.is_awaited() {
+                    self.pause();
                 }
                 continue;
             }
@@ -163,14 +164,15 @@ impl Shared {
         }
     }
 
-    fn pause(&self) -> Duration {
-        let free = self.background.tail_room.load(Ordering::Relaxed);
-        let whole = self.background.tail_capacity.load(Ordering::Relaxed).max(1);
-        let [long, middle, short] = PAUSES;
-        match free.saturating_mul(4) / whole {
-            0 => short,
-            1 => middle,
-            _ => long,
+    /// Leaves the disk to the commits for a while: each sync of a piece lengthens theirs.
+    fn pause(&self) {
+        let grown = self.metrics.committed_bytes.read().saturating_add(PAUSE_BYTES);
+        let until = Instant::now() + PAUSE;
+        while Instant::now() < until && self.metrics.committed_bytes.read() < grown && !self.is_stopping() {
+            std::thread::sleep(PAUSE_STEP);
+            if self.background.is_awaited() {
+                return;
+            }
         }
     }
 
@@ -178,7 +180,14 @@ impl Shared {
     /// do. While a publish waits, the segment is not written full of zeros.
     fn prepare_piece(&self, helping: &mut Helping, hungry: bool) -> bool {
         if hungry {
-            helping.preparing = None;
+            // Somebody waits: a segment that is half full of zeros is finished without a pause,
+            // another one is begun without any.
+            let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
+            if is_half_done {
+                self.background.hungry.store(true, Ordering::Relaxed);
+            } else {
+                helping.preparing = None;
+            }
         } else if helping.prepare_again.is_some_and(|again| again > Instant::now()) {
             return false;
         }
@@ -188,16 +197,23 @@ impl Shared {
             helping.preparing = None;
             return false;
         }
-        let stepped = match helping.preparing.take() {
-            Some(preparing) => preparing.step(PIECE_BYTES),
-            None => self.begin_segment(!hungry),
+        let stepped = if let Some(preparing) = helping.preparing.take() {
+            helping.pieces = helping.pieces.saturating_add(1);
+            preparing.step(PIECE_BYTES)
+        } else {
+            helping.pieces = 1;
+            self.begin_segment(!hungry)
         };
         let done = match stepped {
             Ok(PreparingStep::More(preparing)) => {
                 helping.preparing = Some(preparing);
                 Ok(())
             }
-            Ok(PreparingStep::Prepared(prepared)) => self.adopt(prepared),
+            Ok(PreparingStep::Prepared(prepared)) => {
+                helping.pieces = 0;
+                self.background.hungry.store(false, Ordering::Relaxed);
+                self.adopt(prepared)
+            }
             Err(error) => Err(error),
         };
         match done {
@@ -237,9 +253,6 @@ impl Shared {
 
     /// Says so and returns how soon to try again.
     fn prepare_failed(&self, error: &Error) -> Duration {
-        if *error == Error::Closed {
-            return RETRY_WORK;
-        }
         let was_full = self.with_commits(|commits| {
             let was_full = commits.is_disk_full();
             // Whatever the reason: a publish that waits for room must hear that there is none.
@@ -293,9 +306,6 @@ impl Shared {
 
     fn checkpoint_failed(&self, helping: &mut Helping, error: Error) {
         helping.checkpoint_again = Some(Instant::now() + RETRY_WORK);
-        if error == Error::Closed {
-            return;
-        }
         self.reports.add(Report::BackgroundFailed { work: "checkpoint", reason: error.to_string() });
         held(&self.background.checkpoints).failed = Some(error);
         self.background.checkpointed.notify_all();

@@ -108,9 +108,7 @@ impl WriterGuard<'_> {
                 commits.written(end);
             }
             commits.synced(synced);
-            let tail = writer.appender.tail_room();
-            commits.room(tail, writer.appender.stock_rooms());
-            shared.background.note_tail(tail);
+            commits.room(writer.appender.tail_room(), writer.appender.stock_rooms());
             (commits.visible().sequence, commits.needs_segment(0, SEGMENTS_AHEAD))
         };
         shared.check_poison()?;
