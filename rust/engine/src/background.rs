@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
 /// The same where nothing waits for the disk as much as a checkpoint does.
-const HURRIED_PIECE_BYTES: u64 = 64 << 20;
+const HURRIED_PIECE_BYTES: u64 = 8 << 20;
 /// The longest pause after a piece, while nobody waits for it.
 const PAUSE: Duration = Duration::from_millis(10);
 /// A pause ends early when the log has grown by this much: what is prepared and written must keep
