@@ -1,4 +1,5 @@
 //! Histories of files, checkpoints and recovery.
+#![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod rig;
 
