@@ -102,17 +102,20 @@ clean: ## Remove what was built
 ##@ Before a push
 .PHONY: ci
 ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a short demo; with the minutes of each
-	@part() { local name="$$1" start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
-	    report+="$$(printf '%6.1f min  %s' "$$(( (SECONDS - start) * 10 / 60 ))e-1" "$$name")"$$'\n'; }; \
-	report=""; whole=$$SECONDS; \
+	@report=""; name=""; whole=$$SECONDS; start=$$SECONDS; \
+	minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
+	tell() { status=$$?; (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
+	    printf '\n%s%s\n' "$$report" "$$(minutes $$whole $$SECONDS all)"; exit $$status; }; \
+	trap tell EXIT; \
+	part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
+	    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint" $(MAKE) --no-print-directory lint; \
 	part "release wheel" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
 	part "tests of Python, installed wheel" $(MAKE) --no-print-directory test-python; \
-	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),2000); \
-	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"; \
-	printf '\n%s%6.1f min  all\n' "$$report" "$$(( (SECONDS - whole) * 10 / 60 ))e-1"
+	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
+	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------
 

@@ -165,3 +165,10 @@ def test_a_cancel_whose_answer_was_lost_is_asked_again() -> None:
     assert history.ledger.cancels_wanted() == [(0, "dmq1-a")]
     history.ledger.cancel_answered([(0, "already_dispatched")])
     assert history.ledger.cancels_wanted() == []
+
+
+def test_what_was_taken_up_by_a_child_that_died_before_saying_so_is_sent_again() -> None:
+    history = History()
+    history.ledger.begun([2, 3], STARTED_US)
+    history.ledger.killed()
+    assert history.ledger.take_unanswered() == [0, 1, 2, 3]

@@ -182,10 +182,15 @@ class Ledger:
         return kill
 
     def take_unanswered(self) -> list[int]:
-        """What was under way at the last kill and has to be sent again."""
-        numbers = sorted(number for batch in self._under_way.values() for number in batch)
+        """What was under way at the last kill and has to be sent again.
+
+        That includes what the child took up and was killed before it said so: numbers that were
+        passed over while later ones were begun.
+        """
+        under_way = {number for batch in self._under_way.values() for number in batch}
+        passed_over = {number for number in range(self.next_fresh) if not self._sends[number]}
         self._under_way.clear()
-        return numbers
+        return sorted(under_way | passed_over)
 
     def cancels_wanted(self) -> list[tuple[int, str]]:
         """What is to be cancelled and was not answered yet."""

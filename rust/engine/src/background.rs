@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
 /// The same where nothing waits for the disk as much as a checkpoint does.
-const HURRIED_PIECE_BYTES: u64 = 16 << 20;
+const HURRIED_PIECE_BYTES: u64 = 64 << 20;
 /// The pauses after a piece, from when most of the current segment is free to when little is:
 /// each sync of a piece lengthens the syncs of commits beside it.
 const PAUSES: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(4), Duration::from_millis(1)];

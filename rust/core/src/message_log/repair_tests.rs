@@ -165,3 +165,19 @@ fn the_first_segment_is_never_removed() {
     drop(again);
     assert_eq!(list_segments(&log.storage).unwrap(), [SegmentNumber(1), SegmentNumber(2)]);
 }
+
+/// The copy of a segment whose own header is damaged would be refused by every later opening.
+#[test]
+fn a_damaged_header_behind_a_seal_goes_aside_and_the_store_opens_ever_after() {
+    let mut log = Log::new(SMALL);
+    log.commit(&[b"a"]);
+    let (mut second, _) = reopen(&log.storage, 2);
+    second.commit(&[b"nobody vouched for it"]);
+    second.storage.damage(&segment_path(SegmentNumber(2)), 20, 1);
+    let (mut third, repaired) = reopen(&log.storage, 3);
+    assert_eq!(repaired.set_aside, ["aside/0000000002.segment.3"]);
+    third.commit(&[b"c"]);
+    let (mut fourth, _) = reopen(&log.storage, 4);
+    fourth.commit(&[b"d"]);
+    assert_eq!(scan(&log.storage).unwrap().0, [b"a".as_slice(), b"c", b"d"]);
+}

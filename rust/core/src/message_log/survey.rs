@@ -30,6 +30,8 @@ struct Break {
     batch_end: u32,
     /// The next segment is not there at all.
     segment_missing: bool,
+    /// The next segment's own header is damaged: nothing of it can be kept in its place.
+    segment_unreadable: bool,
 }
 
 pub(super) struct Survey {
@@ -83,7 +85,9 @@ impl Survey {
     fn read_batches(&mut self) -> Result<Break> {
         loop {
             match judge(&mut self.window, &self.cursor, &mut self.scratch)? {
-                Judged::Broken(fault, batch_end) => return Ok(Break { fault, batch_end, segment_missing: false }),
+                Judged::Broken(fault, batch_end) => {
+                    return Ok(Break { fault, batch_end, segment_missing: false, segment_unreadable: false });
+                }
                 Judged::Batch(header, payloads) => self.pass(&header, payloads)?,
             }
             if self.sealed.is_some()
@@ -127,7 +131,7 @@ impl Survey {
         let at = SEGMENT_HEADER_BYTES;
         let broken = |expected: &str, found: String, segment_missing| {
             let fault = Fault { offset: 0, expected: expected.to_owned(), found };
-            Ok(Some(Break { fault, batch_end: at, segment_missing }))
+            Ok(Some(Break { fault, batch_end: at, segment_missing, segment_unreadable: !segment_missing }))
         };
         match self.window.open(next)? {
             Opening::Ready => Ok(None),
@@ -167,7 +171,7 @@ impl Survey {
             (Some(Suspect { before, payloads }), _) => {
                 (*before, false, payloads.first.as_ref().map(|fault| torn_at(fault, before.location)))
             }
-            (None, Some(sealed)) if !has_torn => (sealed, true, None),
+            (None, Some(sealed)) if !has_torn || end.segment_unreadable => (sealed, true, None),
             (None, _) => (broken, false, has_torn.then(|| torn_at(&end.fault, broken.location))),
         };
         // Of segments that were read through and are cut off now, nothing was measured.
