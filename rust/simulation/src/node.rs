@@ -25,7 +25,7 @@ use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
     CheckpointWork, Delivery, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook, RecoveryReport,
-    Removable, SubjectDirectory, open_identity, recover,
+    Removable, Rescue, SubjectDirectory, open_identity, recover,
 };
 use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
@@ -250,6 +250,11 @@ impl Node {
     /// What opening found.
     pub fn recovered(&self) -> &RecoveryReport {
         &self.recovered
+    }
+
+    /// What was found again, or not, of damaged blocks of runs, since the last call.
+    pub fn take_rescues(&mut self) -> Vec<Rescue> {
+        self.owner.take_rescues()
     }
 
     /// Closes the store: everything is written, synced and sealed.
