@@ -91,10 +91,18 @@ def test_no_more_than_in_flight_max_are_out(store: Store) -> None:
 
 def test_a_new_group_begins_where_it_says(store: Store) -> None:
     store.publish("a", b"old")
-    with store.subscribe("a", group="late", start="latest") as latest, store.subscribe("a", group="all") as earliest:
+    with store.subscribe("a", group="all") as earliest, store.subscribe("a", group="late", start="latest") as latest:
         store.publish("a", b"new")
         assert one(earliest).body == b"old"
         assert one(latest).body == b"new"
+
+
+def test_what_came_before_the_start_of_the_only_group_is_finished(store: Store) -> None:
+    store.publish("a", b"old")
+    with store.subscribe("a", group="late", start="latest"):
+        store.publish("a", b"new")
+        with store.subscribe("a", group="all") as earliest:
+            assert one(earliest).body == b"new"
 
 
 def test_stop_ends_a_wait_from_another_thread(store: Store) -> None:
