@@ -74,6 +74,8 @@ pub struct World {
     assigned: BTreeMap<(u32, u32, u64), Assigned>,
     /// Offsets that a crash or an end made void.
     stale: Vec<Assigned>,
+    /// A checkpoint that cannot be read for now, and its bytes as they are meanwhile.
+    unreadable: Option<(String, Vec<u8>)>,
     /// What was promised by a store that was closed.
     left: Option<Promised>,
     /// Something may have been assigned that nobody was handed.
@@ -113,6 +115,7 @@ impl World {
             handles: Handle::all(&plan),
             assigned: BTreeMap::new(),
             stale: Vec::new(),
+            unreadable: None,
             left: None,
             a_pull_failed: false,
             receipts: Vec::new(),

@@ -16,6 +16,9 @@ use crate::replica::Replica;
 /// Openings that may fail in a row.
 const OPENINGS_MAX: usize = 12;
 
+/// Where a checkpoint is damaged that cannot be read for once.
+const UNREADABLE_AT: u64 = 30;
+
 /// What was promised to be there after a crash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Promised {
@@ -98,6 +101,7 @@ impl World {
     fn start(&mut self, mut promised: Promised) {
         for attempt in 0..OPENINGS_MAX {
             let last = attempt + 1 == OPENINGS_MAX;
+            self.trouble_checkpoints();
             if !last && self.chance.percent(self.plan.crash_in_open_percent) {
                 let calls = self.chance.below(90);
                 self.disk.storage().stop_after_calls(calls);
@@ -123,6 +127,30 @@ impl World {
             }
         }
         self.oracle.blame("the store cannot be opened in so many tries".to_owned());
+    }
+
+    /// The newest of two checkpoints cannot be read for once; one that could not be read before can
+    /// be read again, where it is still there or is there again.
+    fn trouble_checkpoints(&mut self) {
+        let image = self.disk.storage().image();
+        if let Some((path, bytes)) = self.unreadable.take() {
+            if image.get(&path) == Some(&bytes) {
+                self.note(&format!("{path} can be read again"));
+                self.disk.storage().damage(&path, UNREADABLE_AT, 1);
+            } else if !image.contains_key(&path) {
+                self.unreadable = Some((path, bytes));
+            }
+            return;
+        }
+        let checkpoints: Vec<&String> = image.keys().filter(|path| path.ends_with(".checkpoint")).collect();
+        if checkpoints.len() < 2 || !self.chance.percent(self.plan.unreadable_percent) {
+            return;
+        }
+        let Some(newest) = checkpoints.last().map(|path| (*path).clone()) else { return };
+        self.note(&format!("{newest} cannot be read"));
+        self.disk.storage().damage(&newest, UNREADABLE_AT, 1);
+        let bytes = self.disk.storage().image().remove(&newest).unwrap_or_default();
+        self.unreadable = Some((newest, bytes));
     }
 
     fn started(&mut self, mut node: Node, promised: Promised) {

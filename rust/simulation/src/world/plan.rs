@@ -32,6 +32,8 @@ pub struct Plan {
     pub faults: bool,
     /// True where the disk fills up now and then.
     pub fills: bool,
+    /// Percent of openings that find the newest checkpoint unreadable; it reads well again later.
+    pub unreadable_percent: u64,
     /// True where somebody turns the wall clock.
     pub clock_steps: bool,
     /// True where groups are removed and made again.
@@ -74,6 +76,7 @@ impl Plan {
             crash_in_open_percent: chance.one_of(&[0, 20, 50]),
             faults: chance.percent(25),
             fills: chance.percent(20),
+            unreadable_percent: chance.one_of(&[0, 0, 20, 60]),
             clock_steps: chance.percent(25),
             removes_groups: chance.percent(30),
             body_bytes_max: chance.one_of(&[8, 60, 300, 700]),
