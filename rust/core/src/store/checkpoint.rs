@@ -55,6 +55,8 @@ pub struct FinishedCheckpoint {
     pub(super) dispatch_run: Option<Arc<Run>>,
     pub(super) kept: KeptFiles,
     pub(super) created: Millis,
+    /// Payloads due later than this were copied.
+    pub(super) copy_after: Millis,
 }
 
 /// A frozen state on its way to the disk. After an error the same piece may be tried again: a full
@@ -227,6 +229,7 @@ impl CheckpointWork {
             dispatch_run: self.dispatch_run.take(),
             kept: files.kept(self.number),
             created,
+            copy_after: self.copy_after,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::storage::Storage;
 
 use crate::record::ready::ReadyList;
 use crate::schedule_log::{Entry, Feed};
-use crate::units::{ConsumerNumber, DueKey, GroupNumber, Sequence, SubjectNumber};
+use crate::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 /// What `apply` found of a fact that somebody asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +35,8 @@ pub(super) struct Effects {
     /// Entries whose ready facts are proposed and not applied, in the order proposed.
     pub(super) in_flight: VecDeque<Vec<Entry>>,
     pub(super) in_flight_entries: usize,
+    /// So many of these, from the first on, name payloads where they may have been moved from.
+    in_flight_outdated: usize,
     pub(super) outcomes: Vec<(Sequence, Outcome)>,
     pub(super) woken: BTreeSet<GroupNumber>,
     /// The subject whose groups were woken last.
@@ -52,6 +54,7 @@ impl Effects {
             feed,
             in_flight: VecDeque::new(),
             in_flight_entries: 0,
+            in_flight_outdated: 0,
             outcomes: Vec::new(),
             woken: BTreeSet::new(),
             woken_subject: None,
@@ -79,7 +82,18 @@ impl Effects {
         }
         let entries = self.in_flight.pop_front().unwrap_or_default();
         self.in_flight_entries = self.in_flight_entries.saturating_sub(entries.len());
+        if self.in_flight_outdated > 0 {
+            self.in_flight_outdated -= 1;
+            return Vec::new();
+        }
         entries
+    }
+
+    /// Payloads were copied, and where they lay may be removed: what is in hand is loaded again,
+    /// and facts on their way find their entries in the schedule.
+    pub(super) fn payloads_moved(&mut self, now: Millis) {
+        self.feed = Feed::new(self.feed.resume_from(None), now);
+        self.in_flight_outdated = self.in_flight.len();
     }
 
     /// The least key that was handed over and is not applied as ready.

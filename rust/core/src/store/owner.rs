@@ -348,12 +348,15 @@ impl Owner {
     /// `InvalidArgument` where the checkpoint is not one of this owner.
     pub fn install(&mut self, finished: FinishedCheckpoint) -> Result<Removable> {
         self.freezing = false;
-        let FinishedCheckpoint { schedule_runs, dispatch_run, kept, created } = finished;
+        let FinishedCheckpoint { schedule_runs, dispatch_run, kept, created, copy_after } = finished;
         for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
             self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created });
         }
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;
+        }
+        if self.effects.feed.position().due > copy_after {
+            self.effects.payloads_moved(self.state.position.trusted);
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
         self.kept.push(kept);

@@ -109,8 +109,11 @@ impl Node {
                 }
             }
         }
-        self.send()?;
-        Ok(Pulled::Messages(handed, damaged))
+        match self.send() {
+            // Whoever was given something keeps it: the facts wait for room.
+            Err(error) if handed.is_empty() => Err(error),
+            _ => Ok(Pulled::Messages(handed, damaged)),
+        }
     }
 
     /// The message at a location, its record and payload checked: the subject it was published to
