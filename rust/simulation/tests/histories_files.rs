@@ -453,3 +453,33 @@ fn the_only_checkpoint_is_unreadable() {
     rig.try_open().unwrap();
     assert_eq!(content(&mut rig), ["unfinished"]);
 }
+
+#[test]
+fn a_message_in_hand_whose_payload_was_copied_is_read_where_it_is_now() {
+    for in_flight in [false, true] {
+        let mut rig = Rig::new(lean());
+        let place = rig.earliest("s", "g");
+        rig.publish("s", 3_000, "in hand");
+        rig.publish("s", 4_000_000, &"far".repeat(900));
+        assert!(rig.node().begin_checkpoint());
+        // The feed takes it in hand while its part is being written.
+        rig.step();
+        if in_flight {
+            rig.clock.advance(3_000);
+            let now = rig.clock.read();
+            rig.node().look(now);
+            assert_eq!(rig.node().step(10).unwrap().proposed, 1);
+        }
+        while !rig.node().checkpoint_piece(u64::MAX).unwrap() {}
+        if !in_flight {
+            for _ in 0..3 {
+                rig.publish("s", 4_000_000, &"far".repeat(900));
+                rig.checkpoint();
+            }
+            assert!(!rig.files().contains("log/0000000002.segment"), "where it lay is gone");
+        }
+        rig.pass(3_000);
+        assert_eq!(rig.take_all(place), ["in hand"]);
+        assert_eq!(rig.node().owner().state().voided, 0);
+    }
+}

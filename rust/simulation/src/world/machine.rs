@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use delaymq_core::message_log::Durability;
-use delaymq_core::store::verify;
+use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::Sequence;
 
 use super::World;
@@ -209,6 +209,14 @@ impl World {
 
     /// Consumers that outlive their process come back and get what they hold; all others are gone.
     fn resume_consumers(&mut self, node: &mut Node, first: Sequence) {
+        for handle in &self.handles {
+            let asked = handle.asked.filter(|asked| *asked < first);
+            let outcome = asked.and_then(|asked| self.replica.as_ref().and_then(|replica| replica.outcome(asked)));
+            let subject = node.owner().state().subjects.number(&handle.subject);
+            if let (Some(asked), Some(Outcome::Group(group)), Some(subject)) = (asked, outcome, subject) {
+                self.oracle.group_is_known(group, subject, asked, handle.from_latest);
+            }
+        }
         for index in 0..self.handles.len() {
             let Some(handle) = self.handles.get(index).cloned() else { continue };
             let state = node.owner().state();
@@ -222,7 +230,7 @@ impl World {
                 if handle.retries_of.is_some() {
                     self.oracle.retry_group_is_known(group, subject);
                 } else {
-                    self.oracle.group_is_known(group, subject, handle.asked.unwrap_or(first), handle.from_latest);
+                    self.oracle.group_is_known(group, subject, first, handle.from_latest);
                 }
             }
             self.with_handle(index, |handle| {
