@@ -8,6 +8,7 @@ use super::bits::{EntryState, TwoBits};
 use super::recent::Recent;
 use super::window::row_of;
 use crate::error::{Error, Result, StorageFault};
+use crate::message_log::segment_path;
 use crate::record::header::RECORD_HEADER_BYTES;
 use crate::run::{Run, RunHead, RunWriter, ScheduleRow, read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
@@ -254,7 +255,7 @@ impl PartWriter {
 /// Opens a file that payloads lie in; none where it is not there.
 fn open(storage: &dyn Storage, file: LocationFile) -> Result<Option<Arc<dyn StorageFile>>> {
     let path = match file {
-        LocationFile::Segment(number) => format!("log/{:010}.segment", number.0),
+        LocationFile::Segment(number) => segment_path(number),
         LocationFile::Run(number) => run_path(number),
     };
     match storage.open(&path) {
