@@ -29,6 +29,7 @@ mod store;
 mod subscribers;
 mod subscription;
 mod waiting;
+mod write_back;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
