@@ -12,6 +12,7 @@ mod feed;
 mod gather;
 mod part;
 mod recent;
+mod reserve;
 mod schedule;
 mod window;
 
