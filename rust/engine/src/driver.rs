@@ -70,11 +70,11 @@ impl Drop for SeatGuard<'_> {
 }
 
 /// What a round of the driver left.
-struct Round {
-    progress: Progress,
-    applied: bool,
-    sent: Option<Sequence>,
-    failed: bool,
+pub(crate) struct Round {
+    pub(crate) progress: Progress,
+    pub(crate) applied: bool,
+    pub(crate) sent: Option<Sequence>,
+    pub(crate) failed: Option<Error>,
 }
 
 impl Shared {
@@ -217,7 +217,7 @@ impl Shared {
             if round.applied || round.sent.is_some() {
                 last_news = Instant::now();
             }
-            if round.failed {
+            if round.failed.is_some() {
                 self.driver.sleep(FAILED_STEP_WAIT);
                 continue;
             }
@@ -235,7 +235,7 @@ impl Shared {
     }
 
     /// Applies, decides, sends.
-    fn round(&self, reading: Reading) -> Result<Round> {
+    pub(crate) fn round(&self, reading: Reading) -> Result<Round> {
         let mut guard = self.seat()?;
         let seat = guard.get()?;
         let before = seat.owner.applied();
@@ -254,10 +254,10 @@ impl Shared {
             self.helper.raise();
         }
         let (progress, failed) = match stepped {
-            Ok(progress) => (progress, false),
+            Ok(progress) => (progress, None),
             Err(error) => {
                 self.report_step_failure(&error);
-                (Progress::default(), true)
+                (Progress::default(), Some(error))
             }
         };
         Ok(Round { progress, applied, sent, failed })

@@ -6,14 +6,17 @@
 //! and wakes the `subscription`s that wait for it.
 
 mod asking;
+mod attendance;
 mod background;
 mod clock;
 mod committer;
 mod delivery;
 mod driver;
 mod files;
+mod giving_up;
 mod inbox;
 mod lock;
+mod manual_clock;
 mod mapping;
 mod member;
 mod metrics;
@@ -23,7 +26,9 @@ mod options;
 mod outcomes;
 mod payloads;
 mod publish;
+mod ready;
 mod report;
+mod settling;
 mod shared;
 mod store;
 mod subscribers;
@@ -34,9 +39,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use delaymq_core::store::{OwnerOptions, Receipt, RecoveryProgress, Verification};
 
-pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
+pub use attendance::Activity;
+pub use clock::{Clock, ClockReading, SystemClock};
 pub use delivery::{Delivered, DeliveryKey, Payload};
 pub use files::FileStorage;
+pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use options::{
@@ -44,6 +51,7 @@ pub use options::{
     SEGMENT_BYTES_MIN, SubscribeOptions,
 };
 pub use publish::{PublishBatch, Receipts, Ticket};
+pub use ready::Ready;
 pub use report::{Report, Status};
 pub use store::{CancelOutcome, Store};
 pub use subscription::Subscription;

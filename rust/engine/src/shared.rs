@@ -19,6 +19,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
+use crate::attendance::Activity;
 use crate::background::Background;
 use crate::clock::{Clock, ClockReading};
 use crate::committer::{Queue, Writer};
@@ -67,6 +68,11 @@ impl Time {
 
     pub(crate) fn release(&self) {
         held(&self.trusted).release();
+    }
+
+    /// What tells the clock that consumers have done something, where it waits for them.
+    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
+        self.source.activity()
     }
 
     pub(crate) fn sleep_max(&self) -> Duration {

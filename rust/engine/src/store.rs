@@ -1,6 +1,6 @@
 //! The facade: a store opened in this process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -13,13 +13,15 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity};
 use delaymq_core::units::Sequence;
 
+use crate::attendance::Attendance;
 use crate::files::FileStorage;
 use crate::held;
 use crate::lock::StoreLock;
+use crate::manual_clock::TimedStore;
 use crate::member::{Consuming, MAIN, Member};
 use crate::names::{Subject, check_name, retry_subject};
 use crate::opening::{Opened, open};
-use crate::options::{Options, SubscribeOptions};
+use crate::options::{Durability, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -44,7 +46,8 @@ type Work = fn(&Shared);
 
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    path: PathBuf,
     recovery: RecoveryReport,
     recovered_in: Duration,
     created: bool,
@@ -60,7 +63,10 @@ impl Store {
     /// `Locked`, `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`: nothing was touched.
     /// `Storage` where the file system refuses. `InvalidArgument` for an option out of range.
     pub fn open(path: &Path, options: Options, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Arc<Self>> {
-        let storage = Arc::new(FileStorage::open(path, options.create)?);
+        let files = FileStorage::open(path, options.create)?;
+        // Time that is turned by hand is a test's, whose machine need not be survived.
+        let is_test = options.durability == Durability::Os && options.clock.activity().is_some();
+        let storage = Arc::new(if is_test { files.without_syncs() } else { files });
         Self::open_on(storage, path, options, progress)
     }
 
@@ -78,6 +84,7 @@ impl Store {
         let Opened { shared, lock, report, created } = open(storage, path, options, progress)?;
         let store = Self {
             shared: Arc::new(shared),
+            path: path.to_owned(),
             recovery: report,
             recovered_in: began.elapsed(),
             created,
@@ -86,6 +93,7 @@ impl Store {
             closed: AtomicBool::new(false),
         };
         store.start()?;
+        store.shared.options.clock.serve(TimedStore::new(&store.shared));
         Ok(Arc::new(store))
     }
 
@@ -195,7 +203,8 @@ impl Store {
         let consumer = shared.begin_consumer(number)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
-        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max));
+        let attendance = shared.time.activity().map(Attendance::new);
+        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, attendance));
         member.set_consuming(MAIN, Some(Consuming { group: number, consumer }));
         shared.subscribers.add(&member, number);
         shared.find_retry_group(&member)?;
@@ -294,6 +303,41 @@ impl Store {
         }
         shared.subscribers.tell_all();
         let sealed = shared.end_log();
+        self.let_go();
+        shared.check_poison()?;
+        sealed
+    }
+
+    /// Lets go of the store as a killed process does: nothing more is written, sealed or vouched
+    /// for, what was queued is lost, and the lock is free. What the operating system has it keeps.
+    ///
+    /// # Errors
+    /// `Closed` where it is closed already; `ForkedProcess`.
+    pub fn abandon(&self) -> Result<()> {
+        let shared = &self.shared;
+        shared.guard.check()?;
+        if shared.closing.swap(true, Ordering::SeqCst) {
+            return Err(Error::Closed);
+        }
+        // Whoever commits finishes its batch, as a system call under way does; nobody begins another.
+        drop(held(&shared.writer).take());
+        self.let_go();
+        Ok(())
+    }
+
+    /// Opens the store again, on the same files and clock and with the same options.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; `Locked` where this one was not let go of.
+    pub fn reopen(&self) -> Result<Arc<Self>> {
+        self.shared.guard.check()?;
+        let storage = Arc::clone(&self.shared.storage);
+        Self::open_on(storage, &self.path, self.shared.options.clone(), &mut |_| {})
+    }
+
+    /// Ends the threads and everybody's waits, and gives the lock back.
+    fn let_go(&self) {
+        let shared = &self.shared;
         shared.stopping.store(true, Ordering::SeqCst);
         for signal in [&shared.committer, &shared.driver, &shared.helper] {
             signal.raise();
@@ -310,8 +354,6 @@ impl Store {
         self.closed.store(true, Ordering::SeqCst);
         shared.reports.wake();
         drop(held(&self.lock).take());
-        shared.check_poison()?;
-        sealed
     }
 
     /// Reads every byte of a closed store and checks it; changes nothing.

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest, RetryTarget};
-use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
+use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest, RetryTarget};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::driver::Seat;
 use crate::inbox::Haste;
 use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
-use crate::report::Report;
 use crate::shared::Shared;
 
 /// How often a wait looks up although nobody called.
@@ -21,7 +20,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 /// One consumer of a group. All methods may be called from any thread; messages that one pull
 /// returned are nobody else's until they are given back or the subscription is closed.
 pub struct Subscription {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     member: Arc<Member>,
     stopped: AtomicBool,
     closed: AtomicBool,
@@ -37,6 +36,11 @@ enum Asked {
 impl Subscription {
     pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
         Self { shared, member, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    }
+
+    /// The store's trusted time, now.
+    pub fn now(&self) -> Millis {
+        self.shared.time.read().now
     }
 
     /// The subject.
@@ -57,6 +61,7 @@ impl Subscription {
     /// payloads cannot be read now: they come with a later pull.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
+        let mut settled = !self.member.is_attended();
         loop {
             self.shared.check()?;
             if self.is_stopped() {
@@ -72,13 +77,21 @@ impl Subscription {
                 Asked::Gone => return Err(Error::Closed),
                 // All of it was damaged and is given up: there may be more.
                 Asked::Assigned => continue,
+                // By a clock that is turned by hand nothing comes later by itself: what is on its
+                // way is brought here first.
+                Asked::Nothing if !settled => {
+                    self.shared.settle()?;
+                    settled = true;
+                    continue;
+                }
                 Asked::Nothing => {}
             }
+            self.member.found_nothing(seen);
             let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(Vec::new());
             }
-            self.member.news.wait_beyond(seen, left.min(LOOK_UP));
+            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.is_attended();
         }
     }
 
@@ -123,23 +136,6 @@ impl Subscription {
             self.report_damage(subject, &error, damaged, &lost);
         }
         sent
-    }
-
-    fn report_damage(&self, subject: SubjectNumber, error: &Error, damaged: usize, lost: &[ReadyNumber]) {
-        let shared = &self.shared;
-        let found = damaged.saturating_sub(lost.len());
-        let path = if let Error::Corrupt { path, .. } = error { path.clone() } else { String::new() };
-        let reason = format!("{error}; {found} ready messages found again in the log");
-        shared.reports.add(Report::RunDamaged { path, reason: reason.clone() });
-        shared.metrics.voided.add(lost.len() as u64);
-        let subject = shared.names.name_of(subject).to_string();
-        for number in lost {
-            shared.reports.add(Report::VoidedReady {
-                subject: subject.clone(),
-                number: *number,
-                reason: reason.clone(),
-            });
-        }
     }
 
     fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
@@ -199,7 +195,7 @@ impl Subscription {
                 }
             }
         }
-        self.member.hand_over(deliveries.into_iter());
+        self.member.hand_over(deliveries);
         self.shared.metrics.delivered.add(delivered.len() as u64);
         Ok(delivered)
     }
@@ -210,24 +206,6 @@ impl Subscription {
         } else {
             self.shared.names.name_of(number)
         }
-    }
-
-    fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
-        let subject = delivery.entry.subject();
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        let Seat { owner, proposals, .. } = seat;
-        owner.void_ready(subject, delivery.number, proposals);
-        self.shared.send(seat, Haste::URGENT)?;
-        drop(guard);
-        self.shared.committer.raise();
-        self.shared.metrics.voided.add(1);
-        self.shared.reports.add(Report::Voided {
-            subject: self.shared.names.name_of(subject).to_string(),
-            sequence: delivery.entry.payload_sequence(),
-            reason: error.to_string(),
-        });
-        Ok(())
     }
 
     /// Becomes a consumer of the group's retry subject once that has one.
@@ -328,6 +306,7 @@ impl Subscription {
     pub fn stop(&self) {
         if self.shared.guard.is_here() {
             self.stopped.store(true, Ordering::SeqCst);
+            self.member.end_attendance();
             self.member.news.tell_all();
         }
     }
