@@ -72,6 +72,8 @@ class Subscription:
         """Queues a redelivery after `delay_ms`; never waits."""
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until what was queued is durable; TimedOut at the timeout."""
+    def now_ms(self) -> int:
+        """The store's trusted clock, in milliseconds since 1970."""
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
     def close(self) -> None:
@@ -90,9 +92,9 @@ class Store:
     ) -> Store:
         """Opens and recovers; `progress(facts, bytes)` is called on this thread.
 
-        Options are whole numbers but for durability ("disk" or "os") and create (bool): segment_bytes,
-        delay_ms_max, keep_finished_ms, checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms,
-        window_entries_max. An unknown name is refused.
+        Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
+        holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
+        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_entries_max. An unknown name is refused.
         """
     def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, /) -> Receipt:
         """Stores one message; `absolute` says that `due_ms` counts from 1970, not from now."""
@@ -114,6 +116,31 @@ class Store:
         """Takes a checkpoint and waits until it is durable."""
     def close(self) -> None:
         """Closes; again does nothing."""
+
+@final
+class Clock:
+    """Stands still until it is turned."""
+
+    def __new__(cls, now_ms: int, /) -> Clock: ...
+    @property
+    def now_ms(self) -> int:
+        """What it shows, in milliseconds since 1970."""
+    def advance(self, by_ms: int, patience_ms: int, /) -> None:
+        """Lets time pass; returns when all stores on it are idle and all who consume have come back."""
+    def await_consumers(self, count: int, timeout_ms: int, /) -> None:
+        """Waits until so many other threads consume; TimedOut where they do not."""
+
+ReadyTuple: TypeAlias = tuple[str, bytes, int, int, int, bool, int]
+"""subject, body, due_ms, published_ms, attempt, redelivered, sequence"""
+
+def abandon(store: Store, /) -> None:
+    """Lets go of a store as a killed process does; Closed where it is closed."""
+
+def reopen(store: Store, /) -> Store:
+    """Opens again what was let go of, with the same options and clock."""
+
+def ready(store: Store, subject: str, group: str | None, /) -> list[ReadyTuple]:
+    """What is ready, in the order in which it would be handed over; nothing is taken."""
 
 def verify(path: str) -> dict[str, Any]:
     """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
 from delaymq._reports import Reports
@@ -16,6 +16,9 @@ from delaymq.errors import InvalidArgument, StoreError, WrongType
 from delaymq.message import Publish, due_of
 from delaymq.receipt import Outcome, Receipt, Receipts
 from delaymq.subscription import Subscription
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
 
 __all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
 
@@ -110,6 +113,7 @@ class Store:
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
         progress: Callable[[Progress], object] | None = None,
+        clock: Clock | None = None,
     ) -> Self:
         """Opens the store in a folder, recovering what a crash left.
 
@@ -122,6 +126,8 @@ class Store:
             delay_max: The longest delay that is accepted, a timedelta or seconds.
             keep_finished: How long files are kept after all in them is finished.
             progress: Called now and then while the store recovers.
+            clock: A `delaymq.testing.Clock` that a test turns, and then `"os"` spares the disk all
+                syncs; None is the system's.
 
         Raises:
             Locked: Another process has it open.
@@ -141,6 +147,7 @@ class Store:
             "segment_bytes": segment_bytes,
             "delay_ms_max": delay_ms(delay_max, "delay_max"),
             "keep_finished_ms": delay_ms(keep_finished, "keep_finished"),
+            "clock": clock,
         }
         try:
             core = _core.Store.open(folder, progress=tell, **options)

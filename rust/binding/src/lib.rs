@@ -2,6 +2,7 @@
 //! boundary's manual is `python/delaymq/_core.pyi`.
 
 mod bench;
+mod clock;
 mod errors;
 mod message;
 mod options;
@@ -9,6 +10,7 @@ mod receipt;
 mod status;
 mod store;
 mod subscription;
+mod testing;
 mod verification;
 
 use pyo3::exceptions::PyRuntimeWarning;
@@ -21,6 +23,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<receipt::Receipts>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_class::<clock::Clock>()?;
+    module.add_function(wrap_pyfunction!(testing::abandon, module)?)?;
+    module.add_function(wrap_pyfunction!(testing::reopen, module)?)?;
+    module.add_function(wrap_pyfunction!(testing::ready, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
     warn_of_debug_build(module.py())

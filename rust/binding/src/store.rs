@@ -24,6 +24,10 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    pub(crate) fn holding(engine: Arc<EngineStore>) -> Self {
+        Self { engine, batches: Mutex::new(Vec::new()) }
+    }
+
     /// Fills a batch while the interpreter is held, and publishes it while it is not.
     fn stored(&self, py: Python<'_>, fill: impl FnOnce(&mut PublishBatch) -> PyResult<()>) -> PyResult<EngineReceipts> {
         let kept = self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -57,7 +61,7 @@ impl Store {
         let opened = py.detach(|| EngineStore::open(&path, chosen, &mut |progress| telling.tell(progress)));
         telling.outcome()?;
         let engine = opened.map_err(|error| errors::raised(py, error))?;
-        Ok(Self { engine, batches: Mutex::new(Vec::new()) })
+        Ok(Self::holding(engine))
     }
 
     #[pyo3(signature = (subject, body, due_ms, absolute, /))]

@@ -85,6 +85,10 @@ impl Subscription {
         }
     }
 
+    fn now_ms(&self) -> u64 {
+        self.engine.now().0
+    }
+
     fn stop(&self, py: Python<'_>) {
         self.stopped.store(true, Ordering::Release);
         py.detach(|| self.engine.stop());
