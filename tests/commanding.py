@@ -37,7 +37,7 @@ def command(
 
 def refused(code: int, *arguments: str | Path, given: bytes = b"", **changed: str) -> str:
     """Runs what must be refused with one line on standard error and nothing else; returns the line."""
-    ended = command(*arguments, given=given, **changed)
+    ended = command(*arguments, given=given, seconds=60, **changed)
     assert ended.returncode == code, ended.stdout + ended.stderr
     assert ended.stdout == ""
     [line] = ended.stderr.splitlines()

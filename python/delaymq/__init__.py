@@ -34,6 +34,7 @@ from delaymq.errors import (
     TooLarge,
     WrongType,
 )
+from delaymq.inspection import Inspection, inspect
 from delaymq.message import Message, Publish
 from delaymq.receipt import Outcome, Receipt, Receipts
 from delaymq.store import Progress, Status, Store
@@ -47,6 +48,7 @@ __all__ = [
     "DelaymqError",
     "DiskFull",
     "ForkedProcess",
+    "Inspection",
     "InvalidArgument",
     "Locked",
     "Message",
@@ -70,5 +72,6 @@ __all__ = [
     "WrongType",
     "__version__",
     "errors",
+    "inspect",
     "open",
 ]

@@ -118,5 +118,8 @@ class Store:
 def verify(path: str) -> dict[str, Any]:
     """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems."""
 
+def inspect(path: str) -> dict[str, Any]:
+    """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
+
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

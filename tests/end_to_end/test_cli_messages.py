@@ -33,7 +33,7 @@ def consumed(folder: Path, *arguments: str, code: int = 0) -> list[str]:
 
 def test_a_message_goes_in_and_comes_out(folder: Path) -> None:
     [receipt] = published(folder, "a", "hello")
-    assert delaymq.Receipt.parse(receipt)
+    assert str(delaymq.Receipt.parse(receipt)) == receipt
     assert consumed(folder, "a", "--group", "g", "--until-empty") == ["hello"]
     assert consumed(folder, "a", "--group", "g", "--until-empty") == []
 

@@ -3,6 +3,7 @@
 
 mod bench;
 mod errors;
+mod inspection;
 mod message;
 mod options;
 mod receipt;
@@ -22,6 +23,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<subscription::Subscription>()?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
+    module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
     warn_of_debug_build(module.py())
 }

@@ -13,6 +13,7 @@ mod delivery;
 mod driver;
 mod files;
 mod inbox;
+mod inspect;
 mod lock;
 mod mapping;
 mod member;
@@ -32,11 +33,15 @@ mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use delaymq_core::store::{OwnerOptions, Receipt, RecoveryProgress, Verification};
+pub use delaymq_core::store::{
+    FileKind, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection, OwnerOptions, Receipt,
+    RecoveryProgress, Verification,
+};
 
 pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
 pub use delivery::{Delivered, DeliveryKey, Payload};
 pub use files::FileStorage;
+pub use inspect::{Inspected, inspect};
 pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use options::{
