@@ -121,5 +121,12 @@ def verify(path: str) -> dict[str, Any]:
 def inspect(path: str) -> dict[str, Any]:
     """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
 
+def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:
+    """What can be saved of a damaged store, and what is gone; written into a new store where `into` names one.
+
+    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, lost. `progress(written, whole)`
+    is called on this thread; what it raises ends the writing.
+    """
+
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

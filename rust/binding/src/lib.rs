@@ -7,6 +7,7 @@ mod inspection;
 mod message;
 mod options;
 mod receipt;
+mod salvage;
 mod status;
 mod store;
 mod subscription;
@@ -24,6 +25,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscription::Subscription>()?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
     warn_of_debug_build(module.py())
 }

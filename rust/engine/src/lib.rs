@@ -25,6 +25,7 @@ mod outcomes;
 mod payloads;
 mod publish;
 mod report;
+mod salvage;
 mod shared;
 mod store;
 mod subscribers;
@@ -34,8 +35,8 @@ mod waiting;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use delaymq_core::store::{
-    FileKind, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection, OwnerOptions, Receipt,
-    RecoveryProgress, Verification,
+    FileKind, Gap, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection, LostMessage,
+    OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject, Verification,
 };
 
 pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
@@ -50,6 +51,7 @@ pub use options::{
 };
 pub use publish::{PublishBatch, Receipts, Ticket};
 pub use report::{Report, Status};
+pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use store::{CancelOutcome, Store};
 pub use subscription::Subscription;
 

@@ -86,6 +86,35 @@ impl StoreLock {
     }
 }
 
+/// A lock that any number of readers may hold, and no writer beside them.
+#[derive(Debug)]
+pub(crate) struct ReadersLock {
+    _descriptor: Option<OwnedFd>,
+}
+
+impl ReadersLock {
+    /// Takes it for the store in `root`, without making the lock file where it is missing.
+    ///
+    /// # Errors
+    /// `Locked` where somebody has the store open.
+    pub(crate) fn take(root: &Path) -> Result<Self> {
+        let path = root.join(LOCK_FILE);
+        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
+        let descriptor = match rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(Self { _descriptor: None }),
+            other => other.map_err(|errno| failed("open", errno))?,
+        };
+        loop {
+            match rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Ok(Self { _descriptor: Some(descriptor) }),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.display().to_string() }),
+                Err(errno) => return Err(failed("lock", errno)),
+            }
+        }
+    }
+}
+
 /// The process that has the store in `root` open, as far as the kernel tells: from its list of
 /// locks, so that looking takes none. `None` also where it does not tell.
 pub(crate) fn holder(root: &Path) -> Option<u32> {

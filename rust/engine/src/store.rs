@@ -19,7 +19,7 @@ use crate::lock::StoreLock;
 use crate::member::{Consuming, MAIN, Member};
 use crate::names::{Subject, check_name, retry_subject};
 use crate::opening::{Opened, open};
-use crate::options::{Options, SubscribeOptions};
+use crate::options::{GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -200,6 +200,14 @@ impl Store {
         shared.subscribers.add(&member, number);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
+    }
+
+    /// Makes a group from the earliest message on, on a subject that may be one of those which only
+    /// stores name.
+    pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
+        let names = &self.shared.names;
+        let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
+        self.shared.begin_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
     }
 
     /// A snapshot of the store. Answers also when it is poisoned or closed.
