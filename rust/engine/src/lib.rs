@@ -5,10 +5,12 @@
 //! applies it; when its time has come the driver proposes a ready fact, which takes the same way,
 //! and wakes the `subscription`s that wait for it.
 
+mod administration;
 mod asking;
 mod background;
 mod clock;
 mod committer;
+mod dead_letters;
 mod delivery;
 mod driver;
 mod files;
@@ -17,6 +19,7 @@ mod lock;
 mod mapping;
 mod member;
 mod metrics;
+mod moving;
 mod names;
 mod opening;
 mod options;
@@ -32,9 +35,11 @@ mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use delaymq_core::store::{OwnerOptions, Receipt, RecoveryProgress, Verification};
+pub use delaymq_core::record::retry::REASON_BYTES_MAX;
+pub use delaymq_core::store::{GroupListed, OwnerOptions, Receipt, RecoveryProgress, SubjectListed, Verification};
 
 pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
+pub use dead_letters::DeadLetter;
 pub use delivery::{Delivered, DeliveryKey, Payload};
 pub use files::FileStorage;
 pub use metrics::Snapshot;
