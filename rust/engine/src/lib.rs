@@ -5,10 +5,12 @@
 //! applies it; when its time has come the driver proposes a ready fact, which takes the same way,
 //! and wakes the `subscription`s that wait for it.
 
+mod administration;
 mod asking;
 mod background;
 mod clock;
 mod committer;
+mod dead_letters;
 mod delivery;
 mod driver;
 mod files;
@@ -18,6 +20,7 @@ mod lock;
 mod mapping;
 mod member;
 mod metrics;
+mod moving;
 mod names;
 mod opening;
 mod options;
@@ -34,12 +37,15 @@ mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
-    FileKind, Gap, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection, LostMessage,
-    OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject, Verification,
+    FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection,
+    LostMessage, OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject, SubjectListed,
+    Verification,
 };
 
 pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
+pub use dead_letters::DeadLetter;
 pub use delivery::{Delivered, DeliveryKey, Payload};
 pub use files::FileStorage;
 pub use inspect::{Inspected, inspect};

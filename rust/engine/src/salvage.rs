@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Salvage, SalvagedMessage, salvage};
+use delaymq_core::store::{Salvage, SalvagedMessage, retry_subject, salvage};
 
 use crate::files::{FileStorage, storage_error};
 use crate::lock::ReadersLock;
-use crate::names::retry_subject;
 use crate::options::Options;
 use crate::publish::PublishBatch;
 use crate::store::Store;

@@ -10,14 +10,16 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity};
+use delaymq_core::store::{
+    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity, retry_subject,
+};
 use delaymq_core::units::Sequence;
 
 use crate::files::FileStorage;
 use crate::held;
 use crate::lock::StoreLock;
 use crate::member::{Consuming, MAIN, Member};
-use crate::names::{Subject, check_name, retry_subject};
+use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
 use crate::options::{GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
@@ -44,7 +46,7 @@ type Work = fn(&Shared);
 
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     recovery: RecoveryReport,
     recovered_in: Duration,
     created: bool,
@@ -191,7 +193,7 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let number = shared.begin_group(&subject, &retries, group, options.start)?;
+        let number = shared.begin_group(&subject, &retries, group, options.start)?.number;
         let consumer = shared.begin_consumer(number)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
@@ -252,6 +254,7 @@ impl Store {
             recovered_facts: self.recovery.facts,
             aside: self.recovery.set_aside.clone(),
             voided: shared.metrics.voided.read(),
+            expired: shared.metrics.expired.read(),
             created: self.created,
             metrics: shared.metrics.snapshot(),
         })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest, RetryTarget};
+use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest};
 use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
@@ -21,8 +21,8 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 /// One consumer of a group. All methods may be called from any thread; messages that one pull
 /// returned are nobody else's until they are given back or the subscription is closed.
 pub struct Subscription {
-    shared: Arc<Shared>,
-    member: Arc<Member>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) member: Arc<Member>,
     stopped: AtomicBool,
     closed: AtomicBool,
 }
@@ -255,36 +255,6 @@ impl Subscription {
         Ok(())
     }
 
-    /// Gives a message back: the group gets it again after the delay. Returns at once; durable
-    /// after [`Self::flush`]. One that is not held any more changes nothing.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
-        self.shared.check()?;
-        let delay_ms_max = self.shared.options.delay_ms_max;
-        if delay_ms > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "delay",
-                expected: format!("at most {delay_ms_max} ms"),
-                found: format!("{delay_ms} ms"),
-            });
-        }
-        let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
-        let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
-        let (now, from) = self.shared.now();
-        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
-        let retry = &self.member.retry_subject;
-        let target = RetryTarget { subject: retry.number, name: retry.needs_fact.then_some(&*retry.name) };
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        Owner::retry(group, consumer, &delivery, due, target, &mut seat.proposals);
-        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
-        drop(guard);
-        self.hurry(sent?.is_some());
-        Ok(())
-    }
-
     /// Waits until everything acknowledged or given back so far is durable; false where that took
     /// longer than `timeout`.
     ///
@@ -316,7 +286,7 @@ impl Subscription {
     }
 
     /// Facts were sent: those that somebody waits for are written now, the others soon.
-    fn hurry(&self, sent: bool) {
+    pub(crate) fn hurry(&self, sent: bool) {
         if self.shared.is_hurried() {
             self.shared.committer.raise();
         } else if sent {

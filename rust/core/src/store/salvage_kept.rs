@@ -13,11 +13,11 @@ use super::state::State;
 use crate::dispatch_log::{Posting, read_postings};
 use crate::error::{Error, Result};
 use crate::message_log::{LOG_FOLDER, Stream, sift};
-use crate::record::{Fact, decode};
+use crate::record::{Fact, RawRecord, decode};
 use crate::run::{DispatchRow, RunKind, ScheduleRow};
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
-use crate::units::{DueKey, GroupNumber, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{DueKey, GroupNumber, Location, ReadyNumber, Sequence, SubjectNumber};
 
 /// What is known of a message that is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -219,13 +219,11 @@ impl Gathering {
         sift(&self.storage, self.stream, &mut |find| {
             each_record(&find, &mut |record, location| {
                 let sequence = record.sequence;
-                let Some(Fact::Message(message)) = decode(record) else { return };
-                let key = DueKey { due: message.due, sequence };
-                let entry = Entry::new(key, 1, sequence, location, message.subject);
+                let Some(entry) = entry_of(record, location) else { return };
                 if unshown.remove(&sequence) {
                     kept.push(Kept { entry, sure: Sure::Pending, groups: Vec::new() });
                 } else if state.schedule.state(sequence) == EntryState::Dispatched
-                    && let Some(left) = uncounted.get_mut(&message.subject)
+                    && let Some(left) = uncounted.get_mut(&entry.subject())
                     && !known.contains(&sequence)
                 {
                     *left = left.saturating_sub(1);
@@ -252,11 +250,31 @@ impl Gathering {
     }
 }
 
+/// The entry that a record makes. Where that of a retry or redrive has its payload is found later.
+fn entry_of(record: &RawRecord<'_>, location: Location) -> Option<Entry> {
+    let sequence = record.sequence;
+    match decode(record)? {
+        Fact::Message(message) => {
+            Some(Entry::new(DueKey { due: message.due, sequence }, 1, sequence, location, message.subject))
+        }
+        Fact::Retry(retry) => {
+            let (key, attempt) =
+                (DueKey { due: retry.due, sequence }, u16::try_from(retry.attempt).unwrap_or(u16::MAX));
+            Some(Entry::new(key, attempt, retry.payload_sequence?, Location::NOWHERE, retry.target))
+        }
+        Fact::Redrive(redrive) => {
+            let key = DueKey { due: redrive.due, sequence };
+            Some(Entry::new(key, 1, redrive.payload_sequence, Location::NOWHERE, redrive.target))
+        }
+        _ => None,
+    }
+}
+
 /// The groups that have not finished a ready message, empty where all of the subject have not;
 /// `None` where it is finished.
 fn unfinished_by(state: &State, subject: SubjectNumber, number: ReadyNumber) -> Option<Vec<GroupNumber>> {
     let entry = state.subjects.get(subject)?;
-    if entry.voided.contains(&number) {
+    if entry.gone.contains(number.0) {
         return None;
     }
     let has_not = |group: &GroupNumber| state.groups.get(group).is_some_and(|group| !group.done.contains(number.0));
