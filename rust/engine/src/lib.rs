@@ -18,16 +18,19 @@ mod mapping;
 mod member;
 mod metrics;
 mod names;
+mod notifier;
 mod opening;
 mod options;
 mod outcomes;
 mod payloads;
 mod publish;
+mod reading;
 mod report;
 mod shared;
 mod store;
 mod subscribers;
 mod subscription;
+mod unblocked;
 mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +42,7 @@ pub use delivery::{Delivered, DeliveryKey, Payload};
 pub use files::FileStorage;
 pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
+pub use notifier::Tidings;
 pub use options::{
     BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, META_BYTES_MAX, Options,
     SEGMENT_BYTES_MIN, SubscribeOptions,
@@ -47,6 +51,7 @@ pub use publish::{PublishBatch, Receipts, Ticket};
 pub use report::{Report, Status};
 pub use store::{CancelOutcome, Store};
 pub use subscription::Subscription;
+pub use unblocked::Pulled;
 
 /// Locks a mutex whose data stays whole when a holder panics: every change under it is one that
 /// later holders can live with.

@@ -44,7 +44,7 @@ type Work = fn(&Shared);
 
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     recovery: RecoveryReport,
     recovered_in: Duration,
     created: bool,
@@ -121,6 +121,22 @@ impl Store {
         let ticket = batch.submit()?;
         self.shared.lead(ticket.end());
         ticket.settle()
+    }
+
+    /// As [`Self::publish`], waiting at most a moment for room; `None` where there is none yet, and
+    /// the batch still holds all then. The ticket may have to be waited for.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn begin_publish(&self, batch: &mut PublishBatch) -> Result<Option<Ticket>> {
+        self.shared.check()?;
+        let seen = self.shared.room.count();
+        let ticket = batch.try_submit()?;
+        match &ticket {
+            Some(ticket) => self.shared.lead(ticket.end()),
+            None => self.shared.await_room(seen),
+        }
+        Ok(ticket)
     }
 
     /// As [`Self::publish`], without waiting.
