@@ -10,6 +10,7 @@ import asyncio
 import copy
 import time
 from collections import OrderedDict, deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from delaymq.async_message import AsyncMessage
@@ -72,13 +73,20 @@ class Handing:
         self._core = core
         self._settling = settling
         self._event_loop = event_loop
-        self.buffered: deque[AsyncMessage] = deque()
+        self._buffered: deque[AsyncMessage] = deque()
+        self._returned: list[AsyncMessage] = []
         self._waiting: OrderedDict[Waiter, tuple[int, int]] = OrderedDict()
         self._fetching: asyncio.Future[list[Delivery]] | None = None
         self._late: list[Waiter] = []
         self._looks_soon = False
         self._stopped = False
         self._forgotten = False
+
+    def next(self) -> AsyncMessage | None:
+        """The next one that is buffered."""
+        if self._returned:
+            self._put_back()
+        return self._buffered.popleft() if self._buffered else None
 
     async def take(self, count: int, pull: int, timeout_ms: int | None) -> list[AsyncMessage]:
         """Up to `count` messages, waiting for the first; none at the timeout or after `stop`.
@@ -117,7 +125,9 @@ class Handing:
     def look(self) -> None:
         """Hands over what there is, and asks the core for more while somebody waits."""
         while self._waiting:
-            if self.buffered:
+            if self._returned:
+                self._put_back()
+            if self._buffered:
                 waiter, (count, _) = self._waiting.popitem(last=False)
                 if not waiter.done():
                     waiter.set_result(self._from_buffer(count))
@@ -125,7 +135,7 @@ class Handing:
                 return
 
     def _from_buffer(self, count: int) -> list[AsyncMessage]:
-        buffered = self.buffered
+        buffered = self._buffered
         if len(buffered) <= count:
             found = list(buffered)
             buffered.clear()
@@ -164,7 +174,7 @@ class Handing:
     def _keep(self, deliveries: list[Delivery]) -> None:
         if not self._forgotten:
             settling, handed_ms = self._settling, time.time_ns() // 1_000_000
-            self.buffered.extend([AsyncMessage(settling, delivery, handed_ms) for delivery in deliveries])
+            self._buffered.extend([AsyncMessage(settling, delivery, handed_ms) for delivery in deliveries])
 
     def _fail(self, error: BaseException) -> None:
         while self._waiting:
@@ -183,8 +193,18 @@ class Handing:
         """A waiter was cancelled: what it had been given already goes to the next one."""
         if not waiter.done() or waiter.cancelled() or waiter.exception() is not None or self._forgotten:
             return
-        self.buffered.extendleft(reversed(waiter.result()))
+        self._returned.extend(waiter.result())
         self.look()
+
+    def _put_back(self) -> None:
+        """What was taken back comes before what nobody was given yet, in its old order."""
+        buffered, returned = self._buffered, self._returned
+        last = max(map(_key, returned))
+        while buffered and _key(buffered[0]) < last:
+            returned.append(buffered.popleft())
+        returned.sort(key=_key, reverse=True)
+        buffered.extendleft(returned)
+        returned.clear()
 
     def has_room(self) -> None:
         """A message was settled, so that more may be handed over than before."""
@@ -205,7 +225,11 @@ class Handing:
     def forget(self) -> None:
         """What is buffered goes back to the group, with the subscription's end."""
         self._forgotten = True
-        self.buffered.clear()
+        self._buffered.clear()
+        self._returned.clear()
+
+
+_key = attrgetter("key")
 
 
 def _finish(waiter: Waiter, messages: list[AsyncMessage]) -> None:

@@ -77,9 +77,9 @@ class AsyncSubscription:
         """
         timeout_ms = wait_ms(timeout)
         self._event_loop.check()
-        buffered = self._handing.buffered
-        if buffered:
-            return buffered.popleft()
+        buffered = self._handing.next()
+        if buffered is not None:
+            return buffered
         batch = await self._handing.take(1, PULL_MESSAGES, timeout_ms)
         return batch[0] if batch else None
 
