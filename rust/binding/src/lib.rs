@@ -5,13 +5,17 @@ mod bench;
 mod errors;
 mod inspection;
 mod message;
+mod meta;
 mod options;
+mod publishing;
 mod receipt;
 mod salvage;
 mod status;
 mod store;
 mod subscription;
+mod unblocked;
 mod verification;
+mod waits;
 
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
@@ -23,6 +27,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<receipt::Receipts>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_class::<unblocked::Unblocked>()?;
+    module.add_class::<unblocked::Publishing>()?;
+    module.add_function(wrap_pyfunction!(meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;

@@ -22,17 +22,20 @@ mod member;
 mod metrics;
 mod moving;
 mod names;
+mod notifier;
 mod opening;
 mod options;
 mod outcomes;
 mod payloads;
 mod publish;
+mod reading;
 mod report;
 mod salvage;
 mod shared;
 mod store;
 mod subscribers;
 mod subscription;
+mod unblocked;
 mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +54,7 @@ pub use files::FileStorage;
 pub use inspect::{Inspected, inspect};
 pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
+pub use notifier::Tidings;
 pub use options::{
     BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, META_BYTES_MAX, Options,
     SEGMENT_BYTES_MIN, SubscribeOptions,
@@ -60,6 +64,7 @@ pub use report::{Report, Status};
 pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use store::{CancelOutcome, Store};
 pub use subscription::Subscription;
+pub use unblocked::Pulled;
 
 /// Locks a mutex whose data stays whole when a holder panics: every change under it is one that
 /// later holders can live with.

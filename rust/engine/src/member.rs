@@ -89,6 +89,11 @@ impl Member {
         self.retry_group.store(group.0, Ordering::SeqCst);
     }
 
+    /// True where the retry subject has its group and this member does not consume from it yet.
+    pub(crate) fn has_retries_to_join(&self) -> bool {
+        self.retry_group().is_some() && self.consuming(RETRY).is_none()
+    }
+
     pub(crate) fn consuming(&self, queue: u8) -> Option<Consuming> {
         held(&self.hands).consuming.get(usize::from(queue)).copied().flatten()
     }
@@ -115,6 +120,11 @@ impl Member {
     /// The next one to be read.
     pub(crate) fn next_unread(&self) -> Option<(u8, Delivery)> {
         held(&self.hands).unread.pop_front()
+    }
+
+    /// True where something was assigned and not read yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        !held(&self.hands).unread.is_empty()
     }
 
     /// It could not be read now.

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence};
 
 use crate::held;
+use crate::notifier::Notifier;
 
 /// An event that somebody who runs the store wants to read in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -192,10 +193,16 @@ pub struct Status {
 pub(crate) struct Reports {
     waiting: Mutex<VecDeque<Report>>,
     arrived: Condvar,
+    notifier: Arc<Notifier>,
 }
 
 impl Reports {
     const KEPT: usize = 1_024;
+
+    /// None yet; `notifier` tells of each.
+    pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
+        Self { notifier, ..Self::default() }
+    }
 
     pub(crate) fn add(&self, report: Report) {
         let mut waiting = held(&self.waiting);
@@ -204,6 +211,8 @@ impl Reports {
         }
         waiting.push_back(report);
         self.arrived.notify_all();
+        drop(waiting);
+        self.notifier.report();
     }
 
     pub(crate) fn next(&self, wait: Duration) -> Option<Report> {

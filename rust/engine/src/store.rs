@@ -125,6 +125,22 @@ impl Store {
         ticket.settle()
     }
 
+    /// As [`Self::publish`], waiting at most a moment for room; `None` where there is none yet, and
+    /// the batch still holds all then. The ticket may have to be waited for.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn begin_publish(&self, batch: &mut PublishBatch) -> Result<Option<Ticket>> {
+        self.shared.check()?;
+        let seen = self.shared.room.count();
+        let ticket = batch.try_submit()?;
+        match &ticket {
+            Some(ticket) => self.shared.lead(ticket.end()),
+            None => self.shared.await_room(seen),
+        }
+        Ok(ticket)
+    }
+
     /// As [`Self::publish`], without waiting.
     ///
     /// # Errors

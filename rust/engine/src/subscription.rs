@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{Delivery, LoadRequest, Owner, Pull, PullRequest};
+use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest};
 use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
-use crate::driver::Seat;
+use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
 use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
 use crate::report::Report;
@@ -28,7 +28,7 @@ pub struct Subscription {
 }
 
 /// What asking the owner led to.
-enum Asked {
+pub(crate) enum Asked {
     Nothing,
     Assigned,
     Gone,
@@ -64,7 +64,7 @@ impl Subscription {
             }
             let seen = self.member.news.count();
             let asked = self.ask(count_max)?;
-            let delivered = self.read_assigned(count_max)?;
+            let delivered = self.read_assigned(count_max, None)?;
             if !delivered.is_empty() {
                 return Ok(delivered);
             }
@@ -94,8 +94,12 @@ impl Subscription {
     }
 
     fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        self.ask_with(self.shared.seat()?, count_max)
+    }
+
+    /// As `ask_once`, where the owner is held already.
+    pub(crate) fn ask_with(&self, mut guard: SeatGuard<'_>, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
         let shared = &self.shared;
-        let mut guard = shared.seat()?;
         let seat = guard.get()?;
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
         let acknowledged = self.propose_acknowledged(seat);
@@ -165,71 +169,6 @@ impl Subscription {
         Ok((asked, None))
     }
 
-    /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
-    /// takes its place.
-    fn read_assigned(&self, count_max: usize) -> Result<Vec<Delivered>> {
-        let mut delivered = Vec::new();
-        let mut deliveries = Vec::new();
-        while delivered.len() < count_max
-            && let Some((queue, delivery)) = self.member.next_unread()
-        {
-            let entry = &delivery.entry;
-            match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
-                Ok(stored) => {
-                    let key = DeliveryKey { queue, offset: delivery.offset.0 };
-                    delivered.push(Delivered {
-                        key,
-                        sequence: entry.payload_sequence(),
-                        due: entry.due(),
-                        published: stored.published,
-                        attempt: delivery.attempt,
-                        redelivered: delivery.is_redelivered(),
-                        subject: self.subject_name(stored.subject),
-                        payload: stored.payload,
-                    });
-                    deliveries.push((key, delivery));
-                }
-                Err(error @ Error::DamagedPayload { .. }) => self.give_up(&delivery, &error)?,
-                Err(error) => {
-                    self.member.unread_again(queue, delivery);
-                    if delivered.is_empty() {
-                        return Err(error);
-                    }
-                    break;
-                }
-            }
-        }
-        self.member.hand_over(deliveries.into_iter());
-        self.shared.metrics.delivered.add(delivered.len() as u64);
-        Ok(delivered)
-    }
-
-    fn subject_name(&self, number: SubjectNumber) -> Arc<str> {
-        if number == self.member.subject.number {
-            Arc::clone(&self.member.subject.name)
-        } else {
-            self.shared.names.name_of(number)
-        }
-    }
-
-    fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
-        let subject = delivery.entry.subject();
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        let Seat { owner, proposals, .. } = seat;
-        owner.void_ready(subject, delivery.number, proposals);
-        self.shared.send(seat, Haste::URGENT)?;
-        drop(guard);
-        self.shared.committer.raise();
-        self.shared.metrics.voided.add(1);
-        self.shared.reports.add(Report::Voided {
-            subject: self.shared.names.name_of(subject).to_string(),
-            sequence: delivery.entry.payload_sequence(),
-            reason: error.to_string(),
-        });
-        Ok(())
-    }
-
     /// Becomes a consumer of the group's retry subject once that has one.
     fn join_retries(&self) -> Result<()> {
         if self.member.consuming(RETRY).is_some() {
@@ -277,7 +216,7 @@ impl Subscription {
         Ok(self.shared.with_commits(|commits| commits.next_sequence()))
     }
 
-    fn propose_acknowledged(&self, seat: &mut Seat) -> bool {
+    pub(crate) fn propose_acknowledged(&self, seat: &mut Seat) -> bool {
         let acknowledged = self.member.take_acknowledged();
         for batch in &acknowledged {
             Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
