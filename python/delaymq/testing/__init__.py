@@ -17,6 +17,6 @@ hypothesis strategies for messages.
 """
 
 from delaymq.testing.clock import Clock
-from delaymq.testing.store import ReadyMessage, crash, last_life, open_store, ready
+from delaymq.testing.store import ReadyMessage, crash, last_life, open_store, open_store_async, ready
 
-__all__ = ["Clock", "ReadyMessage", "crash", "last_life", "open_store", "ready"]
+__all__ = ["Clock", "ReadyMessage", "crash", "last_life", "open_store", "open_store_async", "ready"]

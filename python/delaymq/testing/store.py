@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 from weakref import WeakKeyDictionary
 
 from delaymq import _core
+from delaymq._opening import Opening
+from delaymq.async_store import AsyncStore
 from delaymq.durations import moment
 from delaymq.store import Durability, Store
 
 if TYPE_CHECKING:
     from delaymq.testing.clock import Clock
 
-__all__ = ["ReadyMessage", "crash", "last_life", "open_store", "ready"]
+__all__ = ["ReadyMessage", "crash", "last_life", "open_store", "open_store_async", "ready"]
 
 SEGMENT_BYTES = 4 * 1024 * 1024  # makes an open quick; a call may publish half of it
 
@@ -34,6 +37,9 @@ class ReadyMessage:
         attempt: Which delivery it would be, from 1.
         redelivered: True where it may have been handed over before.
         sequence: Its place in the store's order of facts.
+        message_id: The id it was published with, or `""`.
+        tags: The tags it was published with.
+        attributes: The attributes it was published with.
     """
 
     subject: str
@@ -43,6 +49,9 @@ class ReadyMessage:
     attempt: int
     redelivered: bool
     sequence: int
+    message_id: str
+    tags: tuple[str, ...]
+    attributes: dict[str, str]
 
 
 def open_store(
@@ -68,7 +77,18 @@ def open_store(
     return Store.open(path, durability=durability, segment_bytes=segment_bytes, clock=clock)
 
 
-def ready(store: Store, subject: str, group: str | None = None) -> list[ReadyMessage]:
+def open_store_async(
+    path: str | os.PathLike[str],
+    clock: Clock | None = None,
+    *,
+    durability: Durability = "os",
+    segment_bytes: int = SEGMENT_BYTES,
+) -> Opening[AsyncStore]:
+    """As `open_store`, for a test on an event loop: to be awaited, or entered with `async with`."""
+    return AsyncStore.open(path, durability=durability, segment_bytes=segment_bytes, clock=clock)
+
+
+def ready(store: Store | AsyncStore, subject: str, group: str | None = None) -> list[ReadyMessage]:
     """The messages of a subject that are ready, in the order in which they would be handed over.
 
     Nothing is taken: what is asserted here is what a consumer gets next.
@@ -84,32 +104,50 @@ def ready(store: Store, subject: str, group: str | None = None) -> list[ReadyMes
         WrongType, InvalidArgument: A name is not a `str`, or is refused.
         Poisoned, Closed, ForkedProcess: As `Store.publish`.
     """
-    return [
-        ReadyMessage(name, body, moment(due_ms), moment(published_ms), attempt, redelivered, sequence)
-        for name, body, due_ms, published_ms, attempt, redelivered, sequence in _core.ready(store._core, subject, group)  # noqa: SLF001 - the other side of the store
-    ]
+    found = _core.ready(store._core, subject, group)  # noqa: SLF001 - the other side of the store
+    return [_seen(one) for one in found]
 
 
-def crash(store: Store) -> Store:
+@overload
+def crash(store: Store) -> Store: ...
+@overload
+def crash(store: AsyncStore) -> Opening[AsyncStore]: ...
+def crash(store: Store | AsyncStore) -> Store | Opening[AsyncStore]:
     """Ends a store as `kill -9` ends its process, and opens it again: same folder, options and clock.
 
     What was answered is there. What consumers held unacknowledged comes again, with `attempt` 2 or
-    more and `redelivered` set. What was queued and not flushed (an `ack` just before) is lost, and a
+    more and `redelivered` set; so may be the next few, since nobody knows what else a dead process
+    had taken. What was queued and not flushed (an `ack` just before) is lost, and a
     publish under way raises Closed and may or may not be there. The old store and all that came from
     it raise Closed. As after a real kill, the operating system keeps what was written to it.
 
     Returns:
-        The store of the next life; close it as any other.
+        The store of the next life; close it as any other. Of an `AsyncStore`, what is to be awaited, or
+        entered with `async with`, for it to crash and be opened again.
 
     Raises:
         Closed: The store is closed already.
         ForkedProcess: The store was opened by the parent process.
     """
+    if isinstance(store, AsyncStore):
+        return Opening(lambda: _crash_async(store))
     core = store._core  # noqa: SLF001 - the other side of the store
     _core.abandon(core)
     store.close()  # what Python keeps beside the core
     _NEXT_LIFE[store] = born = type(store)(_core.reopen(core), store.path)
     return born
+
+
+def _seen(found: _core.ReadyTuple) -> ReadyMessage:
+    subject, body, due_ms, published_ms, attempt, redelivered, sequence, meta = found
+    due, published = moment(due_ms), moment(published_ms)
+    return ReadyMessage(subject, body, due, published, attempt, redelivered, sequence, *_core.decode_meta(meta))
+
+
+async def _crash_async(store: AsyncStore) -> AsyncStore:
+    await asyncio.to_thread(_core.abandon, store._core)  # noqa: SLF001 - the other side of the store
+    await store.close()
+    return await store._opened_again()  # noqa: SLF001
 
 
 def last_life(store: Store) -> Store:

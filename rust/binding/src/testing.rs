@@ -41,7 +41,9 @@ pub(crate) fn ready<'py>(
 
 fn tuple<'py>(py: Python<'py>, ready: &Ready) -> PyResult<Bound<'py, PyTuple>> {
     let body = PyBytes::new(py, ready.payload.body());
-    let fields =
-        (&*ready.subject, body, ready.due.0, ready.published.0, ready.attempt, ready.attempt >= 2, ready.sequence.0);
+    let meta = PyBytes::new(py, ready.payload.meta());
+    let redelivered = ready.attempt >= 2;
+    let (due, published, sequence) = (ready.due.0, ready.published.0, ready.sequence.0);
+    let fields = (&*ready.subject, body, due, published, ready.attempt, redelivered, sequence, meta);
     fields.into_pyobject(py)
 }

@@ -1,7 +1,7 @@
 //! Which threads consume, and whether each has seen all there is. A clock that is turned by hand
 //! waits for them before it moves on, so that what a consumer does at one time happens at that time.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::held;
@@ -68,12 +68,20 @@ pub(crate) enum Rest {
 /// The threads that consume from one subscription.
 pub(crate) struct Attendance {
     activity: Arc<Activity>,
+    /// The thread of the event loop that all who consume here serve.
+    event_loop: OnceLock<Weak<()>>,
     attendants: Mutex<Vec<Attendant>>,
 }
 
 impl Attendance {
     pub(crate) fn new(activity: Arc<Activity>) -> Self {
-        Self { activity, attendants: Mutex::default() }
+        Self { activity, event_loop: OnceLock::new(), attendants: Mutex::default() }
+    }
+
+    /// The calling thread is an event loop's: whatever thread consumes here does so for it.
+    pub(crate) fn belongs_here(&self) {
+        // Only the first is heard: a subscription belongs to one loop.
+        let _first = self.event_loop.set(this_thread());
     }
 
     /// This thread looked after so much news, and found nothing.
@@ -87,7 +95,7 @@ impl Attendance {
     }
 
     fn note(&self, doing: Doing) {
-        let here = this_thread();
+        let here = self.event_loop.get().cloned().unwrap_or_else(this_thread);
         let mut attendants = held(&self.attendants);
         match attendants.iter_mut().find(|attendant| attendant.thread.ptr_eq(&here)) {
             Some(attendant) if attendant.doing == doing => return,
@@ -183,6 +191,20 @@ mod tests {
         let attendance = Attendance::new(Arc::default());
         attendance.is_at_work();
         assert_eq!(attendance.rest(0, LONG), Rest::Nobody);
+    }
+
+    #[test]
+    fn what_threads_do_for_an_event_loop_is_the_loops() {
+        let attendance = Arc::new(Attendance::new(Arc::default()));
+        attendance.belongs_here();
+        let other = Arc::clone(&attendance);
+        std::thread::spawn(move || other.is_at_work()).join().unwrap();
+        assert_eq!(attendance.rest(0, LONG), Rest::Nobody, "this thread is the loop's");
+        let other = Arc::clone(&attendance);
+        std::thread::spawn(move || other.is_at_work()).join().unwrap();
+        let other = Arc::clone(&attendance);
+        let seen = std::thread::spawn(move || other.rest(0, LONG)).join().unwrap();
+        assert_eq!(seen, Rest::Awaited);
     }
 
     #[test]

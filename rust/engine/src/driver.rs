@@ -87,6 +87,18 @@ impl Shared {
         Ok(SeatGuard { shared: self, guard: Some(guard) })
     }
 
+    /// As `seat`, with `None` where somebody else has the owner.
+    ///
+    /// # Errors
+    /// As `seat`.
+    pub(crate) fn try_seat(&self) -> Result<Option<SeatGuard<'_>>> {
+        match self.seat.try_lock() {
+            Ok(guard) => Ok(Some(SeatGuard { shared: self, guard: Some(guard) })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Poisoned(_)) => Err(driving_panicked()),
+        }
+    }
+
     /// Does what a push to the inbox asked for.
     pub(crate) fn attend(&self, attention: Attention) {
         match (attention, self.inbox.bytes()) {

@@ -23,6 +23,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct FileStorage {
     root: PathBuf,
     syncs: bool,
+    writable: bool,
 }
 
 impl FileStorage {
@@ -42,13 +43,26 @@ impl FileStorage {
             }
             Err(errno) => return Err(failed("open", &name, errno)),
         }
-        Ok(Self { root: root.to_owned(), syncs: true })
+        Ok(Self { root: root.to_owned(), syncs: true, writable: true })
     }
 
     /// The same storage, which claims to sync and does not: what is written survives the process,
     /// and not the machine. For tests, which then open a store many times faster.
     pub fn without_syncs(self) -> Self {
         Self { syncs: false, ..self }
+    }
+
+    /// As [`Self::open`] for who only looks: every call that would change something is refused, and
+    /// files are opened for reading, so that a store that may only be read can be looked at.
+    ///
+    /// # Errors
+    /// `Storage` where the folder is not there.
+    pub fn read_only(root: &Path) -> Result<Self> {
+        Ok(Self { writable: false, ..Self::open(root, false)? })
+    }
+
+    fn check_writable(&self, operation: &'static str, path: &str) -> Result<()> {
+        if self.writable { Ok(()) } else { Err(failed(operation, path, Errno::ROFS)) }
     }
 
     /// The folder.
@@ -62,7 +76,8 @@ impl FileStorage {
     }
 
     fn open_with(&self, operation: &'static str, path: &str, flags: OFlags) -> Result<Arc<dyn StorageFile>> {
-        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+        let access = if self.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = flags | access | OFlags::CLOEXEC;
         let place = self.path_of(path);
         let descriptor = retried(|| rustix::fs::open(&place, flags, Mode::from_raw_mode(FILE_MODE)))
             .map_err(|errno| failed(operation, path, errno))?;
@@ -73,6 +88,7 @@ impl FileStorage {
 
 impl Storage for FileStorage {
     fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.check_writable("create", path)?;
         self.open_with("create", path, OFlags::CREATE | OFlags::EXCL)
     }
 
@@ -96,15 +112,18 @@ impl Storage for FileStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.check_writable("rename", from)?;
         rustix::fs::renameat(CWD, self.path_of(from), CWD, self.path_of(to))
             .map_err(|errno| failed("rename", from, errno))
     }
 
     fn remove(&self, path: &str) -> Result<()> {
+        self.check_writable("remove", path)?;
         rustix::fs::unlinkat(CWD, self.path_of(path), AtFlags::empty()).map_err(|errno| failed("remove", path, errno))
     }
 
     fn create_folder(&self, folder: &str) -> Result<()> {
+        self.check_writable("create", folder)?;
         match rustix::fs::mkdir(self.path_of(folder), Mode::from_raw_mode(FOLDER_MODE)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(failed("create", folder, errno)),
@@ -112,6 +131,7 @@ impl Storage for FileStorage {
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.check_writable("sync", folder)?;
         if self.syncs { sync_directory(&self.path_of(folder), folder) } else { Ok(()) }
     }
 }

@@ -105,6 +105,13 @@ impl Member {
         }
     }
 
+    /// The calling thread is that of the event loop which consumes from here.
+    pub(crate) fn belongs_to_this_loop(&self) {
+        if let Some(attendance) = &self.attendance {
+            attendance.belongs_here();
+        }
+    }
+
     /// Nobody consumes from here any more.
     pub(crate) fn end_attendance(&self) {
         if let Some(attendance) = &self.attendance {
@@ -136,6 +143,11 @@ impl Member {
         self.retry_group.store(group.0, Ordering::SeqCst);
     }
 
+    /// True where the retry subject has its group and this member does not consume from it yet.
+    pub(crate) fn has_retries_to_join(&self) -> bool {
+        self.retry_group().is_some() && self.consuming(RETRY).is_none()
+    }
+
     pub(crate) fn consuming(&self, queue: u8) -> Option<Consuming> {
         held(&self.hands).consuming.get(usize::from(queue)).copied().flatten()
     }
@@ -162,6 +174,11 @@ impl Member {
     /// The next one to be read.
     pub(crate) fn next_unread(&self) -> Option<(u8, Delivery)> {
         held(&self.hands).unread.pop_front()
+    }
+
+    /// True where something was assigned and not read yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        !held(&self.hands).unread.is_empty()
     }
 
     /// It could not be read now.

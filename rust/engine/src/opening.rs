@@ -23,6 +23,7 @@ use crate::inbox::{Haste, Inbox};
 use crate::lock::{ProcessGuard, StoreLock};
 use crate::metrics::Metrics;
 use crate::names::Names;
+use crate::notifier::Notifier;
 use crate::options::{Options, SEGMENT_BYTES_MIN};
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
@@ -144,6 +145,7 @@ fn assemble(
     commits.room(appender.tail_room(), appender.stock_rooms());
     commits.set_disk_full(reserve.is_err());
     let nonce = random()?;
+    let notifier = Arc::new(Notifier::default());
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
@@ -157,7 +159,7 @@ fn assemble(
         seat: Mutex::new(Some(Seat::new(owner))),
         inbox: Inbox::new(),
         outcomes: Outcomes::default(),
-        positions: Positions::starting_at(position.next_sequence),
+        positions: Positions::starting_at(position.next_sequence, Arc::clone(&notifier)),
         room: News::default(),
         committer: Signal::default(),
         driver: Signal::default(),
@@ -165,7 +167,8 @@ fn assemble(
         background: Background::default(),
         subscribers: Subscribers::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
-        reports: Reports::default(),
+        reports: Reports::new(Arc::clone(&notifier)),
+        notifier,
         metrics: Metrics::default(),
         poison: OnceLock::new(),
         closing: AtomicBool::new(false),

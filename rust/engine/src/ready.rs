@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
+use delaymq_core::store::retry_subject;
 use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
 use crate::delivery::Payload;
-use crate::names::{check_name, retry_subject};
+use crate::names::check_name;
 use crate::shared::Shared;
 use crate::store::Store;
 

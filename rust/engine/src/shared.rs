@@ -29,6 +29,7 @@ use crate::inbox::Inbox;
 use crate::lock::ProcessGuard;
 use crate::metrics::Metrics;
 use crate::names::Names;
+use crate::notifier::Notifier;
 use crate::options::Options;
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) outcomes: Outcomes,
     pub(crate) positions: Positions,
     pub(crate) room: News,
+    pub(crate) notifier: Arc<Notifier>,
     pub(crate) committer: Signal,
     pub(crate) driver: Signal,
     pub(crate) helper: Signal,

@@ -10,7 +10,9 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity};
+use delaymq_core::store::{
+    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity, retry_subject,
+};
 use delaymq_core::units::Sequence;
 
 use crate::attendance::Attendance;
@@ -19,9 +21,9 @@ use crate::held;
 use crate::lock::StoreLock;
 use crate::manual_clock::TimedStore;
 use crate::member::{Consuming, MAIN, Member};
-use crate::names::{Subject, check_name, retry_subject};
+use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
-use crate::options::{Durability, Options, SubscribeOptions};
+use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -47,13 +49,13 @@ type Work = fn(&Shared);
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     recovery: RecoveryReport,
     recovered_in: Duration,
     created: bool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    lock: Mutex<Option<StoreLock>>,
-    closed: AtomicBool,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) lock: Mutex<Option<StoreLock>>,
+    pub(crate) closed: AtomicBool,
 }
 
 impl Store {
@@ -131,6 +133,22 @@ impl Store {
         ticket.settle()
     }
 
+    /// As [`Self::publish`], waiting at most a moment for room; `None` where there is none yet, and
+    /// the batch still holds all then. The ticket may have to be waited for.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn begin_publish(&self, batch: &mut PublishBatch) -> Result<Option<Ticket>> {
+        self.shared.check()?;
+        let seen = self.shared.room.count();
+        let ticket = batch.try_submit()?;
+        match &ticket {
+            Some(ticket) => self.shared.lead(ticket.end()),
+            None => self.shared.await_room(seen),
+        }
+        Ok(ticket)
+    }
+
     /// As [`Self::publish`], without waiting.
     ///
     /// # Errors
@@ -199,7 +217,7 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let number = shared.begin_group(&subject, &retries, group, options.start)?;
+        let number = shared.begin_group(&subject, &retries, group, options.start)?.number;
         let consumer = shared.begin_consumer(number)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
@@ -209,6 +227,14 @@ impl Store {
         shared.subscribers.add(&member, number);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
+    }
+
+    /// Makes a group from the earliest message on, on a subject that may be one of those which only
+    /// stores name.
+    pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
+        let names = &self.shared.names;
+        let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
+        self.shared.begin_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
     }
 
     /// A snapshot of the store. Answers also when it is poisoned or closed.
@@ -253,6 +279,7 @@ impl Store {
             recovered_facts: self.recovery.facts,
             aside: self.recovery.set_aside.clone(),
             voided: shared.metrics.voided.read(),
+            expired: shared.metrics.expired.read(),
             created: self.created,
             metrics: shared.metrics.snapshot(),
         })
@@ -306,54 +333,6 @@ impl Store {
         self.let_go();
         shared.check_poison()?;
         sealed
-    }
-
-    /// Lets go of the store as a killed process does: nothing more is written, sealed or vouched
-    /// for, what was queued is lost, and the lock is free. What the operating system has it keeps.
-    ///
-    /// # Errors
-    /// `Closed` where it is closed already; `ForkedProcess`.
-    pub fn abandon(&self) -> Result<()> {
-        let shared = &self.shared;
-        shared.guard.check()?;
-        if shared.closing.swap(true, Ordering::SeqCst) {
-            return Err(Error::Closed);
-        }
-        // Whoever commits finishes its batch, as a system call under way does; nobody begins another.
-        drop(held(&shared.writer).take());
-        self.let_go();
-        Ok(())
-    }
-
-    /// Opens the store again, on the same files and clock and with the same options.
-    ///
-    /// # Errors
-    /// As [`Self::open`]; `Locked` where this one was not let go of.
-    pub fn reopen(&self) -> Result<Arc<Self>> {
-        self.shared.guard.check()?;
-        let storage = Arc::clone(&self.shared.storage);
-        Self::open_on(storage, &self.path, self.shared.options.clone(), &mut |_| {})
-    }
-
-    /// Ends the threads and everybody's waits, and gives the lock back.
-    fn let_go(&self) {
-        let shared = &self.shared;
-        shared.stopping.store(true, Ordering::SeqCst);
-        for signal in [&shared.committer, &shared.driver, &shared.helper] {
-            signal.raise();
-        }
-        for thread in std::mem::take(&mut *held(&self.threads)) {
-            // A thread that died has poisoned the store, which is what the caller hears.
-            drop(thread.join());
-        }
-        drop(held(&shared.writer).take());
-        drop(held(&shared.seat).take());
-        shared.positions.end();
-        shared.room.tell_all();
-        shared.subscribers.tell_all();
-        self.closed.store(true, Ordering::SeqCst);
-        shared.reports.wake();
-        drop(held(&self.lock).take());
     }
 
     /// Reads every byte of a closed store and checks it; changes nothing.

@@ -92,9 +92,9 @@ fn letting_go_writes_nothing_and_closing_does() {
         std::thread::sleep(Duration::from_millis(300));
         let before = files_of(folder.path());
         if close {
-            store.close().unwrap()
+            store.close().unwrap();
         } else {
-            store.abandon().unwrap()
+            store.abandon().unwrap();
         }
         assert_eq!(files_of(folder.path()) == before, !close);
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest, RetryTarget};
-use delaymq_core::units::{Millis, Sequence, SubjectNumber};
+use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest};
+use delaymq_core::units::{Millis, Sequence};
 
 use crate::delivery::{Delivered, DeliveryKey};
-use crate::driver::Seat;
+use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
 use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
 use crate::shared::Shared;
@@ -21,13 +21,13 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 /// returned are nobody else's until they are given back or the subscription is closed.
 pub struct Subscription {
     pub(crate) shared: Arc<Shared>,
-    member: Arc<Member>,
+    pub(crate) member: Arc<Member>,
     stopped: AtomicBool,
     closed: AtomicBool,
 }
 
 /// What asking the owner led to.
-enum Asked {
+pub(crate) enum Asked {
     Nothing,
     Assigned,
     Gone,
@@ -69,7 +69,7 @@ impl Subscription {
             }
             let seen = self.member.news.count();
             let asked = self.ask(count_max)?;
-            let delivered = self.read_assigned(count_max)?;
+            let delivered = self.read_assigned(count_max, None)?;
             if !delivered.is_empty() {
                 return Ok(delivered);
             }
@@ -107,8 +107,12 @@ impl Subscription {
     }
 
     fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
+        self.ask_with(self.shared.seat()?, count_max)
+    }
+
+    /// As `ask_once`, where the owner is held already.
+    pub(crate) fn ask_with(&self, mut guard: SeatGuard<'_>, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
         let shared = &self.shared;
-        let mut guard = shared.seat()?;
         let seat = guard.get()?;
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
         let acknowledged = self.propose_acknowledged(seat);
@@ -161,53 +165,6 @@ impl Subscription {
         Ok((asked, None))
     }
 
-    /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
-    /// takes its place.
-    fn read_assigned(&self, count_max: usize) -> Result<Vec<Delivered>> {
-        let mut delivered = Vec::new();
-        let mut deliveries = Vec::new();
-        while delivered.len() < count_max
-            && let Some((queue, delivery)) = self.member.next_unread()
-        {
-            let entry = &delivery.entry;
-            match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
-                Ok(stored) => {
-                    let key = DeliveryKey { queue, offset: delivery.offset.0 };
-                    delivered.push(Delivered {
-                        key,
-                        sequence: entry.payload_sequence(),
-                        due: entry.due(),
-                        published: stored.published,
-                        attempt: delivery.attempt,
-                        redelivered: delivery.is_redelivered(),
-                        subject: self.subject_name(stored.subject),
-                        payload: stored.payload,
-                    });
-                    deliveries.push((key, delivery));
-                }
-                Err(error @ Error::DamagedPayload { .. }) => self.give_up(&delivery, &error)?,
-                Err(error) => {
-                    self.member.unread_again(queue, delivery);
-                    if delivered.is_empty() {
-                        return Err(error);
-                    }
-                    break;
-                }
-            }
-        }
-        self.member.hand_over(deliveries);
-        self.shared.metrics.delivered.add(delivered.len() as u64);
-        Ok(delivered)
-    }
-
-    fn subject_name(&self, number: SubjectNumber) -> Arc<str> {
-        if number == self.member.subject.number {
-            Arc::clone(&self.member.subject.name)
-        } else {
-            self.shared.names.name_of(number)
-        }
-    }
-
     /// Becomes a consumer of the group's retry subject once that has one.
     fn join_retries(&self) -> Result<()> {
         if self.member.consuming(RETRY).is_some() {
@@ -233,36 +190,6 @@ impl Subscription {
         Ok(())
     }
 
-    /// Gives a message back: the group gets it again after the delay. Returns at once; durable
-    /// after [`Self::flush`]. One that is not held any more changes nothing.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
-        self.shared.check()?;
-        let delay_ms_max = self.shared.options.delay_ms_max;
-        if delay_ms > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "delay",
-                expected: format!("at most {delay_ms_max} ms"),
-                found: format!("{delay_ms} ms"),
-            });
-        }
-        let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
-        let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
-        let (now, from) = self.shared.now();
-        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
-        let retry = &self.member.retry_subject;
-        let target = RetryTarget { subject: retry.number, name: retry.needs_fact.then_some(&*retry.name) };
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        Owner::retry(group, consumer, &delivery, due, target, &mut seat.proposals);
-        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
-        drop(guard);
-        self.hurry(sent?.is_some());
-        Ok(())
-    }
-
     /// Waits until everything acknowledged or given back so far is durable; false where that took
     /// longer than `timeout`.
     ///
@@ -285,7 +212,7 @@ impl Subscription {
         Ok(self.shared.with_commits(|commits| commits.next_sequence()))
     }
 
-    fn propose_acknowledged(&self, seat: &mut Seat) -> bool {
+    pub(crate) fn propose_acknowledged(&self, seat: &mut Seat) -> bool {
         let acknowledged = self.member.take_acknowledged();
         for batch in &acknowledged {
             Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
@@ -294,7 +221,7 @@ impl Subscription {
     }
 
     /// Facts were sent: those that somebody waits for are written now, the others soon.
-    fn hurry(&self, sent: bool) {
+    pub(crate) fn hurry(&self, sent: bool) {
         if self.shared.is_hurried() {
             self.shared.committer.raise();
         } else if sent {

@@ -38,7 +38,8 @@ impl Owner {
 
 fn ready_for(state: &State, group: &Group) -> Result<Vec<ReadyEntry>> {
     let returned = group.returned.iter().map(|(number, handed)| (*number, handed.saturating_add(1)));
-    let fresh = numbers(group.cursor, state.dispatch.next_number(group.subject))
+    let cursor = group.cursor.max(ReadyNumber(group.done.below()));
+    let fresh = numbers(cursor, state.dispatch.next_number(group.subject))
         .map(|number| (number, if number < group.marked_below { 2 } else { 1 }));
     let mut found = Vec::new();
     for (number, handed) in returned.chain(fresh) {
@@ -54,10 +55,12 @@ fn ready_for(state: &State, group: &Group) -> Result<Vec<ReadyEntry>> {
 }
 
 fn unfinished(state: &State, subject: SubjectNumber) -> Result<Vec<ReadyEntry>> {
-    let voided = state.subjects.get(subject).map(|known| &known.voided);
+    let Some(known) = state.subjects.get(subject) else { return Ok(Vec::new()) };
+    let groups: Vec<&Group> = known.groups.iter().filter_map(|number| state.groups.get(number)).collect();
     let mut found = Vec::new();
     for number in numbers(state.dispatch.finished_below(subject), state.dispatch.next_number(subject)) {
-        if voided.is_some_and(|voided| voided.contains(&number)) {
+        let is_done = |group: &&Group| group.done.contains(number.0);
+        if known.gone.contains(number.0) || (!groups.is_empty() && groups.iter().all(is_done)) {
             continue;
         }
         if let Some(entry) = state.dispatch.find(subject, number)? {
