@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::clock::{Hold, Reading};
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::message_log::{Class, GroupCommit, Submission};
 use delaymq_core::run::run_path;
 use delaymq_core::store::{Budget, Owner, Progress, Proposals, Rescue};
 use delaymq_core::units::{GroupNumber, Millis, Sequence};
@@ -239,6 +239,7 @@ impl Shared {
             let was_told = told;
             told = last_news.elapsed() < IDLE;
             if was_told && !told {
+                self.with_commits(GroupCommit::release_spare);
                 self.background.witness_wanted.store(true, Ordering::SeqCst);
                 self.committer.raise();
             }

@@ -43,6 +43,7 @@ mod subscribers;
 mod subscription;
 mod unblocked;
 mod waiting;
+mod write_back;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -32,6 +32,7 @@ use crate::report::{Report, Reports};
 use crate::shared::{Shared, Time};
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal};
+use crate::write_back::WriteBack;
 
 /// An opened store before its threads run.
 pub(crate) struct Opened {
@@ -165,6 +166,7 @@ fn assemble(
         driver: Signal::default(),
         helper: Signal::default(),
         background: Background::default(),
+        write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
         reports: Reports::new(Arc::clone(&notifier)),

@@ -37,6 +37,7 @@ use crate::publish::Issuer;
 use crate::report::{Report, Reports};
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal, Waited};
+use crate::write_back::WriteBack;
 
 /// The store's time: the core's trusted clock over a source of readings.
 pub(crate) struct Time {
@@ -106,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Signal,
     pub(crate) helper: Signal,
     pub(crate) background: Background,
+    pub(crate) write_back: WriteBack,
     pub(crate) subscribers: Subscribers,
     pub(crate) payloads: Payloads,
     pub(crate) reports: Reports,

@@ -13,6 +13,7 @@ mod gather;
 mod part;
 mod pending;
 mod recent;
+mod reserve;
 mod schedule;
 mod window;
 
