@@ -6,7 +6,9 @@ Rules of the boundary:
 - Cross once for a batch. What is per message is a tuple or an int, never a call back.
 - Durations and times are whole milliseconds; names end in `_ms`. Python's rules for them
   (`delaymq.durations`) hold on both sides.
-- A call that may wait lets go of the interpreter, and looks for signals five times a second.
+- A call that may wait lets go of the interpreter. On the main thread it looks for signals 25 times a
+  second, so that Ctrl-C ends it within a tenth of a second; other threads run no handlers.
+- `Unblocked` and what it returns are an event loop's: they wait for nothing and keep the interpreter.
 - Bodies are copied while the interpreter is held, so that nobody can change them meanwhile.
 - Errors are the classes of `delaymq.errors`, with their attributes set.
 """
@@ -19,8 +21,14 @@ __version__: str
 
 Body: TypeAlias = bytes | bytearray | memoryview
 
-Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int]
-"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence"""
+Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes]
+"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta"""
+
+Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
+"""message_id, tags, attributes; None instead of all three where there is nothing"""
+
+Row: TypeAlias = tuple[str, Body, int, bool, object]
+"""subject, body, due_ms, absolute, meta"""
 
 @final
 class Receipt:
@@ -64,6 +72,16 @@ class Subscription:
 
     def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
         """Waits until something is due; an empty list at the timeout or after `stop`."""
+    def try_pull(self, count_max: int, /) -> list[Delivery] | None:
+        """What is there, without waiting. After an empty list the store's `Unblocked` tells of news once;
+        None means that looking would have to wait, which `pull` does.
+        """
+    def watch(self, token: int, /) -> None:
+        """News of this subscription is told under this token."""
+    def begin_flush(self) -> int | None:
+        """Sends what was queued; durable when that position is visible. None where that would wait."""
+    def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> Receipt:
+        """The receipt that a message was published with, from what its delivery says."""
     def acknowledge(self, key: int) -> None:
         """Queues one acknowledgement; never waits."""
     def acknowledge_many(self, keys: list[int]) -> None:
@@ -72,6 +90,8 @@ class Subscription:
         """Queues a redelivery after `delay_ms`; never waits."""
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until what was queued is durable; TimedOut at the timeout."""
+    def now_ms(self) -> int:
+        """The store's trusted clock, in milliseconds since 1970."""
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
     def close(self) -> None:
@@ -90,18 +110,20 @@ class Store:
     ) -> Store:
         """Opens and recovers; `progress(facts, bytes)` is called on this thread.
 
-        Options are whole numbers but for durability ("disk" or "os") and create (bool): segment_bytes,
-        delay_ms_max, keep_finished_ms, checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms,
-        window_entries_max. An unknown name is refused.
+        Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
+        holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
+        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_entries_max. An unknown name is refused.
         """
-    def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, /) -> Receipt:
+    def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /) -> Receipt:
         """Stores one message; `absolute` says that `due_ms` counts from 1970, not from now."""
     def publish_many(
         self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
     ) -> Receipts:
         """Stores messages of one subject; an int of delays is milliseconds for all of them."""
-    def publish_mixed(self, rows: list[tuple[str, Body, int, bool]], /) -> Receipts:
-        """Stores rows of subject, body, due_ms and absolute."""
+    def publish_mixed(self, rows: list[Row], /) -> Receipts:
+        """Stores messages of any subjects."""
+    def unblocked(self) -> Unblocked:
+        """The store as an event loop holds it."""
     def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
         """The values of `Outcome`, in order."""
     def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, /) -> Subscription:
@@ -115,8 +137,82 @@ class Store:
     def close(self) -> None:
         """Closes; again does nothing."""
 
+@final
+class Clock:
+    """Stands still until it is turned."""
+
+    def __new__(cls, now_ms: int, /) -> Clock: ...
+    @property
+    def now_ms(self) -> int:
+        """What it shows, in milliseconds since 1970."""
+    def advance(self, by_ms: int, patience_ms: int, /) -> None:
+        """Lets time pass; returns when all stores on it are idle and all who consume have come back."""
+    def await_consumers(self, count: int, timeout_ms: int, /) -> None:
+        """Waits until so many other threads consume; TimedOut where they do not."""
+
+ReadyTuple: TypeAlias = tuple[str, bytes, int, int, int, bool, int, bytes]
+"""subject, body, due_ms, published_ms, attempt, redelivered, sequence, meta"""
+
+def abandon(store: Store, /) -> None:
+    """Lets go of a store as a killed process does; Closed where it is closed."""
+
+def reopen(store: Store, /) -> Store:
+    """Opens again what was let go of, with the same options and clock."""
+
+def ready(store: Store, subject: str, group: str | None, /) -> list[ReadyTuple]:
+    """What is ready, in the order in which it would be handed over; nothing is taken."""
+
+@final
+class Unblocked:
+    """The calls of an event loop to a store."""
+
+    def publish(
+        self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /
+    ) -> Receipts | Publishing:
+        """As `Store.publish`: the receipts where the message is durable already."""
+    def publish_many(
+        self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
+    ) -> Receipts | Publishing:
+        """As `Store.publish_many`."""
+    def publish_mixed(self, rows: list[Row], /) -> Receipts | Publishing:
+        """As `Store.publish_mixed`."""
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when there is something to drain. The store closes it."""
+    def drain(self) -> tuple[int, list[int], bool]:
+        """What happened: the visible position, tokens with news, whether there are reports."""
+    def want(self, position: int, /) -> bool:
+        """True where the position is visible; otherwise the descriptor tells. The last one asked for
+        counts. Raises Poisoned or Closed where it never will be.
+        """
+
+@final
+class Publishing:
+    """A publish under way."""
+
+    @property
+    def position(self) -> int | None:
+        """It is durable when everything below this is visible; None while there is no room for it."""
+    @property
+    def receipts(self) -> Receipts:
+        """The receipts; they mean nothing before the publish is durable."""
+    def submit(self) -> None:
+        """Waits for room, on a thread that may."""
+
+def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
+    """message_id ("" where none was given), tags and attributes of a delivery's meta."""
+
 def verify(path: str) -> dict[str, Any]:
     """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems."""
+
+def inspect(path: str) -> dict[str, Any]:
+    """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
+
+def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:
+    """What can be saved of a damaged store, and what is gone; written into a new store where `into` names one.
+
+    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, lost. `progress(written, whole)`
+    is called on this thread; what it raises ends the writing.
+    """
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

@@ -1,7 +1,7 @@
 """Carries what the core reports (a repaired tail, a voided message, a full disk) into `logging`.
 
-The core's threads never wait for Python: they leave reports in a bounded list, and this thread
-fetches them with the interpreter let go.
+The core's threads never wait for Python: they leave reports in a bounded list. A thread fetches them
+with the interpreter let go; an event loop fetches them when it is told of some.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from delaymq.errors import StoreError
 if TYPE_CHECKING:
     from delaymq import _core
 
+__all__ = ["LOGGER", "Reports"]
+
 LOGGER = logging.getLogger("delaymq")
 WAIT_MS = 1000  # how long one crossing waits for a report
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Reports:
-    """One daemon thread for each open store."""
+    """The reports of one open store."""
 
     def __init__(self, core: _core.Store) -> None:
         self._core = core
         self._closed = threading.Event()
+
+    def watch(self) -> None:
+        """Begins a daemon thread that logs each report."""
         threading.Thread(target=self._run, name="delaymq-reports", daemon=True).start()
 
     def _run(self) -> None:
@@ -34,6 +39,15 @@ class Reports:
                 self._log_next(WAIT_MS)
             except StoreError:
                 return
+
+    def log_waiting(self) -> None:
+        """Logs what is there.
+
+        Raises:
+            ForkedProcess: The store was opened by the parent process.
+        """
+        while self._log_next(0):
+            pass
 
     def _log_next(self, wait_ms: int) -> bool:
         report = self._core.next_report(wait_ms)
@@ -46,5 +60,4 @@ class Reports:
     def close(self) -> None:
         """Logs what is left. The thread ends by itself within a second."""
         self._closed.set()
-        while self._log_next(0):
-            pass
+        self.log_waiting()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from delaymq.errors import InvalidArgument, TooLarge, WrongType
 
-__all__ = ["Duration", "delay_ms", "due_ms", "moment", "wait_ms"]
+__all__ = ["LEVELS_S", "Duration", "delay_ms", "due_ms", "due_of", "level_ms", "moment", "wait_ms"]
 
 Duration = timedelta | float
 """A timedelta, or a number of seconds."""
@@ -19,6 +20,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 FLOAT_NOISE = 2.0**-51  # relative error of a decimal literal times 1000
 MILLISECONDS_MAX = 2**63 - 1  # what crosses into the core; its own limit is far lower
+LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""RocketMQ's delay levels 1 to 18, in seconds."""
 
 
 def delay_ms(delay: Duration, argument: str = "delay") -> int:
@@ -34,6 +37,7 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
         TooLarge: It does not fit into 63 bits of milliseconds.
     """
     if isinstance(delay, timedelta):
+        _refuse_nanoseconds(delay, argument, "to_pytimedelta")
         milliseconds = -(-delay // MILLISECOND)
         negative = delay < timedelta(0)
     elif isinstance(delay, bool) or not isinstance(delay, int | float):
@@ -54,17 +58,50 @@ def due_ms(at: datetime, argument: str = "at") -> int:
     """Milliseconds since 1970-01-01T00:00:00Z of an aware datetime, rounded up.
 
     Raises:
-        WrongType: It is not a datetime.
+        WrongType: It is not a datetime, or one of pandas'.
         InvalidArgument: It has no time zone, or lies before 1970.
     """
     if not isinstance(at, datetime):
         raise _wrong_type(argument, "a datetime with a time zone", at)
+    _refuse_nanoseconds(at, argument, "to_pydatetime")
     if at.utcoffset() is None:
-        raise _refused(argument, "a datetime with a time zone", at)
+        raise _refused(argument, "a datetime with a time zone (say which: at.replace(tzinfo=UTC))", at)
     milliseconds = -((EPOCH - at) // MILLISECOND)
     if milliseconds < 0:
         raise _refused(argument, "a time after 1970", at)
     return milliseconds
+
+
+def level_ms(level: int) -> int:
+    """Milliseconds of one of RocketMQ's delay levels.
+
+    Raises:
+        WrongType: It is not an int.
+        InvalidArgument: It is not 1 to 18.
+    """
+    if isinstance(level, bool) or not isinstance(level, int):
+        raise _wrong_type("level", "an int", level)
+    if not 1 <= level <= len(LEVELS_S):
+        raise _refused("level", f"1 to {len(LEVELS_S)}", level)
+    return LEVELS_S[level - 1] * 1000
+
+
+def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tuple[int, bool]:
+    """Milliseconds, and True where they are since 1970 rather than from now.
+
+    Raises:
+        WrongType: One of them has the wrong type.
+        InvalidArgument: Two of them are given, or one of them is refused.
+    """
+    if at is None and level is None:
+        return (0 if delay is None else delay_ms(delay)), False
+    given = [name for name, value in (("delay", delay), ("at", at), ("level", level)) if value is not None]
+    if len(given) > 1:
+        expected, found = "one of delay, at and level", " and ".join(given)
+        raise InvalidArgument(
+            f"{given[1]}: expected {expected}, found {found}", argument=given[1], expected=expected, found=found
+        )
+    return (level_ms(level), False) if level is not None else (due_ms(cast("datetime", at)), True)
 
 
 def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:
@@ -89,6 +126,13 @@ def _rounded_up(milliseconds: float) -> int:
     """
     nearest = round(milliseconds)
     return nearest if abs(milliseconds - nearest) <= nearest * FLOAT_NOISE else math.ceil(milliseconds)
+
+
+def _refuse_nanoseconds(value: datetime | timedelta, argument: str, method: str) -> None:
+    """Refuses pandas' times: their nanoseconds round down on the way to Python's, which may be early."""
+    if type(value) not in (datetime, timedelta) and (hasattr(value, "nanosecond") or hasattr(value, "nanoseconds")):
+        kind = "datetime" if isinstance(value, datetime) else "timedelta"
+        raise _wrong_type(argument, f"a {kind} (round it up, then call .{method}())", value)
 
 
 def _wrong_type(argument: str, expected: str, found: object) -> WrongType:

@@ -16,10 +16,11 @@
         ├── NewerFormat                           written by a later release
         ├── Corrupt                               durable bytes are damaged
         │   └── DamagedPayload                    one message's payload is damaged
-        ├── Locked                                another process has the store open
+        ├── Locked                                another process, or this one, has the store open
         ├── Poisoned                              a write failed; open the store again
         ├── Closed                                the store or subscription is closed
         ├── ForkedProcess                         a forked child used its parent's store
+        ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
         └── TimedOut         (TimeoutError)       a wait ended before what it waited for
 
 An error that refuses an argument means that nothing was stored. The details are attributes, so
@@ -51,6 +52,7 @@ __all__ = [
     "StoreError",
     "TimedOut",
     "TooLarge",
+    "WrongLoop",
     "WrongType",
 ]
 
@@ -176,7 +178,7 @@ class DamagedPayload(Corrupt):
 
 
 class Locked(StoreError):
-    """Another process has the store open; nothing was touched."""
+    """Another process has the store open, or this one has it open already; nothing was touched."""
 
 
 class Poisoned(StoreError):
@@ -197,6 +199,10 @@ class ForkedProcess(StoreError):
 
     owner: int | None = None
     caller: int | None = None
+
+
+class WrongLoop(StoreError, RuntimeError):
+    """An asyncio store was used from another event loop or thread than the one that opened it."""
 
 
 class TimedOut(StoreError, TimeoutError):

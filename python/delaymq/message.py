@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from delaymq.durations import Duration, delay_ms, due_ms, moment
-from delaymq.errors import InvalidArgument
+from delaymq import _core
+from delaymq.durations import Duration, delay_ms, moment
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
-    from delaymq._core import Subscription as CoreSubscription
 
-__all__ = ["Message", "Publish"]
+__all__ = ["Message", "Publish", "Received"]
+
+NO_TAGS: Final[tuple[str, ...]] = ()
 
 
 @dataclass(slots=True)
@@ -25,53 +27,56 @@ class Publish:
         subject: 1 to 100 characters without white space, control characters, `/` and `%`.
         body: Anything that is bytes-like, at most 4 MiB.
         delay: A timedelta or seconds from now, or None.
-        at: An aware datetime, or None. With neither it is due now; both are refused.
+        at: An aware datetime, or None.
+        level: One of RocketMQ's delay levels, 1 to 18, or None. At most one of `delay`, `at` and
+            `level` is given; with none of them it is due now.
+        tags: Words to tell messages of a subject apart by.
+        attributes: Text by name, carried along.
+        message_id: A name of your own; by default it is the text of the receipt.
     """
 
     subject: str
     body: bytes | bytearray | memoryview
     delay: Duration | None = None
     at: datetime | None = None
+    level: int | None = None
+    tags: Sequence[str] = NO_TAGS
+    attributes: Mapping[str, str] | None = None
+    message_id: str | None = None
 
 
-def due_of(delay: Duration | None, at: datetime | None) -> tuple[int, bool]:
-    """Milliseconds, and True where they are since 1970 rather than from now.
+class Settling(Protocol):
+    """What a message says its end to: the core's side of a subscription, or what stands before it."""
 
-    Raises:
-        WrongType: One of them has the wrong type.
-        InvalidArgument: Both are given, or one of them is refused.
-    """
-    if at is None:
-        return (0 if delay is None else delay_ms(delay)), False
-    if delay is not None:
-        raise InvalidArgument(
-            "at: expected either delay or at, found both",
-            argument="at",
-            expected="either delay or at",
-            found="both",
-        )
-    return due_ms(at), True
+    def acknowledge(self, key: int, /) -> None:
+        """Queues an acknowledgement."""
+
+    def give_back(self, key: int, delay_ms: int, /) -> None:
+        """Queues a redelivery."""
+
+    def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> _core.Receipt:
+        """The receipt that a message was published with."""
 
 
-class Message:
-    """A message that is due, in the hands of a consumer.
+def about(
+    message_id: str | None, tags: Sequence[str], attributes: Mapping[str, str] | None
+) -> tuple[str | None, Sequence[str], Mapping[str, str] | None] | None:
+    """What crosses into the core for these, None where there is nothing."""
+    if message_id is None and tags is NO_TAGS and attributes is None:
+        return None
+    return message_id, tags, attributes
 
-    As a context manager it is acknowledged at the end of the block and given back if the block
-    raises::
 
-        with message:
-            handle(message.body)
+class Received:
+    """What `Message` and `AsyncMessage` share. Settling a message twice does nothing the second time."""
 
-    Settling it twice does nothing the second time.
-    """
+    __slots__ = ("_about", "_delivery", "_handed_ms", "_settled", "_subscription")
 
-    __slots__ = ("_delivery", "_handed_ms", "_settled", "_subscription")
-
-    def __init__(self, subscription: CoreSubscription, delivery: Delivery, handed_ms: int) -> None:
+    def __init__(self, subscription: Settling, delivery: Delivery, handed_ms: int) -> None:
         """Made by a subscription, from what the core delivered.
 
         Args:
-            subscription: The core's side of the subscription.
+            subscription: Takes acknowledgements and what is given back.
             delivery: The core's tuple of one delivery.
             handed_ms: When this process received it, in milliseconds since 1970.
         """
@@ -79,6 +84,7 @@ class Message:
         self._delivery = delivery
         self._handed_ms = handed_ms
         self._settled = False
+        self._about: tuple[str, tuple[str, ...], dict[str, str]] | None = None
 
     @property
     def key(self) -> int:
@@ -97,7 +103,7 @@ class Message:
 
     @property
     def due(self) -> datetime:
-        """When it was due, UTC, to the millisecond."""
+        """When it was due, UTC, to the millisecond; for a later attempt, when that was."""
         return moment(self._delivery[3])
 
     @property
@@ -121,8 +127,39 @@ class Message:
         return self._delivery[7]
 
     @property
+    def receipt(self) -> _core.Receipt:
+        """The receipt that it was published with.
+
+        Raises:
+            ForkedProcess: The store was opened by the parent process.
+        """
+        delivery = self._delivery
+        return self._subscription.receipt(delivery[7], delivery[8], delivery[1], len(delivery[2]))
+
+    @property
+    def message_id(self) -> str:
+        """The id it was published with, or the text of its receipt: the same in every attempt."""
+        return self._meta()[0] or str(self.receipt)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags it was published with."""
+        return self._meta()[1]
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes it was published with."""
+        return self._meta()[2]
+
+    def _meta(self) -> tuple[str, tuple[str, ...], dict[str, str]]:
+        """Decoded when it is first asked for."""
+        if self._about is None:
+            self._about = _core.decode_meta(self._delivery[9])
+        return self._about
+
+    @property
     def lateness(self) -> timedelta:
-        """How long after its due time this process had it, by the system's clock."""
+        """How long after its due time this process had it, by the store's clock."""
         return timedelta(milliseconds=self._handed_ms - self._delivery[3])
 
     @property
@@ -131,7 +168,7 @@ class Message:
         return self._settled
 
     def ack(self) -> None:
-        """Says that it is done. Returns at once; `Subscription.flush` waits until that is durable.
+        """Says that it is done. Returns at once; the subscription's `flush` waits until that is durable.
 
         Raises:
             Closed: The subscription is closed.
@@ -149,9 +186,29 @@ class Message:
             InvalidArgument: `delay` is negative or not finite.
             Closed: The subscription is closed.
         """
+        milliseconds = delay_ms(delay)
         if not self._settled:
-            self._subscription.give_back(self._delivery[0], delay_ms(delay))
+            self._subscription.give_back(self._delivery[0], milliseconds)
             self._settled = True
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(subject={self.subject!r}, sequence={self.sequence}, "
+            f"due={self.due.isoformat()}, attempt={self.attempt}, {len(self.body)} bytes)"
+        )
+
+
+class Message(Received):
+    """A message that is due, in the hands of a consumer.
+
+    As a context manager it is acknowledged at the end of the block and given back if the block
+    raises::
+
+        with message:
+            handle(message.body)
+    """
+
+    __slots__ = ()
 
     def __enter__(self) -> Self:
         return self
@@ -166,9 +223,3 @@ class Message:
             self.ack()
         else:
             self.nack()
-
-    def __repr__(self) -> str:
-        return (
-            f"Message(subject={self.subject!r}, sequence={self.sequence}, due={self.due.isoformat()}, "
-            f"attempt={self.attempt}, {len(self.body)} bytes)"
-        )

@@ -2,89 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
-from delaymq._reports import Reports
-from delaymq.durations import Duration, delay_ms
-from delaymq.errors import InvalidArgument, StoreError, WrongType
-from delaymq.message import Publish, due_of
+from delaymq._node import Node
+from delaymq._publishing import sent
+from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
+from delaymq.durations import Duration, due_of
+from delaymq.errors import StoreError
+from delaymq.message import NO_TAGS, Publish, about
 from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
-__all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
 
-Durability = Literal["disk", "os"]
-"""When a call is answered: after the disk has it, or after the operating system has it."""
+__all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
 
 Start = Literal["earliest", "latest"]
 """Where a new group begins: at the earliest message kept, or at the next one."""
 
-SEGMENT_BYTES = 128 * 1024 * 1024
-DELAY_MAX = timedelta(days=3653)  # ten years
-KEEP_FINISHED = timedelta(hours=72)
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an open has come.
-
-    Attributes:
-        facts: Facts applied so far.
-        bytes: Bytes of the log applied so far.
-    """
-
-    facts: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a store holds and how it is.
-
-    Attributes:
-        durability: When a call is answered, `"disk"` or `"os"`.
-        epoch: How often the store was opened for writing, this open included.
-        created: True where this open made the store.
-        closed: True once it was closed.
-        pending: Messages that are not due yet.
-        ready: Messages that became due and that some group has not finished.
-        accepted: The sequence that the next fact gets.
-        visible: Facts below this sequence are as durable as was asked for.
-        applied: Facts below this sequence have had their effect.
-        now_ms: The store's trusted clock, in milliseconds since 1970.
-        recovered_ms: How long recovery took at this open, in milliseconds.
-        recovered_facts: How many facts recovery applied.
-        held: True while dispatch waits because the clock cannot be trusted.
-        disk_full: True while publishes are refused for want of room.
-        poisoned: Why the store refuses everything, or None.
-        aside: What this open set aside, in words.
-        voided: Messages given up because their payload was damaged, since this open.
-    """
-
-    durability: str
-    epoch: int
-    created: bool
-    closed: bool
-    pending: int
-    ready: int
-    accepted: int
-    visible: int
-    applied: int
-    now_ms: int
-    recovered_ms: int
-    recovered_facts: int
-    held: bool
-    disk_full: bool
-    poisoned: str | None
-    aside: tuple[str, ...]
-    voided: int
 
 
 class Store:
@@ -93,11 +39,12 @@ class Store:
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
     """
 
-    def __init__(self, core: _core.Store, path: str) -> None:
+    def __init__(self, core: _core.Store, path: str, node: Node | None = None) -> None:
         """Made by `open`."""
+        self._node = node or Node.over(core, path)
         self._core = core
         self._path = path
-        self._reports = Reports(core)
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
 
     @classmethod
     def open(
@@ -110,6 +57,7 @@ class Store:
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
         progress: Callable[[Progress], object] | None = None,
+        clock: Clock | None = None,
     ) -> Self:
         """Opens the store in a folder, recovering what a crash left.
 
@@ -122,6 +70,8 @@ class Store:
             delay_max: The longest delay that is accepted, a timedelta or seconds.
             keep_finished: How long files are kept after all in them is finished.
             progress: Called now and then while the store recovers.
+            clock: A `delaymq.testing.Clock` that a test turns, and then `"os"` spares the disk all
+                syncs; None is the system's.
 
         Raises:
             Locked: Another process has it open.
@@ -133,22 +83,23 @@ class Store:
             InvalidArgument: An option has a value that is refused.
             WrongType: An option has the wrong type.
         """
-        folder = _folder(path)
-        tell = None if progress is None else _telling(progress)
-        options = {
-            "durability": durability,
-            "create": bool(create),
-            "segment_bytes": segment_bytes,
-            "delay_ms_max": delay_ms(delay_max, "delay_max"),
-            "keep_finished_ms": delay_ms(keep_finished, "keep_finished"),
-        }
-        try:
-            core = _core.Store.open(folder, progress=tell, **options)
-        except StoreError as error:
-            error.store = folder
-            error.add_note(f"the store is {folder}")
-            raise
-        return cls(core, folder)
+        chosen = Choices.made(
+            path,
+            durability=durability,
+            create=create,
+            segment_bytes=segment_bytes,
+            delay_max=delay_max,
+            keep_finished=keep_finished,
+            progress=progress,
+            clock=clock,
+        )
+        node = Node.started(chosen, watches=True)
+        return cls(node.core, node.folder, node)
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is closed, in the process that opened it."""
+        return not self._node.stopped and self._node.is_here
 
     @property
     def path(self) -> str:
@@ -162,6 +113,10 @@ class Store:
         *,
         delay: Duration | None = None,
         at: datetime | None = None,
+        level: int | None = None,
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+        message_id: str | None = None,
     ) -> Receipt:
         """Stores one message, to be delivered when it is due.
 
@@ -169,7 +124,12 @@ class Store:
             subject: 1 to 100 characters without white space, control characters, `/` and `%`.
             body: Anything that is bytes-like, at most 4 MiB.
             delay: A timedelta or seconds from now; what is shorter than a millisecond rounds up.
-            at: An aware datetime instead; one that has passed is due now. With neither: due now.
+            at: An aware datetime instead; one that has passed is due now.
+            level: One of RocketMQ's levels instead, 1 (a second) to 18 (two hours). With none of
+                the three it is due now.
+            tags: At most 255 words to tell messages of a subject apart by.
+            attributes: Text by name, carried along; with tags and id at most 1 MiB.
+            message_id: A name of your own; by default consumers see the text of the receipt.
 
         Returns:
             The receipt, once the message is as durable as the store was opened for.
@@ -183,8 +143,8 @@ class Store:
             Closed: The store is closed.
             ForkedProcess: The store was opened by the parent process.
         """
-        due, absolute = due_of(delay, at)
-        return self._core.publish(subject, body, due, absolute)
+        due, absolute = due_of(delay, at, level)
+        return self._core.publish(subject, body, due, absolute, about(message_id, tags, attributes))
 
     @overload
     def publish_many(
@@ -216,20 +176,7 @@ class Store:
                 message, and nothing of the whole was stored.
             DiskFull, Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        if isinstance(messages, str):
-            if bodies is None:
-                raise WrongType("bodies: expected a sequence, found nothing", argument="bodies")
-            if isinstance(delays, int | float | timedelta):
-                delays = delay_ms(delays, "delays")
-            return self._core.publish_many(messages, bodies, delays)
-        if bodies is not None:
-            raise WrongType(
-                f"subject: expected str, found {type(messages).__name__}",
-                argument="subject",
-                expected="str",
-                found=type(messages).__name__,
-            )
-        return self._core.publish_mixed([_row(index, message) for index, message in enumerate(messages)])
+        return sent(self._core, messages, bodies, delays)
 
     def cancel(self, receipt: Receipt) -> Outcome:
         """Takes a message back, if it is still pending. The answer is durable.
@@ -272,7 +219,9 @@ class Store:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         core = self._core.subscribe(subject, group, start, in_flight_max)
-        return Subscription(core, subject, group)
+        subscription = Subscription(core, subject, group, self)
+        self._subscriptions.add(subscription)
+        return subscription
 
     def status(self) -> Status:
         """What the store holds and how it is; also when it is closed.
@@ -298,8 +247,9 @@ class Store:
             Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
         """
-        self._core.close()
-        self._reports.close()
+        self._node.stop()
+        for subscription in list(self._subscriptions):
+            subscription._forget()  # noqa: SLF001 - what it held went with the store
 
     def __enter__(self) -> Self:
         return self
@@ -312,45 +262,20 @@ class Store:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        node = getattr(self, "_node", None)
+        if node is not None and not node.stopped and node.is_here:
+            try:
+                warnings.warn(
+                    f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2
+                )
+            finally:
+                with contextlib.suppress(StoreError):
+                    self.close()
+
     def __repr__(self) -> str:
         return f"Store({self._path!r})"
 
 
 open_store = Store.open
 """`Store.open`, for those who name no class; `delaymq.open` is this."""
-
-
-def _folder(path: str | os.PathLike[str]) -> str:
-    try:
-        return os.fsdecode(path)
-    except TypeError as error:
-        kind = type(path).__name__
-        raise WrongType(
-            f"path: expected a path, found {kind}", argument="path", expected="a path", found=kind
-        ) from error
-
-
-def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int], None]:
-    def tell(facts: int, bytes_: int) -> None:
-        progress(Progress(facts, bytes_))
-
-    return tell
-
-
-def _row(index: int, message: Publish) -> tuple[str, bytes | bytearray | memoryview, int, bool]:
-    """What crosses into the core for one message of a batch."""
-    try:
-        due, absolute = due_of(message.delay, message.at)
-    except AttributeError:
-        kind = type(message).__name__
-        raise WrongType(
-            f"messages[{index}]: expected Publish, found {kind}",
-            argument="messages",
-            index=index,
-            expected="Publish",
-            found=kind,
-        ) from None
-    except (WrongType, InvalidArgument) as error:
-        error.index = index
-        raise
-    return message.subject, message.body, due, absolute

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from delaymq.durations import Duration, delay_ms, wait_ms
-from delaymq.errors import InvalidArgument
+from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Message
 
 if TYPE_CHECKING:
     from delaymq._core import Subscription as CoreSubscription
+    from delaymq.store import Store
 
 __all__ = ["Subscription"]
 
@@ -36,8 +38,10 @@ class Subscription:
     back what was not.
     """
 
-    def __init__(self, core: CoreSubscription, subject: str, group: str) -> None:
-        """Made by `Store.subscribe`."""
+    def __init__(self, core: CoreSubscription, subject: str, group: str, store: Store | None = None) -> None:
+        """Made by `Store.subscribe`; keeps the store open while somebody has the subscription."""
+        self._store = store
+        self._closed = False
         self._core = core
         self._subject = subject
         self._group = group
@@ -99,18 +103,12 @@ class Subscription:
                 waits for ever.
 
         Raises:
+            WrongType: `max_messages` is no int, or `wait` neither a timedelta nor a number.
             InvalidArgument: `max_messages` is out of range, or `wait` is negative or not finite.
             Closed: The subscription or the store is closed.
             Poisoned: The store stopped after a failed write.
         """
-        if isinstance(max_messages, bool) or not 1 <= max_messages <= BATCH_MESSAGES_MAX:
-            raise InvalidArgument(
-                f"max_messages: expected 1 to {BATCH_MESSAGES_MAX}, found {max_messages!r}",
-                argument="max_messages",
-                expected=f"1 to {BATCH_MESSAGES_MAX}",
-                found=repr(max_messages),
-            )
-        return self._batches(max_messages, wait_ms(wait, "wait"))
+        return self._batches(checked_batch(max_messages), wait_ms(wait, "wait"))
 
     def _batches(self, max_messages: int, slice_ms: int | None) -> Iterator[list[Message]]:
         while not self._stopped:
@@ -123,7 +121,7 @@ class Subscription:
             return []
         core = self._core
         deliveries = core.pull(count_max, timeout_ms)
-        handed_ms = time.time_ns() // 1_000_000
+        handed_ms = core.now_ms() if deliveries else 0
         return [Message(core, delivery, handed_ms) for delivery in deliveries]
 
     def __iter__(self) -> Iterator[Message]:
@@ -153,9 +151,11 @@ class Subscription:
             InvalidArgument: `delay` is negative or not finite.
             Closed: The subscription is closed.
         """
-        delay_ms(delay)
+        milliseconds = delay_ms(delay)
         for message in messages:
-            message.nack(delay)
+            if not message._settled:  # noqa: SLF001
+                self._core.give_back(message._delivery[0], milliseconds)  # noqa: SLF001
+                message._settled = True  # noqa: SLF001
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Waits until everything that was acknowledged or given back is durable.
@@ -178,8 +178,13 @@ class Subscription:
             Poisoned: The store stopped after a failed write.
         """
         self.stop()
-        self._waiting.clear()
+        self._forget()
         self._core.close()
+
+    def _forget(self) -> None:
+        """What is buffered goes back to the group; nobody is warned any more."""
+        self._closed = True
+        self._waiting.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -192,5 +197,32 @@ class Subscription:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and self._store is not None and self._store.is_open:
+            warnings.warn(f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2)
+
     def __repr__(self) -> str:
         return f"Subscription(subject={self._subject!r}, group={self._group!r})"
+
+
+def checked_batch(max_messages: int) -> int:
+    """The longest list of a `batches`.
+
+    Raises:
+        WrongType: It is not an int.
+        InvalidArgument: It is not 1 to 10,000.
+    """
+    expected = f"1 to {BATCH_MESSAGES_MAX}"
+    if isinstance(max_messages, bool) or not isinstance(max_messages, int):
+        found = type(max_messages).__name__
+        raise WrongType(
+            f"max_messages: expected an int, found {found}", argument="max_messages", expected="an int", found=found
+        )
+    if not 1 <= max_messages <= BATCH_MESSAGES_MAX:
+        raise InvalidArgument(
+            f"max_messages: expected {expected}, found {max_messages}",
+            argument="max_messages",
+            expected=expected,
+            found=str(max_messages),
+        )
+    return max_messages

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
-Delivery = tuple[int, str, bytes, int, int, int, bool, int]
+Delivery = tuple[int, str, bytes, int, int, int, bool, int, int, bytes]
 
 
 class FakeSubscription:
     def __init__(self, count: int) -> None:
         self.waiting: deque[Delivery] = deque(
-            (key, "orders", b"body %d" % key, 1_000 + key, 900, 1, False, 50 + key) for key in range(count)
+            (key, "orders", b"body %d" % key, 1_000 + key, 900, 1, False, 50 + key, 1_000 + key, b"")
+            for key in range(count)
         )
         self.pulls: list[tuple[int, int | None]] = []
         self.acknowledged: list[int] = []
@@ -32,6 +33,9 @@ class FakeSubscription:
 
     def flush(self, timeout_ms: int | None) -> None:
         self.calls.append(f"flush {timeout_ms}")
+
+    def now_ms(self) -> int:
+        return 1_005
 
     def stop(self) -> None:
         self.calls.append("stop")

@@ -80,7 +80,7 @@ def _consumed(folder: Path, numbers: dict[str, int]) -> Figures:
 
 def _objects(messages: int) -> float:
     """Seconds to make the Python objects alone."""
-    delivery = (1, SUBJECT, BODY, 1, 1, 1, False, 1)
+    delivery = (1, SUBJECT, BODY, 1, 1, 1, False, 1, 1, b"")
     started = time.perf_counter()
     for _ in range(messages // BATCH):
         tuples = [(key, *delivery[1:]) for key in range(BATCH)]

@@ -37,6 +37,11 @@ pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny
     exception(found.py(), "WrongType", &message, details)
 }
 
+/// As `wrong_type`, with what to do about it.
+pub(crate) fn wrong_type_advising(argument: &str, expected: &str, found: &Bound<'_, PyAny>, advice: &str) -> PyErr {
+    wrong_type(argument, &format!("{expected} ({advice})"), found)
+}
+
 /// The exception for an argument whose value is refused.
 pub(crate) fn refused(py: Python<'_>, argument: &str, expected: &str, found: &str) -> PyErr {
     let message = format!("{argument}: expected {expected}, found {found}");

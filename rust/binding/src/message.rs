@@ -6,7 +6,7 @@ use delaymq_engine::{Delivered, DeliveryKey, Due, PublishBatch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
-use crate::errors;
+use crate::{errors, meta};
 
 /// The bit of a key that says: from the retry subject. Offsets never come near it.
 const RETRY_BIT: u64 = 1 << 62;
@@ -16,7 +16,7 @@ const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
 /// Adds bodies that all have the same delay.
 pub(crate) fn push_all(batch: &mut PublishBatch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
     for (index, body) in sequence("bodies", bodies)?.enumerate() {
-        push(batch, subject, &body?, due).map_err(|error| errors::at_index(bodies.py(), error, index))?;
+        push(batch, subject, &body?, due, &[]).map_err(|error| errors::at_index(bodies.py(), error, index))?;
     }
     Ok(())
 }
@@ -36,17 +36,21 @@ pub(crate) fn push_each(
     }
     for (index, body) in sequence("bodies", bodies)?.enumerate() {
         let due = due_times.next().map_or(Ok(Due::After(0)), |delay| delay_of(&delay?));
-        let pushed = due.and_then(|due| push(batch, subject, &body?, due));
+        let pushed = due.and_then(|due| push(batch, subject, &body?, due, &[]));
         pushed.map_err(|error| errors::at_index(py, error, index))?;
     }
     Ok(())
 }
 
-/// Adds rows of subject, body, due and whether that counts from 1970.
+/// Subject, body, due, whether that counts from 1970, and meta.
+type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>);
+
+/// Adds rows of messages.
 pub(crate) fn push_rows(batch: &mut PublishBatch, rows: &Bound<'_, PyList>) -> PyResult<()> {
     for (index, row) in rows.iter().enumerate() {
-        let (subject, body, due_ms, absolute): (Bound<'_, PyAny>, Bound<'_, PyAny>, u64, bool) = row.extract()?;
-        let pushed = text("subject", &subject).and_then(|name| push(batch, &name, &body, due_of(due_ms, absolute)));
+        let (subject, body, due_ms, absolute, about): Row<'_> = row.extract()?;
+        let pushed = text("subject", &subject)
+            .and_then(|name| push(batch, &name, &body, due_of(due_ms, absolute), &meta::encoded(&about)?));
         pushed.map_err(|error| errors::at_index(rows.py(), error, index))?;
     }
     Ok(())
@@ -57,24 +61,39 @@ fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'p
 }
 
 /// Adds one message to a batch; the body is copied while the interpreter is held.
-pub(crate) fn push(batch: &mut PublishBatch, subject: &str, body: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
+pub(crate) fn push(
+    batch: &mut PublishBatch,
+    subject: &str,
+    body: &Bound<'_, PyAny>,
+    due: Due,
+    meta: &[u8],
+) -> PyResult<()> {
     let py = body.py();
     if let Ok(bytes) = body.cast::<PyBytes>() {
-        return batch.push(subject, due, &[], bytes.as_bytes()).map_err(|error| errors::raised(py, named(error, due)));
+        return batch.push(subject, due, meta, bytes.as_bytes()).map_err(|error| errors::raised(py, named(error, due)));
     }
-    let view = PyMemoryView::from(body).map_err(|_| errors::wrong_type("body", "a bytes-like object", body))?;
+    let view = PyMemoryView::from(body).map_err(|_| no_bytes(body))?;
     let copy = view.call_method0("tobytes")?;
-    let pushed = batch.push(subject, due, &[], copy.cast::<PyBytes>()?.as_bytes());
+    let pushed = batch.push(subject, due, meta, copy.cast::<PyBytes>()?.as_bytes());
     pushed.map_err(|error| errors::raised(py, named(error, due)))
 }
 
-/// Calls a refused due time by the name that the caller gave it.
+fn no_bytes(body: &Bound<'_, PyAny>) -> PyErr {
+    const EXPECTED: &str = "a bytes-like object";
+    if body.is_instance_of::<PyString>() {
+        return errors::wrong_type_advising("body", EXPECTED, body, "make bytes of text with .encode()");
+    }
+    errors::wrong_type("body", EXPECTED, body)
+}
+
+/// Calls what was refused by the name that the caller gave it.
 fn named(error: Error, due: Due) -> Error {
     match error {
         Error::InvalidArgument { argument: "due", expected, found } => {
             let argument = if matches!(due, Due::At(_)) { "at" } else { "delay" };
             Error::InvalidArgument { argument, expected, found }
         }
+        Error::TooLarge { argument: "meta", limit, found } => Error::TooLarge { argument: "attributes", limit, found },
         other => other,
     }
 }
@@ -134,6 +153,8 @@ fn tuple<'py>(subject: &Bound<'py, PyString>, message: &Delivered) -> PyResult<B
         message.attempt,
         message.redelivered,
         message.sequence.0,
+        message.first_due.0,
+        PyBytes::new(subject.py(), message.meta()),
     );
     fields.into_pyobject(subject.py())
 }

@@ -43,6 +43,14 @@ impl Receipt {
     }
 }
 
+/// The exception for what was given instead of a receipt.
+pub(crate) fn no_receipt(found: &Bound<'_, PyAny>) -> PyErr {
+    if found.is_instance_of::<PyString>() {
+        return errors::wrong_type_advising("receipt", "Receipt", found, "read one from text with Receipt.parse(text)");
+    }
+    errors::wrong_type("receipt", "Receipt", found)
+}
+
 /// The receipts of one publish.
 #[pyclass(frozen, sequence, module = "delaymq._core")]
 pub(crate) struct Receipts(pub(crate) EngineReceipts);

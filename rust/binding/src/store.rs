@@ -1,43 +1,31 @@
 //! The open store, as Python holds it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::store::Receipt as CoreReceipt;
-use delaymq_engine::{CancelOutcome, PublishBatch, Receipts as EngineReceipts, Store as EngineStore};
+use delaymq_engine::{CancelOutcome, Store as EngineStore};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::publishing::Publisher;
 use crate::receipt::{Receipt, Receipts};
 use crate::subscription::Subscription;
-use crate::{errors, message, options, status};
-
-/// Buffers kept for the next publishes; where more threads publish at once they make their own.
-const BATCHES_KEPT: usize = 8;
+use crate::unblocked::Unblocked;
+use crate::{errors, message, options, receipt, status, waits};
 
 /// A store that this process has open.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Store {
     pub(crate) engine: Arc<EngineStore>,
-    batches: Mutex<Vec<PublishBatch>>,
+    publisher: Arc<Publisher>,
 }
 
 impl Store {
-    /// Fills a batch while the interpreter is held, and publishes it while it is not.
-    fn stored(&self, py: Python<'_>, fill: impl FnOnce(&mut PublishBatch) -> PyResult<()>) -> PyResult<EngineReceipts> {
-        let kept = self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut batch = kept.unwrap_or_else(|| self.engine.batch());
-        let receipts = fill(&mut batch).and_then(|()| {
-            let published = py.detach(|| self.engine.publish(&mut batch));
-            published.map_err(|error| errors::raised(py, error))
-        });
-        batch.clear();
-        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        if batches.len() < BATCHES_KEPT {
-            batches.push(batch);
-        }
-        receipts
+    pub(crate) fn holding(engine: Arc<EngineStore>) -> Self {
+        let publisher = Arc::new(Publisher::new(Arc::clone(&engine)));
+        Self { engine, publisher }
     }
 }
 
@@ -57,21 +45,20 @@ impl Store {
         let opened = py.detach(|| EngineStore::open(&path, chosen, &mut |progress| telling.tell(progress)));
         telling.outcome()?;
         let engine = opened.map_err(|error| errors::raised(py, error))?;
-        Ok(Self { engine, batches: Mutex::new(Vec::new()) })
+        Ok(Self::holding(engine))
     }
 
-    #[pyo3(signature = (subject, body, due_ms, absolute, /))]
+    #[pyo3(signature = (subject, body, due_ms, absolute, meta, /))]
     fn publish(
         &self,
         subject: &Bound<'_, PyAny>,
         body: &Bound<'_, PyAny>,
         due_ms: u64,
         absolute: bool,
+        meta: &Bound<'_, PyAny>,
     ) -> PyResult<Receipt> {
-        let name = message::text("subject", subject)?;
-        let due = message::due_of(due_ms, absolute);
-        let receipts = self.stored(subject.py(), |batch| message::push(batch, &name, body, due))?;
-        Receipts::one(&receipts, 0)
+        let batch = self.publisher.one(subject, body, due_ms, absolute, meta)?;
+        Receipts::one(&self.publisher.stored(subject.py(), batch)?, 0)
     }
 
     #[pyo3(signature = (subject, bodies, delays, /))]
@@ -81,20 +68,17 @@ impl Store {
         bodies: &Bound<'_, PyAny>,
         delays: &Bound<'_, PyAny>,
     ) -> PyResult<Receipts> {
-        let name = message::text("subject", subject)?;
-        let receipts = match delays.cast_exact::<PyInt>() {
-            Ok(same) => {
-                let due = message::due_of(same.extract()?, false);
-                self.stored(subject.py(), |batch| message::push_all(batch, &name, bodies, due))?
-            }
-            Err(_) => self.stored(subject.py(), |batch| message::push_each(batch, &name, bodies, delays))?,
-        };
-        Ok(Receipts(receipts))
+        let batch = self.publisher.many(subject, bodies, delays)?;
+        self.publisher.stored(subject.py(), batch).map(Receipts)
     }
 
     #[pyo3(signature = (rows, /))]
     fn publish_mixed(&self, rows: &Bound<'_, PyList>) -> PyResult<Receipts> {
-        self.stored(rows.py(), |batch| message::push_rows(batch, rows)).map(Receipts)
+        self.publisher.stored(rows.py(), self.publisher.mixed(rows)?).map(Receipts)
+    }
+
+    fn unblocked(&self) -> Unblocked {
+        Unblocked::new(Arc::clone(&self.engine), Arc::clone(&self.publisher))
     }
 
     #[pyo3(signature = (receipts, /))]
@@ -102,7 +86,7 @@ impl Store {
         let py = receipts.py();
         let mut chosen: Vec<CoreReceipt> = Vec::with_capacity(receipts.len());
         for item in receipts {
-            let receipt = item.cast::<Receipt>().map_err(|_| errors::wrong_type("receipt", "Receipt", &item))?;
+            let receipt = item.cast::<Receipt>().map_err(|_| receipt::no_receipt(&item))?;
             chosen.push(receipt.get().0);
         }
         let outcomes = py.detach(|| self.engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
@@ -136,7 +120,8 @@ impl Store {
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.engine.checkpoint()).map_err(|error| errors::raised(py, error))
+        let engine = Arc::clone(&self.engine);
+        waits::interruptible(py, move || engine.checkpoint())
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

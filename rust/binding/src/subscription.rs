@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use delaymq_engine::Subscription as EngineSubscription;
+use delaymq_core::units::{DueKey, Millis, Sequence};
+use delaymq_engine::{Pulled, Subscription as EngineSubscription};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::receipt::Receipt;
+use crate::waits::Wait;
 use crate::{errors, message};
-
-/// A wait is cut into slices of this length, so that a signal is seen.
-pub(crate) const SLICE: Duration = Duration::from_millis(200);
 
 /// One consumer of a group.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -26,25 +25,10 @@ impl Subscription {
     }
 }
 
-/// How much of a wait is left: None for a wait without end.
-pub(crate) struct Wait(Option<Instant>);
-
-impl Wait {
-    pub(crate) fn new(timeout_ms: Option<u64>) -> Self {
-        Self(timeout_ms.and_then(|timeout| Instant::now().checked_add(Duration::from_millis(timeout))))
-    }
-
-    /// The next slice, and whether it is the last.
-    pub(crate) fn slice(&self) -> (Duration, bool) {
-        let left = self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
-        (left.min(SLICE), left <= SLICE)
-    }
-}
-
 #[pymethods]
 impl Subscription {
     fn pull<'py>(&self, py: Python<'py>, count_max: usize, timeout_ms: Option<u64>) -> PyResult<Bound<'py, PyList>> {
-        let wait = Wait::new(timeout_ms);
+        let mut wait = Wait::new(timeout_ms);
         loop {
             let (slice, last) = wait.slice();
             let pulled = py.detach(|| self.engine.pull(count_max, slice));
@@ -52,7 +36,7 @@ impl Subscription {
             if !delivered.is_empty() || last || self.stopped.load(Ordering::Acquire) {
                 return message::list(py, &delivered);
             }
-            py.check_signals()?;
+            wait.look_for_signals(py)?;
         }
     }
 
@@ -72,7 +56,7 @@ impl Subscription {
     }
 
     fn flush(&self, py: Python<'_>, timeout_ms: Option<u64>) -> PyResult<()> {
-        let wait = Wait::new(timeout_ms);
+        let mut wait = Wait::new(timeout_ms);
         loop {
             let (slice, last) = wait.slice();
             if py.detach(|| self.engine.flush(slice)).map_err(|error| errors::raised(py, error))? {
@@ -81,8 +65,38 @@ impl Subscription {
             if last {
                 return Err(errors::timed_out(py, "making the acknowledgements durable"));
             }
-            py.check_signals()?;
+            wait.look_for_signals(py)?;
         }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.engine.now().0
+    }
+
+    /// On an event loop, which waits for nothing: None where it would have to.
+    #[pyo3(signature = (count_max, /))]
+    fn try_pull<'py>(&self, py: Python<'py>, count_max: usize) -> PyResult<Option<Bound<'py, PyList>>> {
+        match self.engine.try_pull(count_max).map_err(|error| errors::raised(py, error))? {
+            Pulled::Messages(delivered) => message::list(py, &delivered).map(Some),
+            Pulled::Nothing => Ok(Some(PyList::empty(py))),
+            Pulled::WouldWait => Ok(None),
+        }
+    }
+
+    #[pyo3(signature = (token, /))]
+    fn watch(&self, py: Python<'_>, token: u64) -> PyResult<()> {
+        self.engine.watch(token).map_err(|error| errors::raised(py, error))
+    }
+
+    fn begin_flush(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let end = self.engine.begin_flush().map_err(|error| errors::raised(py, error))?;
+        Ok(end.map(|end| end.0))
+    }
+
+    #[pyo3(signature = (sequence, first_due_ms, subject, size, /))]
+    fn receipt(&self, py: Python<'_>, sequence: u64, first_due_ms: u64, subject: &str, size: u32) -> PyResult<Receipt> {
+        let key = DueKey { due: Millis(first_due_ms), sequence: Sequence(sequence) };
+        self.engine.receipt_of(key, subject, size).map(Receipt).map_err(|error| errors::raised(py, error))
     }
 
     fn stop(&self, py: Python<'_>) {

@@ -142,21 +142,6 @@ impl Drop for WriterGuard<'_> {
 }
 
 impl Shared {
-    /// Hands records to the log's queue, waiting for room where they make the store grow. Their
-    /// sequences are certain from then on, unless the store is poisoned.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `DiskFull`, `TooLarge`.
-    pub(crate) fn submit(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
-        loop {
-            let seen = self.room.count();
-            if let Some(range) = self.try_submit(submission, haste)? {
-                return Ok(range);
-            }
-            self.await_room(seen);
-        }
-    }
-
     /// Waits until there may be more room than when `seen` was counted.
     pub(crate) fn await_room(&self, seen: u64) {
         self.helper.raise();
@@ -164,7 +149,11 @@ impl Shared {
         self.room.wait_beyond(seen, ROOM_WAIT);
     }
 
-    /// As `submit`, with `None` where it would have to wait.
+    /// Hands records to the log's queue; `None` where there is no room for them now. Their sequences
+    /// are certain from then on, unless the store is poisoned.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `DiskFull`, `TooLarge`.
     pub(crate) fn try_submit(&self, submission: Submission<'_>, haste: Haste) -> Result<Option<Range<Sequence>>> {
         let mut queue = held(&self.queue);
         match queue.commits.submit(submission)? {
@@ -210,6 +199,20 @@ impl Shared {
                 }
                 favours -= 1;
             }
+            if !guard.commit_one() {
+                return;
+            }
+            self.metrics.led_commits.add(1);
+        }
+    }
+
+    /// As `lead`, for a thread that must not wait for the disk: what needs a sync or another segment
+    /// is left to the committer.
+    pub(crate) fn lead_quickly(&self, until: Sequence) {
+        let writer = if self.inbox.bytes() < INLINE_BYTES { self.writer.try_lock().ok() } else { None };
+        let Some(writer) = writer else { return self.committer.raise() };
+        let mut guard = WriterGuard { shared: self, guard: Some(writer), attention: Attention::None };
+        while !self.is_visible(until) && self.with_commits(|commits| commits.next_is_quick()) {
             if !guard.commit_one() {
                 return;
             }

@@ -24,6 +24,8 @@ pub struct Delivered {
     pub sequence: Sequence,
     /// When it was due; for a later attempt, when that attempt was.
     pub due: Millis,
+    /// When it was due at first; the same in every attempt.
+    pub first_due: Millis,
     /// When it was received.
     pub published: Millis,
     /// Which delivery this is, from 1.

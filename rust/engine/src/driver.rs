@@ -70,11 +70,11 @@ impl Drop for SeatGuard<'_> {
 }
 
 /// What a round of the driver left.
-struct Round {
-    progress: Progress,
-    applied: bool,
-    sent: Option<Sequence>,
-    failed: bool,
+pub(crate) struct Round {
+    pub(crate) progress: Progress,
+    pub(crate) applied: bool,
+    pub(crate) sent: Option<Sequence>,
+    pub(crate) failed: Option<Error>,
 }
 
 impl Shared {
@@ -85,6 +85,18 @@ impl Shared {
     pub(crate) fn seat(&self) -> Result<SeatGuard<'_>> {
         let guard = self.seat.lock().map_err(|_| driving_panicked())?;
         Ok(SeatGuard { shared: self, guard: Some(guard) })
+    }
+
+    /// As `seat`, with `None` where somebody else has the owner.
+    ///
+    /// # Errors
+    /// As `seat`.
+    pub(crate) fn try_seat(&self) -> Result<Option<SeatGuard<'_>>> {
+        match self.seat.try_lock() {
+            Ok(guard) => Ok(Some(SeatGuard { shared: self, guard: Some(guard) })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Poisoned(_)) => Err(driving_panicked()),
+        }
     }
 
     /// Does what a push to the inbox asked for.
@@ -217,7 +229,7 @@ impl Shared {
             if round.applied || round.sent.is_some() {
                 last_news = Instant::now();
             }
-            if round.failed {
+            if round.failed.is_some() {
                 self.driver.sleep(FAILED_STEP_WAIT);
                 continue;
             }
@@ -236,7 +248,7 @@ impl Shared {
     }
 
     /// Applies, decides, sends.
-    fn round(&self, reading: Reading) -> Result<Round> {
+    pub(crate) fn round(&self, reading: Reading) -> Result<Round> {
         let mut guard = self.seat()?;
         let seat = guard.get()?;
         let before = seat.owner.applied();
@@ -255,10 +267,10 @@ impl Shared {
             self.helper.raise();
         }
         let (progress, failed) = match stepped {
-            Ok(progress) => (progress, false),
+            Ok(progress) => (progress, None),
             Err(error) => {
                 self.report_step_failure(&error);
-                (Progress::default(), true)
+                (Progress::default(), Some(error))
             }
         };
         Ok(Round { progress, applied, sent, failed })

@@ -14,7 +14,7 @@ use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use crate::background::Background;
 use crate::committer::{Queue, Writer};
@@ -23,6 +23,7 @@ use crate::inbox::{Haste, Inbox};
 use crate::lock::{ProcessGuard, StoreLock};
 use crate::metrics::Metrics;
 use crate::names::Names;
+use crate::notifier::Notifier;
 use crate::options::{Options, SEGMENT_BYTES_MIN};
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
@@ -61,6 +62,7 @@ pub(crate) fn open(
     let identity = open_identity(storage.as_ref(), options.create.then_some(new))?;
     let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
     let recovered = recover(&storage, &identity, &mut epochs, options.owner, progress)?;
+    check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
     let shared = assemble(storage, path, options, &identity, recovered)?;
     tell(&shared, &report);
@@ -89,6 +91,19 @@ fn check_options(options: &Options) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// A clock that is turned by hand does not catch up by itself with what the log knows.
+fn check_clock(options: &Options, floor: Millis) -> Result<()> {
+    let wall = options.clock.read().wall();
+    if options.clock.activity().is_none() || wall >= floor {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        argument: "clock",
+        expected: format!("a clock that shows at least {floor} ms after 1970, which the store has seen"),
+        found: format!("{wall} ms"),
+    })
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
@@ -131,6 +146,7 @@ fn assemble(
     commits.room(appender.tail_room(), appender.stock_rooms());
     commits.set_disk_full(reserve.is_err());
     let nonce = random()?;
+    let notifier = Arc::new(Notifier::default());
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
@@ -144,7 +160,7 @@ fn assemble(
         seat: Mutex::new(Some(Seat::new(owner))),
         inbox: Inbox::new(),
         outcomes: Outcomes::default(),
-        positions: Positions::starting_at(position.next_sequence),
+        positions: Positions::starting_at(position.next_sequence, Arc::clone(&notifier)),
         room: News::default(),
         committer: Signal::default(),
         driver: Signal::default(),
@@ -153,7 +169,8 @@ fn assemble(
         write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
-        reports: Reports::default(),
+        reports: Reports::new(Arc::clone(&notifier)),
+        notifier,
         metrics: Metrics::default(),
         poison: OnceLock::new(),
         closing: AtomicBool::new(false),

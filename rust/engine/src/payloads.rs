@@ -26,6 +26,7 @@ const OPEN_FILES: usize = 64;
 /// A message as it was stored, its payload checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
+    pub(crate) due: Millis,
     pub(crate) published: Millis,
     pub(crate) subject: SubjectNumber,
     pub(crate) payload: Payload,
@@ -123,7 +124,7 @@ impl Payloads {
             return Err(damaged(path, at, sequence, "a message", &found));
         };
         let payload = Payload::owned(record.payload, length_of(message.meta));
-        Ok(Stored { published: message.published, subject: message.subject, payload })
+        Ok(Stored { due: message.due, published: message.published, subject: message.subject, payload })
     }
 }
 
@@ -135,7 +136,7 @@ fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -
     let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
     let (meta_length, length) = (length_of(message.meta), length_of(record.payload));
     let payload = Payload::mapped(Arc::clone(mapping), start, meta_length, length);
-    Some(Stored { published: message.published, subject: message.subject, payload })
+    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
 }
 
 fn length_of(bytes: &[u8]) -> u32 {

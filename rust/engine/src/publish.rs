@@ -97,6 +97,27 @@ impl PublishBatch {
         Ok(())
     }
 
+    /// Adds a message as another store had it, on a subject that may be one of those which only
+    /// stores name.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `messages` where the batch is full; it is as it was.
+    pub(crate) fn push_salvaged(&mut self, subject: &str, due: Millis, message: &Message<'_>) -> Result<()> {
+        let bytes = message.meta.len().saturating_add(message.body.len()).saturating_add(RECORD_OVERHEAD);
+        at_most("messages", BATCH_MESSAGES_MAX, self.notes.len().saturating_add(1))?;
+        at_most("messages", self.shared.submission_bytes_max(), self.records.len().saturating_add(bytes))?;
+        let subject = self.shared.names.subject(subject)?;
+        let number = subject.number;
+        if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
+            self.new_subjects.push(subject);
+        }
+        encode_message(&mut self.records, &Message { due, subject: number, ..*message });
+        let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
+        self.notes.push(Note { due, subject: number, size });
+        self.earliest_due = self.earliest_due.min(due);
+        Ok(())
+    }
+
     fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
         let delay_ms_max = self.shared.options.delay_ms_max;
         let time = match due {
@@ -131,23 +152,37 @@ impl PublishBatch {
         Ok(number)
     }
 
-    /// Hands all messages to the log's queue, in order and as one; the batch is empty afterwards.
+    /// Hands all messages to the log's queue, in order and as one, waiting for room; the batch is
+    /// empty afterwards.
     pub(crate) fn submit(&mut self) -> Result<Ticket> {
+        loop {
+            let seen = self.shared.room.count();
+            if let Some(ticket) = self.try_submit()? {
+                return Ok(ticket);
+            }
+            self.shared.await_room(seen);
+        }
+    }
+
+    /// As `submit`, with `None` where it would have to wait; the batch still holds all then.
+    pub(crate) fn try_submit(&mut self) -> Result<Option<Ticket>> {
         if self.is_empty() {
             let receipts =
                 Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
-            return Ok(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts });
+            return Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts }));
         }
         let facts = self.new_subjects.len();
         let range = if facts == 0 {
-            self.submit_records(&self.records, self.notes.len())?
+            let Some(range) = self.submit_records(&self.records, self.notes.len())? else { return Ok(None) };
+            range
         } else {
             let mut records = Vec::with_capacity(self.records.len().saturating_add(facts.saturating_mul(160)));
             for subject in &self.new_subjects {
                 encode_subject(&mut records, subject.number, &subject.name);
             }
             records.extend_from_slice(&self.records);
-            let range = self.submit_records(&records, self.notes.len().saturating_add(facts))?;
+            let count = self.notes.len().saturating_add(facts);
+            let Some(range) = self.submit_records(&records, count)? else { return Ok(None) };
             self.shared.names.submitted(&self.new_subjects);
             range
         };
@@ -160,17 +195,17 @@ impl PublishBatch {
         let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first, notes };
         self.last_subject = self.last_subject.take().map(|last| Subject { needs_fact: false, ..last });
         self.clear();
-        Ok(Ticket { shared: Arc::clone(&self.shared), end: range.end, receipts })
+        Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: range.end, receipts }))
     }
 
-    fn submit_records(&self, records: &[u8], count: usize) -> Result<Range<Sequence>> {
+    fn submit_records(&self, records: &[u8], count: usize) -> Result<Option<Range<Sequence>>> {
         let submission = Submission {
             records,
             record_count: u32::try_from(count).unwrap_or(u32::MAX),
             class: Class::Growing,
             must_sync: false,
         };
-        self.shared.submit(submission, Haste { urgent: false, earliest_due: self.earliest_due })
+        self.shared.try_submit(submission, Haste { urgent: false, earliest_due: self.earliest_due })
     }
 }
 
@@ -211,6 +246,19 @@ impl Ticket {
         Ok(done.then(|| self.receipts.clone()))
     }
 
+    /// Waits until it is durable; false where that took longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn is_done_within(&self, timeout: Duration) -> Result<bool> {
+        self.shared.wait_visible(self.end, Some(timeout))
+    }
+
+    /// The receipts, which mean nothing before the publish is durable.
+    pub fn receipts(&self) -> &Receipts {
+        &self.receipts
+    }
+
     /// As [`Self::wait`], for as long as it takes.
     ///
     /// # Errors
@@ -226,7 +274,8 @@ impl Ticket {
         Ok(self.receipts)
     }
 
-    pub(crate) fn end(&self) -> Sequence {
+    /// The publish is durable when everything below this is visible.
+    pub fn end(&self) -> Sequence {
         self.end
     }
 }

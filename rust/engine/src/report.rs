@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence};
 
 use crate::held;
+use crate::notifier::Notifier;
 
 /// An event that somebody who runs the store wants to read in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +43,15 @@ pub enum Report {
         number: ReadyNumber,
         /// What was found where.
         reason: String,
+    },
+    /// An operator let messages expire that nobody had taken.
+    Expired {
+        /// The subject's name.
+        subject: String,
+        /// How many.
+        count: u64,
+        /// They were due before this.
+        due_before: Millis,
     },
     /// A damaged block of a run was met; what it held is read from the log or given up by name.
     RunDamaged {
@@ -82,6 +92,7 @@ impl Report {
             Self::TailRepaired { .. } => "tail_repaired",
             Self::CheckpointUnreadable { .. } => "checkpoint_unreadable",
             Self::Voided { .. } | Self::VoidedReady { .. } => "voided",
+            Self::Expired { .. } => "expired",
             Self::RunDamaged { .. } => "run_damaged",
             Self::DiskFull => "disk_full",
             Self::RoomAgain => "room_again",
@@ -110,6 +121,9 @@ impl fmt::Display for Report {
             }
             Self::VoidedReady { subject, number, reason } => {
                 write!(out, "ready message {number} of subject {subject:?} is damaged and was given up: {reason}")
+            }
+            Self::Expired { subject, count, due_before } => {
+                write!(out, "{count} messages of subject {subject:?} that were due before {due_before} ms have expired")
             }
             Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
             Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
@@ -166,6 +180,8 @@ pub struct Status {
     pub aside: Vec<String>,
     /// Damaged messages given up since this open.
     pub voided: u64,
+    /// Messages that have expired since this open.
+    pub expired: u64,
     /// True where this open created the store.
     pub created: bool,
     /// Counters of the engine.
@@ -177,10 +193,16 @@ pub struct Status {
 pub(crate) struct Reports {
     waiting: Mutex<VecDeque<Report>>,
     arrived: Condvar,
+    notifier: Arc<Notifier>,
 }
 
 impl Reports {
     const KEPT: usize = 1_024;
+
+    /// None yet; `notifier` tells of each.
+    pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
+        Self { notifier, ..Self::default() }
+    }
 
     pub(crate) fn add(&self, report: Report) {
         let mut waiting = held(&self.waiting);
@@ -189,6 +211,8 @@ impl Reports {
         }
         waiting.push_back(report);
         self.arrived.notify_all();
+        drop(waiting);
+        self.notifier.report();
     }
 
     pub(crate) fn next(&self, wait: Duration) -> Option<Report> {

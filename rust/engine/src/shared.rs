@@ -19,6 +19,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
+use crate::attendance::Activity;
 use crate::background::Background;
 use crate::clock::{Clock, ClockReading};
 use crate::committer::{Queue, Writer};
@@ -28,6 +29,7 @@ use crate::inbox::Inbox;
 use crate::lock::ProcessGuard;
 use crate::metrics::Metrics;
 use crate::names::Names;
+use crate::notifier::Notifier;
 use crate::options::Options;
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
@@ -70,6 +72,11 @@ impl Time {
         held(&self.trusted).release();
     }
 
+    /// What tells the clock that consumers have done something, where it waits for them.
+    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
+        self.source.activity()
+    }
+
     pub(crate) fn sleep_max(&self) -> Duration {
         self.source.sleep_max()
     }
@@ -95,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) outcomes: Outcomes,
     pub(crate) positions: Positions,
     pub(crate) room: News,
+    pub(crate) notifier: Arc<Notifier>,
     pub(crate) committer: Signal,
     pub(crate) driver: Signal,
     pub(crate) helper: Signal,

@@ -1,6 +1,6 @@
 //! The facade: a store opened in this process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,16 +10,20 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity};
+use delaymq_core::store::{
+    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity, retry_subject,
+};
 use delaymq_core::units::Sequence;
 
+use crate::attendance::Attendance;
 use crate::files::FileStorage;
 use crate::held;
 use crate::lock::StoreLock;
+use crate::manual_clock::TimedStore;
 use crate::member::{Consuming, MAIN, Member};
-use crate::names::{Subject, check_name, retry_subject};
+use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
-use crate::options::{Options, SubscribeOptions};
+use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -44,13 +48,14 @@ type Work = fn(&Shared);
 
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) path: PathBuf,
     recovery: RecoveryReport,
     recovered_in: Duration,
     created: bool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    lock: Mutex<Option<StoreLock>>,
-    closed: AtomicBool,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) lock: Mutex<Option<StoreLock>>,
+    pub(crate) closed: AtomicBool,
 }
 
 impl Store {
@@ -60,7 +65,10 @@ impl Store {
     /// `Locked`, `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`: nothing was touched.
     /// `Storage` where the file system refuses. `InvalidArgument` for an option out of range.
     pub fn open(path: &Path, options: Options, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Arc<Self>> {
-        let storage = Arc::new(FileStorage::open(path, options.create)?);
+        let files = FileStorage::open(path, options.create)?;
+        // Time that is turned by hand is a test's, whose machine need not be survived.
+        let is_test = options.durability == Durability::Os && options.clock.activity().is_some();
+        let storage = Arc::new(if is_test { files.without_syncs() } else { files });
         Self::open_on(storage, path, options, progress)
     }
 
@@ -78,6 +86,7 @@ impl Store {
         let Opened { shared, lock, report, created } = open(storage, path, options, progress)?;
         let store = Self {
             shared: Arc::new(shared),
+            path: path.to_owned(),
             recovery: report,
             recovered_in: began.elapsed(),
             created,
@@ -86,6 +95,7 @@ impl Store {
             closed: AtomicBool::new(false),
         };
         store.start()?;
+        store.shared.options.clock.serve(TimedStore::new(&store.shared));
         Ok(Arc::new(store))
     }
 
@@ -121,6 +131,22 @@ impl Store {
         let ticket = batch.submit()?;
         self.shared.lead(ticket.end());
         ticket.settle()
+    }
+
+    /// As [`Self::publish`], waiting at most a moment for room; `None` where there is none yet, and
+    /// the batch still holds all then. The ticket may have to be waited for.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn begin_publish(&self, batch: &mut PublishBatch) -> Result<Option<Ticket>> {
+        self.shared.check()?;
+        let seen = self.shared.room.count();
+        let ticket = batch.try_submit()?;
+        match &ticket {
+            Some(ticket) => self.shared.lead(ticket.end()),
+            None => self.shared.await_room(seen),
+        }
+        Ok(ticket)
     }
 
     /// As [`Self::publish`], without waiting.
@@ -191,15 +217,24 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let number = shared.begin_group(&subject, &retries, group, options.start)?;
+        let number = shared.begin_group(&subject, &retries, group, options.start)?.number;
         let consumer = shared.begin_consumer(number)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
-        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max));
+        let attendance = shared.time.activity().map(Attendance::new);
+        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, attendance));
         member.set_consuming(MAIN, Some(Consuming { group: number, consumer }));
         shared.subscribers.add(&member, number);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
+    }
+
+    /// Makes a group from the earliest message on, on a subject that may be one of those which only
+    /// stores name.
+    pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
+        let names = &self.shared.names;
+        let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
+        self.shared.begin_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
     }
 
     /// A snapshot of the store. Answers also when it is poisoned or closed.
@@ -244,6 +279,7 @@ impl Store {
             recovered_facts: self.recovery.facts,
             aside: self.recovery.set_aside.clone(),
             voided: shared.metrics.voided.read(),
+            expired: shared.metrics.expired.read(),
             created: self.created,
             metrics: shared.metrics.snapshot(),
         })
@@ -294,22 +330,7 @@ impl Store {
         }
         shared.subscribers.tell_all();
         let sealed = shared.end_log();
-        shared.stopping.store(true, Ordering::SeqCst);
-        for signal in [&shared.committer, &shared.driver, &shared.helper] {
-            signal.raise();
-        }
-        for thread in std::mem::take(&mut *held(&self.threads)) {
-            // A thread that died has poisoned the store, which is what the caller hears.
-            drop(thread.join());
-        }
-        drop(held(&shared.writer).take());
-        drop(held(&shared.seat).take());
-        shared.positions.end();
-        shared.room.tell_all();
-        shared.subscribers.tell_all();
-        self.closed.store(true, Ordering::SeqCst);
-        shared.reports.wake();
-        drop(held(&self.lock).take());
+        self.let_go();
         shared.check_poison()?;
         sealed
     }

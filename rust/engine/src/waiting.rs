@@ -1,13 +1,15 @@
-//! Waiting by position: who waits for a sequence is woken when it is visible, and not before.
+//! Waiting by position: who waits for a sequence is woken when it is visible, and not before. Who
+//! waits on an event loop is told by the store's notifier.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use delaymq_core::units::Sequence;
 
 use crate::held;
+use crate::notifier::Notifier;
 
 struct Waiter {
     until: Sequence,
@@ -32,12 +34,13 @@ pub(crate) struct Positions {
     ended: AtomicBool,
     waiting: AtomicUsize,
     waiters: Mutex<Vec<Waiter>>,
+    notifier: Arc<Notifier>,
 }
 
 impl Positions {
     /// Everything below `visible` is visible.
-    pub(crate) fn starting_at(visible: Sequence) -> Self {
-        Self { visible: AtomicU64::new(visible.0), ..Self::default() }
+    pub(crate) fn starting_at(visible: Sequence, notifier: Arc<Notifier>) -> Self {
+        Self { visible: AtomicU64::new(visible.0), notifier, ..Self::default() }
     }
 
     /// Facts below this are visible.
@@ -49,12 +52,14 @@ impl Positions {
     pub(crate) fn advance(&self, visible: Sequence) {
         self.visible.store(visible.0, Ordering::SeqCst);
         self.wake(|waiter| waiter.until <= visible);
+        self.notifier.reached(visible);
     }
 
     /// Nothing more will become visible.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.wake(|_| true);
+        self.notifier.end();
     }
 
     fn wake(&self, whom: impl Fn(&Waiter) -> bool) {
@@ -172,6 +177,14 @@ pub(crate) struct News {
 struct NewsState {
     count: u64,
     waiting: u32,
+    listener: Option<Listener>,
+}
+
+/// Who hears of news on an event loop, and whether it waits for any.
+struct Listener {
+    notifier: Arc<Notifier>,
+    token: u64,
+    waits: bool,
 }
 
 impl News {
@@ -187,6 +200,26 @@ impl News {
         if state.waiting > 0 {
             self.arrived.notify_all();
         }
+        if let Some(listener) = &mut state.listener
+            && std::mem::take(&mut listener.waits)
+        {
+            listener.notifier.news(listener.token);
+        }
+    }
+
+    /// From now on this listener may wait for news, under a token of its own.
+    pub(crate) fn listen(&self, notifier: Arc<Notifier>, token: u64) {
+        held(&self.state).listener = Some(Listener { notifier, token, waits: false });
+    }
+
+    /// The listener waits for more news than `seen`; false where there is some already.
+    pub(crate) fn await_beyond(&self, seen: u64) -> bool {
+        let mut state = held(&self.state);
+        let none_yet = state.count == seen;
+        if let Some(listener) = &mut state.listener {
+            listener.waits = none_yet;
+        }
+        none_yet
     }
 
     /// Waits until there is more news than `seen`; false where none came in time.
@@ -255,5 +288,21 @@ mod tests {
         news.tell_all();
         assert!(news.wait_beyond(seen, Duration::from_secs(5)));
         assert!(!news.wait_beyond(news.count(), Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn a_listener_hears_once_for_each_time_it_waits() {
+        let notifier = Arc::new(Notifier::default());
+        notifier.listen().unwrap();
+        let news = News::default();
+        news.listen(Arc::clone(&notifier), 3);
+        let seen = news.count();
+        news.tell_all();
+        assert!(notifier.drain().tokens.is_empty());
+        assert!(!news.await_beyond(seen));
+        assert!(news.await_beyond(news.count()));
+        news.tell_all();
+        news.tell_all();
+        assert_eq!(notifier.drain().tokens, [3]);
     }
 }

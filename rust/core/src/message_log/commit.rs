@@ -316,6 +316,12 @@ impl GroupCommit {
         self.queue.is_empty() && self.in_flight.is_empty()
     }
 
+    /// True where writing the next batch waits for no disk: it need not be synced, and the segment
+    /// that is open has room for it.
+    pub fn next_is_quick(&self) -> bool {
+        self.queue.front().is_some_and(|next| !next.commit.must_sync && next.place.segment == 0)
+    }
+
     /// Takes a written buffer back, for a later batch.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         let kept: usize = self.spare.iter().map(Vec::capacity).sum();

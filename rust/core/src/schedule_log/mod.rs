@@ -11,6 +11,7 @@ mod entry;
 mod feed;
 mod gather;
 mod part;
+mod pending;
 mod recent;
 mod reserve;
 mod schedule;

@@ -3,6 +3,7 @@
 use super::receipt::Receipt;
 use super::state::EpochInfo;
 use crate::error::{Error, Result};
+use crate::units::{DueKey, SubjectNumber};
 
 /// What is needed to judge a receipt without the state: fixed from the start of an epoch to its
 /// end.
@@ -15,6 +16,13 @@ pub struct ReceiptBook {
 }
 
 impl ReceiptBook {
+    /// The receipt that the message of this sequence was published with; `None` before the first
+    /// epoch.
+    pub fn receipt_of(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Option<Receipt> {
+        let info = self.epochs.iter().rev().find(|info| info.first_sequence <= key.sequence)?;
+        Some(Receipt::new(self.stream, info.epoch, key, subject, size, &info.nonce))
+    }
+
     /// True where the receipt may name a message of this stream; false where it names one of
     /// another stream, or one that was lost with the end of its epoch.
     ///
@@ -41,7 +49,22 @@ impl ReceiptBook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
+    use crate::units::{Epoch, Millis, Sequence};
+
+    #[test]
+    fn a_message_has_the_receipt_of_the_epoch_that_stored_it() {
+        let epoch =
+            |epoch, first| EpochInfo { epoch: Epoch(epoch), nonce: [epoch as u8; 16], first_sequence: Sequence(first) };
+        let book = ReceiptBook { stream: [1; 16], epochs: vec![epoch(1, 5), epoch(2, 10)] };
+        for (sequence, of) in [(5, 1), (9, 1), (10, 2), (99, 2)] {
+            let key = DueKey { due: Millis(7), sequence: Sequence(sequence) };
+            let receipt = book.receipt_of(key, SubjectNumber(3), 8).unwrap();
+            assert_eq!(receipt, Receipt::new([1; 16], Epoch(of), key, SubjectNumber(3), 8, &[of as u8; 16]));
+            assert_eq!(book.may_be_here(&receipt), Ok(true));
+        }
+        let before = DueKey { due: Millis(7), sequence: Sequence(4) };
+        assert_eq!(book.receipt_of(before, SubjectNumber(3), 8), None);
+    }
 
     #[test]
     fn a_receipt_from_before_a_loss_is_refused_and_cancels_no_stranger() {

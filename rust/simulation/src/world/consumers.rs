@@ -1,12 +1,12 @@
 //! Consumers: they subscribe, pull, acknowledge, give back, and end.
 
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::store::{Delivery, Outcome, PullRequest};
+use delaymq_core::store::{Delivery, Outcome, PullRequest, retry_subject};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence, SubjectNumber};
 
 use super::{Ask, Plan, World};
 use crate::checker::{Entry, Origin, Seen};
-use crate::node::{Handed, Pulled, retry_subject};
+use crate::node::{Handed, Pulled};
 
 /// What a consumer holds under one offset.
 #[derive(Clone, Debug)]
@@ -123,13 +123,13 @@ impl World {
             self.with_handle(index, |handle| {
                 handle.asked = None;
                 match outcome {
-                    Outcome::Group(group) => handle.group_number = Some(group),
+                    Outcome::Group(group) | Outcome::GroupThere(group) => handle.group_number = Some(group),
                     Outcome::Consumer(consumer) => handle.consumer = Some(consumer),
                     _ => handle.group_number = None,
                 }
             });
             let from_latest = self.handles.get(index).is_some_and(|handle| handle.from_latest);
-            if let (Outcome::Group(group), Some(subject)) = (outcome, subject) {
+            if let (Outcome::Group(group) | Outcome::GroupThere(group), Some(subject)) = (outcome, subject) {
                 self.oracle.group_is_known(group, subject, asked, from_latest);
             }
         }

@@ -213,7 +213,11 @@ impl World {
             let asked = handle.asked.filter(|asked| *asked < first);
             let outcome = asked.and_then(|asked| self.replica.as_ref().and_then(|replica| replica.outcome(asked)));
             let subject = node.owner().state().subjects.number(&handle.subject);
-            if let (Some(asked), Some(Outcome::Group(group)), Some(subject)) = (asked, outcome, subject) {
+            let group = match outcome {
+                Some(Outcome::Group(group) | Outcome::GroupThere(group)) => Some(group),
+                _ => None,
+            };
+            if let (Some(asked), Some(group), Some(subject)) = (asked, group, subject) {
                 self.oracle.group_is_known(group, subject, asked, handle.from_latest);
             }
         }

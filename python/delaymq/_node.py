@@ -1,0 +1,127 @@
+"""What runs while a store is open: the order in which it starts, and the order in which it ends.
+
+Everything that happens before the first message can be published or handed over stands in `START`,
+and everything between the last one and the folder being free in `STOP`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from delaymq._recover import CLAIMS, Choices, recover
+from delaymq._reports import Reports
+from delaymq.errors import ForkedProcess
+
+if TYPE_CHECKING:
+    from delaymq import _core
+
+__all__ = ["Node"]
+
+
+class Node:
+    """An open store and what runs beside it."""
+
+    core: _core.Store
+    reports: Reports
+
+    def __init__(self, folder: str, *, watches: bool) -> None:
+        """Nothing is open yet.
+
+        Args:
+            folder: The folder of the store.
+            watches: True for a thread that looks after the store; an event loop does it itself.
+        """
+        self.folder = folder
+        self._watches = watches
+        self._chosen: Choices | None = None
+        self._place: tuple[int, int] | None = None
+        self._opened_by = os.getpid()
+        self.stopped = False
+
+    @classmethod
+    def started(cls, chosen: Choices, *, watches: bool) -> Node:
+        """A node that runs.
+
+        Raises:
+            StoreError, InvalidArgument, WrongType: As `delaymq.open` says; nothing is left running.
+        """
+        node = cls(chosen.folder, watches=watches)
+        node._chosen = chosen
+        for stage in START:
+            stage(node)
+        return node
+
+    @classmethod
+    def over(cls, core: _core.Store, folder: str) -> Node:
+        """A node around a store that is recovered already."""
+        node = cls(folder, watches=True)
+        node.core = core
+        for stage in START[1:]:
+            stage(node)
+        return node
+
+    @property
+    def is_here(self) -> bool:
+        """True in the process that opened the store."""
+        return os.getpid() == self._opened_by
+
+    def stop(self) -> None:
+        """Ends everything, also where a part of it fails. A second call does nothing.
+
+        Raises:
+            Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
+            ForkedProcess: The store was opened by the parent process; nothing was touched.
+        """
+        if self.stopped:
+            return
+        if not self.is_here:
+            self.core.close()  # raises, and touches nothing
+        failed: BaseException | None = None
+        for stage in STOP:
+            try:
+                stage(self)
+            except ForkedProcess:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other stages end all the same
+                failed = failed or error
+        self.stopped = True
+        if failed is not None:
+            raise failed
+
+    def _recover(self) -> None:
+        if self._chosen is not None:
+            self.core = recover(self._chosen)
+
+    def _claim(self) -> None:
+        self._place = CLAIMS.claim(self.folder)
+
+    def _watch(self) -> None:
+        self.reports = Reports(self.core)
+        if self._watches:
+            self.reports.watch()
+
+    def _close(self) -> None:
+        self.core.close()
+
+    def _report_the_last(self) -> None:
+        self.reports.close()
+
+    def _release(self) -> None:
+        if self._place is not None:
+            CLAIMS.release(self._place)
+
+
+Stage: TypeAlias = Callable[[Node], None]
+
+START: Final[tuple[Stage, ...]] = (
+    Node._recover,  # noqa: SLF001 - the node's own stages, in their order
+    Node._claim,  # noqa: SLF001
+    Node._watch,  # noqa: SLF001
+)
+STOP: Final[tuple[Stage, ...]] = (
+    Node._close,  # noqa: SLF001
+    Node._report_the_last,  # noqa: SLF001
+    Node._release,  # noqa: SLF001
+)

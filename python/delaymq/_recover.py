@@ -1,0 +1,155 @@
+"""Opening a store: what was chosen, recovery with progress, and errors that name the folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from delaymq import _core
+from delaymq.durations import Duration, delay_ms
+from delaymq.errors import Locked, StoreError, WrongType
+from delaymq.status import Progress
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
+
+__all__ = ["Choices", "Claims", "Durability", "recover"]
+
+Durability = Literal["disk", "os"]
+"""When a call is answered: after the disk has it, or after the operating system has it."""
+
+SEGMENT_BYTES = 128 * 1024 * 1024
+DELAY_MAX = timedelta(days=3653)  # ten years
+KEEP_FINISHED = timedelta(hours=72)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the one who opens a store chose, checked as far as Python can.
+
+    Attributes:
+        folder: The folder of the store.
+        options: What crosses into the core.
+        progress: Called with facts and bytes while the store recovers, or None.
+    """
+
+    folder: str
+    options: dict[str, object]
+    progress: Callable[[int, int], None] | None
+
+    @classmethod
+    def made(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability,
+        create: bool,
+        segment_bytes: int,
+        delay_max: Duration,
+        keep_finished: Duration,
+        progress: Callable[[Progress], object] | None,
+        clock: Clock | None = None,
+    ) -> Choices:
+        """Checks the arguments of `open`.
+
+        Raises:
+            WrongType: An option has the wrong type.
+            InvalidArgument: An option has a value that is refused.
+        """
+        if not isinstance(create, bool):
+            raise _wrong_type("create", "bool", create)
+        if progress is not None and not callable(progress):
+            raise _wrong_type("progress", "a callable", progress)
+        options: dict[str, object] = {
+            "durability": durability,
+            "create": create,
+            "segment_bytes": segment_bytes,
+            "delay_ms_max": delay_ms(delay_max, "delay_max"),
+            "keep_finished_ms": delay_ms(keep_finished, "keep_finished"),
+            "clock": clock,
+        }
+        return cls(_folder(path), options, None if progress is None else _telling(progress))
+
+
+class Claims:
+    """The folders that this process has open, so that a second open is told who has the first."""
+
+    def __init__(self) -> None:
+        self._claimed: dict[tuple[int, int], int] = {}
+
+    def claim(self, folder: str) -> tuple[int, int]:
+        """Notes that this process has a folder open; what it returns is to be released."""
+        place = _place(folder)
+        self._claimed[place] = os.getpid()
+        return place
+
+    def release(self, place: tuple[int, int]) -> None:
+        """Forgets a folder."""
+        self._claimed.pop(place, None)
+
+    def is_claimed(self, folder: str) -> bool:
+        """True where this very process has the folder open."""
+        try:
+            return self._claimed.get(_place(folder)) == os.getpid()
+        except OSError:
+            return False
+
+
+CLAIMS = Claims()
+
+
+def recover(chosen: Choices) -> _core.Store:
+    """Opens the store in a folder, and brings back what a crash left.
+
+    Raises:
+        Locked, NotAStore, NewerFormat, Corrupt, MissingFile, StorageError, InvalidArgument, WrongType:
+            As `delaymq.open` says; `store` is the folder.
+    """
+    try:
+        return _core.Store.open(chosen.folder, progress=chosen.progress, **chosen.options)
+    except Locked as error:
+        if not CLAIMS.is_claimed(chosen.folder):
+            raise _named(error, chosen.folder) from None
+        found = "this process has it open already"
+        twice = Locked(
+            f"{chosen.folder} cannot be opened: {found}; share that store, or close it first",
+            path=error.path,
+            expected=error.expected,
+            found=found,
+        )
+        raise _named(twice, chosen.folder) from None
+    except StoreError as error:
+        raise _named(error, chosen.folder) from None
+
+
+def _named(error: StoreError, folder: str) -> StoreError:
+    error.store = folder
+    error.add_note(f"the store is {folder}")
+    return error
+
+
+def _place(folder: str) -> tuple[int, int]:
+    found = os.stat(folder)  # noqa: PTH116 - a path as the user gave it, which may be bytes' text
+    return found.st_dev, found.st_ino
+
+
+def _folder(path: str | os.PathLike[str]) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError as error:
+        raise _wrong_type("path", "a path", path) from error
+
+
+def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int], None]:
+    def tell(facts: int, bytes_: int) -> None:
+        progress(Progress(facts, bytes_))
+
+    return tell
+
+
+def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
+    kind = type(found).__name__
+    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)

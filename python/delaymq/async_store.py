@@ -1,0 +1,321 @@
+"""The store on an event loop: the same face as `delaymq.Store`, in coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, overload
+
+from delaymq import _core
+from delaymq._blocking import BlockingCalls
+from delaymq._event_loop import EventLoop
+from delaymq._node import Node
+from delaymq._opening import Opening
+from delaymq._publishing import sent
+from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
+from delaymq._wakeups import Wakeups
+from delaymq.async_subscription import AsyncSubscription
+from delaymq.durations import Duration, due_of
+from delaymq.errors import StoreError
+from delaymq.message import NO_TAGS, Publish, about
+from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.status import Progress, Status
+from delaymq.store import IN_FLIGHT_MAX, Start
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
+
+__all__ = ["AsyncStore", "open_async"]
+
+TURN = 64  # publishes after which others on the loop have their turn
+
+
+class AsyncStore:
+    """A folder of messages that are kept until they are due, for the coroutines of one event loop.
+
+    Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
+    """
+
+    def __init__(self, node: Node, event_loop: EventLoop, chosen: Choices) -> None:
+        """Made by `open_async`."""
+        self._node = node
+        self._chosen = chosen
+        self._core = node.core
+        self._unblocked = node.core.unblocked()
+        self._event_loop = event_loop
+        self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
+        self._published = 0
+        self._closing: asyncio.Future[None] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "disk",
+        create: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+        delay_max: Duration = DELAY_MAX,
+        keep_finished: Duration = KEEP_FINISHED,
+        progress: Callable[[Progress], object] | None = None,
+        clock: Clock | None = None,
+    ) -> Opening[Self]:
+        """Opens the store in a folder, to be awaited or entered.
+
+        ::
+
+            async with delaymq.open_async("./data") as store:
+                ...
+
+        Arguments and errors are those of `delaymq.open`. `progress` is called on a thread of the
+        store's own. One store belongs to the loop that opened it.
+        """
+
+        async def open_() -> Self:
+            chosen = Choices.made(
+                path,
+                durability=durability,
+                create=create,
+                segment_bytes=segment_bytes,
+                delay_max=delay_max,
+                keep_finished=keep_finished,
+                progress=progress,
+                clock=clock,
+            )
+            return await cls._started(chosen)
+
+        return Opening(open_)
+
+    @classmethod
+    async def _started(cls, chosen: Choices) -> Self:
+        loop = asyncio.get_running_loop()
+        blocking = BlockingCalls(loop)
+        starting = blocking.begin(Node.started, chosen, watches=False)
+        try:
+            node = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(lambda done: _abandon(done, blocking))
+            raise
+        except BaseException:
+            blocking.end()
+            raise
+        wakeups = Wakeups(node.core.unblocked(), node.reports, loop)
+        return cls(node, EventLoop(loop, blocking, wakeups), chosen)
+
+    async def _opened_again(self) -> Self:
+        """A store in the same folder with the same options, once this one is closed."""
+        return await self._started(self._chosen)
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is closed, in the process that opened it."""
+        return not self._node.stopped and self._node.is_here
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._node.folder
+
+    async def publish(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        level: int | None = None,
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+        message_id: str | None = None,
+    ) -> Receipt:
+        """Stores one message, as `delaymq.Store.publish` does.
+
+        Cancelled while it waits, the message is stored or it is not, and never twice.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned, Closed, ForkedProcess: As there.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        due, absolute = due_of(delay, at, level)
+        await self._turn()
+        begun = self._unblocked.publish(subject, body, due, absolute, about(message_id, tags, attributes))
+        return (begun if isinstance(begun, Receipts) else await self._settled(begun))[0]
+
+    @overload
+    async def publish_many(
+        self,
+        subject: str,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+    ) -> Receipts: ...
+    @overload
+    async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    async def publish_many(
+        self,
+        messages: str | Iterable[Publish],
+        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+    ) -> Receipts:
+        """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many` does.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned, Closed, ForkedProcess: As there.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        await self._turn()
+        begun = sent(self._unblocked, messages, bodies, delays)
+        return begun if isinstance(begun, Receipts) else await self._settled(begun)
+
+    async def _turn(self) -> None:
+        """Leaves the loop to others now and then, before anything is submitted."""
+        self._event_loop.check()
+        self._published += 1
+        if self._published % TURN == 0:
+            await asyncio.sleep(0)
+
+    async def _settled(self, begun: _core.Publishing) -> Receipts:
+        if begun.position is None:
+            await self._event_loop.blocking.call(begun.submit)
+        if begun.position is not None:
+            await self._event_loop.wakeups.reached(begun.position)
+        return begun.receipts
+
+    async def cancel(self, receipt: Receipt) -> Outcome:
+        """Takes a message back, if it is still pending. The answer is durable.
+
+        Raises:
+            WrongType, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return (await self.cancel_many((receipt,)))[0]
+
+    async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
+        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+
+        Raises:
+            WrongType, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        words = await self._call(self._core.cancel_many, list(receipts))
+        return [Outcome(word) for word in words]
+
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        group: str,
+        start: Start = "earliest",
+        in_flight_max: int = IN_FLIGHT_MAX,
+    ) -> Opening[AsyncSubscription]:
+        """Becomes a consumer of a group, when it is awaited or entered with `async with`.
+
+        Arguments and errors are those of `delaymq.Store.subscribe`, and WrongLoop.
+        """
+
+        async def subscribe() -> AsyncSubscription:
+            core = await self._call(self._core.subscribe, subject, group, start, in_flight_max)
+            subscription = AsyncSubscription(core, subject, group, self, self._event_loop)
+            self._subscriptions.add(subscription)
+            return subscription
+
+        return Opening(subscribe)
+
+    async def status(self) -> Status:
+        """What the store holds and how it is; also when it is closed.
+
+        Raises:
+            ForkedProcess: The store was opened by the parent process.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        if self._node.stopped:
+            self._event_loop.check()
+            return Status(**self._core.status())
+        return Status(**await self._call(self._core.status))
+
+    async def checkpoint(self) -> None:
+        """Saves where the store is, so that the next open replays less. It happens by itself too.
+
+        Raises:
+            StorageError, Poisoned, Closed, ForkedProcess: As `delaymq.Store.checkpoint`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        await self._call(self._core.checkpoint)
+
+    async def _call(self, function: Callable[..., Answer], *arguments: object) -> Answer:
+        """Calls what may wait on a thread that may."""
+        self._event_loop.check()
+        if self._closing is not None:
+            return function(*arguments)  # raises at once
+        return await self._event_loop.blocking.call(function, *arguments)
+
+    async def close(self) -> None:
+        """Makes everything durable and lets go of the folder. A second call does nothing.
+
+        Waits in subscriptions end with nothing. Cancelled, it goes on to its end all the same.
+
+        Raises:
+            Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
+            ForkedProcess: The store was opened by the parent process; nothing was touched.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        self._event_loop.check()
+        if self._closing is None:
+            for subscription in list(self._subscriptions):
+                subscription.forget()
+            self._closing = self._event_loop.blocking.begin(self._node.stop)
+            self._closing.add_done_callback(self._closed)
+        await asyncio.shield(self._closing)
+
+    def _closed(self, closing: asyncio.Future[None]) -> None:
+        if not closing.cancelled():
+            closing.exception()  # heard here, where nobody waits for it any more
+        self._event_loop.wakeups.end()
+        self._event_loop.blocking.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_closing", self) is not None or not self.is_open:
+            return
+        try:
+            warnings.warn(
+                f"{self!r} was not closed: use it in an `async with`", ResourceWarning, source=self, stacklevel=2
+            )
+        finally:
+            self._event_loop.wakeups.abandon()
+            with contextlib.suppress(StoreError):
+                self._node.stop()
+            self._event_loop.blocking.end()
+
+    def __repr__(self) -> str:
+        return f"AsyncStore({self.path!r})"
+
+
+Answer = TypeVar("Answer")
+
+open_async = AsyncStore.open
+"""`AsyncStore.open`, for those who name no class; `delaymq.open_async` is this."""
+
+
+def _abandon(starting: asyncio.Future[Node], blocking: BlockingCalls) -> None:
+    """The one who opened a store was cancelled meanwhile: nobody will close it."""
+    if not starting.cancelled() and starting.exception() is None:
+        blocking.begin(starting.result().stop)
+    blocking.end()

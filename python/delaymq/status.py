@@ -1,0 +1,63 @@
+"""What a store tells about itself: how far an open has come, and a snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Progress", "Status"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an open has come.
+
+    Attributes:
+        facts: Facts applied so far.
+        bytes: Bytes of the log applied so far.
+    """
+
+    facts: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a store holds and how it is.
+
+    Attributes:
+        durability: When a call is answered, `"disk"` or `"os"`.
+        epoch: How often the store was opened for writing, this open included.
+        created: True where this open made the store.
+        closed: True once it was closed.
+        pending: Messages that are not due yet.
+        ready: Messages that became due and that some group has not finished.
+        accepted: The sequence that the next fact gets.
+        visible: Facts below this sequence are as durable as was asked for.
+        applied: Facts below this sequence have had their effect.
+        now_ms: The store's trusted clock, in milliseconds since 1970.
+        recovered_ms: How long recovery took at this open, in milliseconds.
+        recovered_facts: How many facts recovery applied.
+        held: True while dispatch waits because the clock cannot be trusted.
+        disk_full: True while publishes are refused for want of room.
+        poisoned: Why the store refuses everything, or None.
+        aside: What this open set aside, in words.
+        voided: Messages given up because their payload was damaged, since this open.
+    """
+
+    durability: str
+    epoch: int
+    created: bool
+    closed: bool
+    pending: int
+    ready: int
+    accepted: int
+    visible: int
+    applied: int
+    now_ms: int
+    recovered_ms: int
+    recovered_facts: int
+    held: bool
+    disk_full: bool
+    poisoned: str | None
+    aside: tuple[str, ...]
+    voided: int

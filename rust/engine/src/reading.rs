@@ -1,0 +1,85 @@
+//! Reading the payloads of what a subscription was assigned.
+
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::store::Receipt;
+use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
+
+use crate::delivery::{Delivered, DeliveryKey};
+use crate::subscription::Subscription;
+
+impl Subscription {
+    /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
+    /// takes its place. With `near` it stops at whatever may have to wait: a payload before that
+    /// segment or elsewhere, and anything that cannot be read.
+    pub(crate) fn read_assigned(&self, count_max: usize, near: Option<SegmentNumber>) -> Result<Vec<Delivered>> {
+        let mut delivered = Vec::new();
+        let mut deliveries = Vec::new();
+        while delivered.len() < count_max
+            && let Some((queue, delivery)) = self.member.next_unread()
+        {
+            let entry = &delivery.entry;
+            if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
+                self.member.unread_again(queue, delivery);
+                break;
+            }
+            match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
+                Ok(stored) => {
+                    let key = DeliveryKey { queue, offset: delivery.offset.0 };
+                    delivered.push(Delivered {
+                        key,
+                        sequence: entry.payload_sequence(),
+                        due: entry.due(),
+                        first_due: stored.due,
+                        published: stored.published,
+                        attempt: delivery.attempt,
+                        redelivered: delivery.is_redelivered(),
+                        subject: self.subject_name(stored.subject),
+                        payload: stored.payload,
+                    });
+                    deliveries.push((key, delivery));
+                }
+                Err(_) if near.is_some() => {
+                    self.member.unread_again(queue, delivery);
+                    break;
+                }
+                Err(error @ Error::DamagedPayload { .. }) => self.give_up(&delivery, &error)?,
+                Err(error) => {
+                    self.member.unread_again(queue, delivery);
+                    if delivered.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        self.member.hand_over(deliveries);
+        self.shared.metrics.delivered.add(delivered.len() as u64);
+        Ok(delivered)
+    }
+
+    fn subject_name(&self, number: SubjectNumber) -> Arc<str> {
+        if number == self.member.subject.number {
+            Arc::clone(&self.member.subject.name)
+        } else {
+            self.shared.names.name_of(number)
+        }
+    }
+
+    /// The receipt that a message was published with, from what was delivered: its sequence, its first
+    /// due time, its subject and the bytes of its body.
+    ///
+    /// # Errors
+    /// `ForkedProcess`; `Closed` where no receipts were given out yet.
+    pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
+        self.shared.guard.check()?;
+        let number = if *subject == *self.member.subject.name {
+            self.member.subject.number
+        } else {
+            self.shared.names.subject(subject)?.number
+        };
+        let receipt = self.shared.receipts.get().and_then(|book| book.receipt_of(key, number, size));
+        receipt.ok_or(Error::Closed)
+    }
+}
