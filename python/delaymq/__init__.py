@@ -50,6 +50,7 @@ from typing import TYPE_CHECKING
 from delaymq import errors
 from delaymq._core import __version__
 from delaymq.errors import (
+    AlreadySettled,
     Closed,
     Corrupt,
     DamagedPayload,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from delaymq.signals import stop_on_signals
 
 __all__ = [
+    "AlreadySettled",
     "AsyncDelayQueue",
     "AsyncMessage",
     "AsyncStore",

@@ -134,6 +134,8 @@ class AsyncSubscription:
     def ack(self, messages: Iterable[AsyncMessage]) -> None:
         """Acknowledges many messages in one crossing; `flush` waits until that is durable.
 
+        Those that were settled before are passed over.
+
         Raises:
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
@@ -150,6 +152,8 @@ class AsyncSubscription:
 
     def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None:
         """Gives many messages back, to come again after `delay`.
+
+        Those that were settled before are passed over.
 
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.

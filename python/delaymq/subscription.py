@@ -145,6 +145,8 @@ class Subscription:
     def ack(self, messages: Iterable[Message]) -> None:
         """Acknowledges many messages in one crossing; `flush` waits until that is durable.
 
+        Those that were settled before are passed over.
+
         Raises:
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
@@ -158,6 +160,8 @@ class Subscription:
 
     def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
         """Gives many messages back, to come again after `delay`.
+
+        Those that were settled before are passed over.
 
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.
