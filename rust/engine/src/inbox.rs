@@ -266,7 +266,7 @@ mod tests {
     fn a_sleeping_driver_is_woken_once_for_each_portion() {
         let inbox = Inbox::new();
         let now = Reading { now: Millis(50), held: false };
-        let mut push = |base| inbox.push(Location(base), &mut batch(base, PORTION_BYTES / 2), Haste::NONE, now);
+        let push = |base| inbox.push(Location(base), &mut batch(base, PORTION_BYTES / 2), Haste::NONE, now);
         assert_eq!(push(1), Attention::None, "an awake driver looks by itself");
         assert!(inbox.driver_sleeps(Millis(100), true));
         assert_eq!([push(2), push(3)], [Attention::Driver, Attention::None]);
