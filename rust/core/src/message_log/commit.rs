@@ -322,10 +322,11 @@ impl GroupCommit {
         self.queue.front().is_some_and(|next| !next.commit.must_sync && next.place.segment == 0)
     }
 
-    /// Takes a written buffer back, for a later batch.
+    /// Takes a written buffer back, for a later batch, where it is of the usual size.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         let kept: usize = self.spare.iter().map(Vec::capacity).sum();
-        if bytes.capacity() > 0 && kept.saturating_add(bytes.capacity()) <= SPARE_BYTES {
+        let usual = 1..=self.options.batch_bytes_max.saturating_mul(2);
+        if usual.contains(&bytes.capacity()) && kept.saturating_add(bytes.capacity()) <= SPARE_BYTES {
             self.spare.push(bytes);
         }
     }

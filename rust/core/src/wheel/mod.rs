@@ -85,7 +85,8 @@ impl Wheel {
     /// When to look again: the due time of the first entry, or, where that stands in a higher
     /// level, the start of its slot; so never later than the first entry is due.
     pub fn next_due(&self) -> Option<Millis> {
-        self.first_in_hand().map(Entry::due).or_else(|| self.levels.next_tick(self.base).map(Millis))
+        let in_levels = || self.levels.next_tick(self.base).map(|tick| Millis(tick.max(self.quiet_until)));
+        self.first_in_hand().map(Entry::due).or_else(in_levels)
     }
 
     /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due

@@ -16,6 +16,22 @@ fn keys(entries: &[Entry]) -> Vec<(u64, u64)> {
 }
 
 #[test]
+fn looking_again_when_the_wheel_says_so_comes_to_an_end() {
+    for due in [300, 70_000, 5_000_000, 1 << 33] {
+        let mut wheel = Wheel::new(Millis(7));
+        wheel.insert(entry(due, 1));
+        let (mut taken, mut looks) = (Vec::new(), 0);
+        while let Some(next) = wheel.next_due() {
+            assert!(next <= Millis(due), "{next:?} for {due}");
+            wheel.take_until(next, 1, &mut taken);
+            looks += 1;
+            assert!(looks < 10, "{due}");
+        }
+        assert_eq!(taken.len(), 1);
+    }
+}
+
+#[test]
 fn entries_come_in_the_order_of_due_time_and_sequence() {
     let mut wheel = Wheel::new(Millis(1_000));
     for (due, sequence) in [(1_300, 1), (1_002, 2), (70_000, 3), (1_002, 0), (900, 4), (1_300, 0)] {
