@@ -8,8 +8,40 @@
         receipt = store.publish("order.timeout", b"42", delay=30)
         with store.subscribe("order.timeout", group="billing") as messages:
             for message in messages:
-                with message:
+                with message:  # acknowledged at the end, given back if the block raises
                     print(message.body)
+
+The whole face, on one page; `help(delaymq.Store)` and so on say more:
+
+    open(path, *, durability="disk", create=True, …) -> Store         `durability="os"` is faster
+    open_async(path, *, …) -> AsyncStore             to be awaited, or entered with `async with`
+    backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
+    stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
+
+Store
+    publish(subject, body, *, delay | at | level, tags, attributes, message_id) -> Receipt
+    publish_many(subject, bodies, delays) -> Receipts      or publish_many([Publish(…), …])
+    cancel(receipt) -> Outcome                             cancel_many(receipts)
+    subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
+    status() -> Status      checkpoint()      close()      path      is_open
+    open(path, *, …, progress=function)                    the function is told of Progress
+
+Subscription
+    get(timeout) -> Message or None          for message in subscription: …
+    batches(max_messages, wait)              lists of messages, the fast way
+    ack(messages)   nack(messages, delay)    many at once
+    flush(timeout)                           waits until acknowledgements are durable
+    stop()   close()                         stop() from any thread
+    subject   group   in_flight_max
+
+Message
+    ack()   nack(delay)   with message: …    queue and return at once; settled says whether
+    subject   body   message_id   tags   attributes   receipt   sequence   key
+    due   published   lateness   attempt   redelivered
+
+AsyncStore, AsyncSubscription and AsyncMessage are the same in coroutines, for `async with` and
+`async for`. DelayQueue and AsyncDelayQueue are the protocols of both stores, to write against.
+All errors are in `delaymq.errors` and derive from DelaymqError.
 """
 
 from importlib import import_module
@@ -18,6 +50,7 @@ from typing import TYPE_CHECKING
 from delaymq import errors
 from delaymq._core import __version__
 from delaymq.errors import (
+    AlreadySettled,
     Closed,
     Corrupt,
     DamagedPayload,
@@ -41,6 +74,7 @@ from delaymq.errors import (
 from delaymq.inspection import Inspection, inspect
 from delaymq.message import Message, Publish
 from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.retries import backoff
 from delaymq.store import Progress, Status, Store
 from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` reads as `gzip.open` does
 from delaymq.subscription import Subscription
@@ -49,14 +83,19 @@ if TYPE_CHECKING:
     from delaymq.async_message import AsyncMessage
     from delaymq.async_store import AsyncStore, open_async
     from delaymq.async_subscription import AsyncSubscription
+    from delaymq.protocols import AsyncDelayQueue, DelayQueue
+    from delaymq.signals import stop_on_signals
 
 __all__ = [
+    "AlreadySettled",
+    "AsyncDelayQueue",
     "AsyncMessage",
     "AsyncStore",
     "AsyncSubscription",
     "Closed",
     "Corrupt",
     "DamagedPayload",
+    "DelayQueue",
     "DelaymqError",
     "DiskFull",
     "ForkedProcess",
@@ -84,18 +123,23 @@ __all__ = [
     "WrongLoop",
     "WrongType",
     "__version__",
+    "backoff",
     "errors",
     "inspect",
     "open",
     "open_async",
+    "stop_on_signals",
 ]
 
-# What imports asyncio is imported when it is asked for: a plain program need not pay for it.
+# What only some programs use is imported when it is asked for; asyncio alone takes longer than all else.
 _LATER = {
+    "AsyncDelayQueue": "delaymq.protocols",
     "AsyncMessage": "delaymq.async_message",
     "AsyncStore": "delaymq.async_store",
     "AsyncSubscription": "delaymq.async_subscription",
+    "DelayQueue": "delaymq.protocols",
     "open_async": "delaymq.async_store",
+    "stop_on_signals": "delaymq.signals",
 }
 
 

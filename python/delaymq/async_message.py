@@ -31,7 +31,4 @@ class AsyncMessage(Received):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.ack()
-        else:
-            self.nack()
+        self._leave(kind is not None)

@@ -222,7 +222,9 @@ class AsyncStore:
 
         async def subscribe() -> AsyncSubscription:
             core = await self._call(self._core.subscribe, subject, group, start, in_flight_max)
-            subscription = AsyncSubscription(core, subject, group, self, self._event_loop)
+            subscription = AsyncSubscription(
+                core, subject, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
+            )
             self._subscriptions.add(subscription)
             return subscription
 
@@ -269,7 +271,7 @@ class AsyncStore:
         self._event_loop.check()
         if self._closing is None:
             for subscription in list(self._subscriptions):
-                subscription.forget()
+                subscription._forget()  # noqa: SLF001 - what it held goes with the store
             self._closing = self._event_loop.blocking.begin(self._node.stop)
             self._closing.add_done_callback(self._closed)
         await asyncio.shield(self._closing)

@@ -37,12 +37,20 @@ class AsyncSubscription:
     """
 
     def __init__(
-        self, core: CoreSubscription, subject: str, group: str, store: AsyncStore, event_loop: EventLoop
+        self,
+        core: CoreSubscription,
+        subject: str,
+        group: str,
+        *,
+        in_flight_max: int,
+        store: AsyncStore,
+        event_loop: EventLoop,
     ) -> None:
         """Made by `AsyncStore.subscribe`; keeps the store open while somebody has the subscription."""
         self._core = core
         self._subject = subject
         self._group = group
+        self._in_flight_max = in_flight_max
         self._store = store
         self._event_loop = event_loop
         self._settling = Settling(core, event_loop)
@@ -60,6 +68,11 @@ class AsyncSubscription:
     def group(self) -> str:
         """The group that this consumer belongs to."""
         return self._group
+
+    @property
+    def in_flight_max(self) -> int:
+        """How many messages may be out unacknowledged: so many come again after a crash, at most."""
+        return self._in_flight_max
 
     async def get(self, timeout: Duration | None = None) -> AsyncMessage | None:  # noqa: ASYNC109 - as the plain face
         """The next message that is due, or None at the timeout or after `stop`.
@@ -121,6 +134,8 @@ class AsyncSubscription:
     def ack(self, messages: Iterable[AsyncMessage]) -> None:
         """Acknowledges many messages in one crossing; `flush` waits until that is durable.
 
+        Those that were settled before are passed over.
+
         Raises:
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
@@ -137,6 +152,8 @@ class AsyncSubscription:
 
     def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None:
         """Gives many messages back, to come again after `delay`.
+
+        Those that were settled before are passed over.
 
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.
@@ -194,7 +211,7 @@ class AsyncSubscription:
             self._closing = self._event_loop.blocking.begin(self._core.close)
         await asyncio.shield(self._closing)
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """The store is closed, and what was held here went with it; nobody is warned any more."""
         self._stopped = True
         self._handing.stop()

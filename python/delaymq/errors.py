@@ -20,6 +20,7 @@
         ├── Poisoned                              a write failed; open the store again
         ├── Closed                                the store or subscription is closed
         ├── ForkedProcess                         a forked child used its parent's store
+        ├── AlreadySettled                        a message was settled a second time
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
         └── TimedOut         (TimeoutError)       a wait ended before what it waited for
 
@@ -35,6 +36,7 @@ import errno as _errno
 from typing import Any
 
 __all__ = [
+    "AlreadySettled",
     "Closed",
     "Corrupt",
     "DamagedPayload",
@@ -199,6 +201,10 @@ class ForkedProcess(StoreError):
 
     owner: int | None = None
     caller: int | None = None
+
+
+class AlreadySettled(StoreError):
+    """The message was acknowledged or given back before: settle each message once."""
 
 
 class WrongLoop(StoreError, RuntimeError):

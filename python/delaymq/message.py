@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from delaymq import _core
 from delaymq.durations import Duration, delay_ms, moment
+from delaymq.errors import AlreadySettled, Closed
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
@@ -68,7 +70,7 @@ def about(
 
 
 class Received:
-    """What `Message` and `AsyncMessage` share. Settling a message twice does nothing the second time."""
+    """What `Message` and `AsyncMessage` share. A message is settled once: acknowledged or given back."""
 
     __slots__ = ("_about", "_delivery", "_handed_ms", "_settled", "_subscription")
 
@@ -171,25 +173,47 @@ class Received:
         """Says that it is done. Returns at once; the subscription's `flush` waits until that is durable.
 
         Raises:
-            Closed: The subscription is closed.
+            AlreadySettled: It was acknowledged or given back before.
+            Closed: The subscription is closed: the message went back to its group and comes again.
             Poisoned: The store stopped after a failed write.
         """
-        if not self._settled:
-            self._subscription.acknowledge(self._delivery[0])
-            self._settled = True
+        self._check_unsettled()
+        self._subscription.acknowledge(self._delivery[0])
+        self._settled = True
 
     def nack(self, delay: Duration = 0) -> None:
         """Gives it back, to come again after `delay` (a timedelta or seconds) with `attempt` + 1.
 
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.
-            InvalidArgument: `delay` is negative or not finite.
-            Closed: The subscription is closed.
+            InvalidArgument: `delay` is negative, not finite, or further than the store's longest.
+            AlreadySettled: It was acknowledged or given back before.
+            Closed: The subscription is closed: the message went back to its group and comes again.
         """
         milliseconds = delay_ms(delay)
-        if not self._settled:
-            self._subscription.give_back(self._delivery[0], milliseconds)
-            self._settled = True
+        self._check_unsettled()
+        self._subscription.give_back(self._delivery[0], milliseconds)
+        self._settled = True
+
+    def _check_unsettled(self) -> None:
+        if self._settled:
+            raise AlreadySettled(
+                f"{self!r} was acknowledged or given back before: settle each message once, and not in a `with` "
+                "whose end does it",
+                expected="a message that is not settled",
+                found="one that is",
+            )
+
+    def _leave(self, failed: bool) -> None:
+        """The end of a block; one that settled the message itself is let be."""
+        if self._settled:
+            return
+        if not failed:
+            self.ack()
+            return
+        # Where the subscription is closed it was given back with it; what the block raised matters more.
+        with contextlib.suppress(Closed):
+            self.nack()
 
     def __repr__(self) -> str:
         return (
@@ -219,7 +243,4 @@ class Message(Received):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.ack()
-        else:
-            self.nack()
+        self._leave(kind is not None)

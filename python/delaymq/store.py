@@ -219,7 +219,7 @@ class Store:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         core = self._core.subscribe(subject, group, start, in_flight_max)
-        subscription = Subscription(core, subject, group, self)
+        subscription = Subscription(core, subject, group, in_flight_max, self)
         self._subscriptions.add(subscription)
         return subscription
 

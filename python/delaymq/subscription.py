@@ -38,9 +38,17 @@ class Subscription:
     back what was not.
     """
 
-    def __init__(self, core: CoreSubscription, subject: str, group: str, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        core: CoreSubscription,
+        subject: str,
+        group: str,
+        in_flight_max: int = PULL_MESSAGES,
+        store: Store | None = None,
+    ) -> None:
         """Made by `Store.subscribe`; keeps the store open while somebody has the subscription."""
         self._store = store
+        self._in_flight_max = in_flight_max
         self._closed = False
         self._core = core
         self._subject = subject
@@ -58,6 +66,11 @@ class Subscription:
     def group(self) -> str:
         """The group that this consumer belongs to."""
         return self._group
+
+    @property
+    def in_flight_max(self) -> int:
+        """How many messages may be out unacknowledged: so many come again after a crash, at most."""
+        return self._in_flight_max
 
     def get(self, timeout: Duration | None = None) -> Message | None:
         """The next message that is due, or None at the timeout or after `stop`.
@@ -132,6 +145,8 @@ class Subscription:
     def ack(self, messages: Iterable[Message]) -> None:
         """Acknowledges many messages in one crossing; `flush` waits until that is durable.
 
+        Those that were settled before are passed over.
+
         Raises:
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
@@ -145,6 +160,8 @@ class Subscription:
 
     def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
         """Gives many messages back, to come again after `delay`.
+
+        Those that were settled before are passed over.
 
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.

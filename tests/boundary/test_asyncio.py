@@ -14,6 +14,7 @@ import pytest
 
 import delaymq
 from delaymq import (
+    AlreadySettled,
     AsyncMessage,
     AsyncStore,
     AsyncSubscription,
@@ -95,7 +96,8 @@ def test_a_block_acknowledges_at_its_end_and_gives_back_what_it_raises_on(folder
                 break
             await messages.flush()
             assert message.settled
-            message.nack(3600)
+            with pytest.raises(AlreadySettled):
+                message.nack(3600)
             assert await messages.get(0.2) is None
 
     run(main())

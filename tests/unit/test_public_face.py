@@ -1,14 +1,144 @@
+"""One face in two twins: names, signatures, protocols, one page of words, and what an import costs."""
+
 from __future__ import annotations
 
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 import delaymq
-from delaymq import errors
+from delaymq import (
+    AsyncDelayQueue,
+    AsyncMessage,
+    AsyncStore,
+    AsyncSubscription,
+    DelayQueue,
+    Message,
+    Store,
+    Subscription,
+    errors,
+)
+from delaymq.protocols import AsyncConsumer, Consumer
+
+TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, AsyncMessage)]
+# What waits is a coroutine in the asyncio twin; all else is as it is in the plain one.
+COROUTINES = {
+    "publish",
+    "publish_many",
+    "cancel",
+    "cancel_many",
+    "status",
+    "checkpoint",
+    "close",
+    "get",
+    "flush",
+}
+PAGE_LINES, PAGE_COLUMNS = 60, 100
+
+
+def satisfied(store: Store, twin: AsyncStore) -> tuple[DelayQueue, AsyncDelayQueue]:
+    """mypy checks that the stores satisfy the protocols."""
+    return store, twin
+
+
+def consumers(plain: Subscription, twin: AsyncSubscription) -> tuple[Consumer, AsyncConsumer]:
+    """As `satisfied`, for subscriptions."""
+    return plain, twin
+
+
+def names(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def shape(function: Callable[..., Any]) -> list[tuple[object, ...]]:
+    """Names, kinds, defaults and annotations; an annotation says AsyncMessage where the other twin says Message."""
+    parameters = inspect.signature(function).parameters.values()
+    return [(one.name, one.kind, one.default, str(one.annotation).replace("Async", "")) for one in parameters]
+
+
+def method(kind: type, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(kind, name)
+    return found
 
 
 def test_the_public_face_is_sorted_and_whole() -> None:
     assert delaymq.__all__ == sorted(delaymq.__all__)
     assert all(hasattr(delaymq, name) for name in delaymq.__all__)
     assert set(errors.__all__) <= set(delaymq.__all__)
+    assert set(delaymq.__all__) <= set(dir(delaymq))
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        delaymq.opne  # noqa: B018
 
 
-def test_no_error_of_the_core_is_without_its_class() -> None:
-    assert delaymq.open.__func__ is delaymq.Store.open.__func__  # type: ignore[attr-defined]
+def test_open_is_the_stores() -> None:
+    assert delaymq.open.__func__ is Store.open.__func__  # type: ignore[attr-defined]
+    assert delaymq.open_async.__func__ is AsyncStore.open.__func__  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("plain", "twin"), TWINS)
+def test_the_twins_have_the_same_names(plain: type, twin: type) -> None:
+    assert names(plain) == names(twin)
+
+
+@pytest.mark.parametrize(("plain", "twin"), TWINS)
+def test_the_twins_have_the_same_signatures(plain: type, twin: type) -> None:
+    compared = 0
+    for name in names(plain):
+        ours, theirs = inspect.getattr_static(plain, name), inspect.getattr_static(twin, name)
+        assert type(ours) is type(theirs), name
+        if not callable(getattr(plain, name)):
+            continue
+        compared += 1
+        assert shape(method(plain, name)) == shape(method(twin, name)), name
+        assert inspect.iscoroutinefunction(method(twin, name)) == (name in COROUTINES), name
+    assert compared >= 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [
+        (DelayQueue, Store),
+        (AsyncDelayQueue, AsyncStore),
+        (Consumer, Subscription),
+        (AsyncConsumer, AsyncSubscription),
+    ],
+)
+def test_the_protocols_are_what_the_stores_have(protocol: type, kind: type) -> None:
+    for name, declared in vars(protocol).items():
+        if name.startswith("_") and name not in ("__enter__", "__aenter__", "__iter__", "__aiter__"):
+            continue
+        assert hasattr(kind, name), name
+        if callable(declared) and name not in ("publish_many", "__iter__", "__aiter__"):
+            assert shape(declared) == shape(method(kind, name)), name
+
+
+def test_the_whole_face_is_on_one_page_of_help() -> None:
+    page = inspect.getdoc(delaymq) or ""
+    lines = page.splitlines()
+    assert len(lines) <= PAGE_LINES
+    assert max(map(len, lines)) <= PAGE_COLUMNS
+    missing = [name for name in delaymq.__all__ if name not in page and name not in errors.__all__]
+    assert missing == ["__version__"]
+    for kind in (Store, Subscription, Message):
+        assert [name for name in names(kind) if name not in page] == [], kind
+
+
+def test_an_import_brings_nothing_that_is_not_needed() -> None:
+    code = "import sys; before = set(sys.modules); import delaymq; print(*set(sys.modules) - before)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    brought = {name.split(".")[0] for name in ended.stdout.split()}
+    assert brought - {"delaymq"} <= set(sys.stdlib_module_names)
+    assert not brought & {"asyncio", "concurrent", "argparse", "socket", "ssl", "subprocess", "json", "signal"}
+
+
+def test_an_import_is_quick() -> None:
+    def seconds(code: str) -> float:
+        timed = f"import time; started = time.perf_counter(); {code}; print(time.perf_counter() - started)"
+        ended = subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True)
+        return float(ended.stdout)
+
+    assert min(seconds("import delaymq") for _ in range(7)) < 0.06

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from delaymq import DelaymqError, InvalidArgument, Message, Subscription, WrongType
+from delaymq import AlreadySettled, DelaymqError, InvalidArgument, Message, Subscription, WrongType
 from delaymq._core import Subscription as CoreSubscription
 from unit.fake_core import FakeSubscription
 
@@ -41,7 +41,9 @@ def test_a_message_is_settled_once() -> None:
     fake = FakeSubscription(1)
     with only(subscription_over(fake)) as message:
         message.nack(timedelta(seconds=2))
-        message.ack()
+        for settle in (message.ack, message.nack):
+            with pytest.raises(AlreadySettled, match="once"):
+                settle()
     assert (fake.acknowledged, fake.given_back) == ([], [(0, 2000)])
 
 

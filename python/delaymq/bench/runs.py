@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from delaymq.bench import append, burst, commit, lateness, memory, publish, restart, wheel
+from delaymq.bench import append, burst, commit, event_loop, lateness, memory, publish, restart, wheel
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Row, summary
 
@@ -23,6 +23,7 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "restart": restart.cases,
     "memory": memory.cases,
     "burst": burst.cases,
+    "asyncio": event_loop.cases,
 }
 
 

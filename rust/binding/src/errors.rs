@@ -54,6 +54,12 @@ pub(crate) fn timed_out(py: Python<'_>, what: &str) -> PyErr {
     exception(py, "TimedOut", &format!("{what} did not happen in time"), Vec::new())
 }
 
+/// The exception for a message whose subscription is closed.
+pub(crate) fn subscription_closed(py: Python<'_>) -> PyErr {
+    let message = "the subscription is closed: what it had not settled went back to its group and comes again";
+    exception(py, "Closed", message, Vec::new())
+}
+
 /// Says which message of a batch was refused.
 pub(crate) fn at_index(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
     match error.value(py).setattr("index", index) {

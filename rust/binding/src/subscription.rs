@@ -17,11 +17,19 @@ use crate::{errors, message};
 pub(crate) struct Subscription {
     engine: Arc<EngineSubscription>,
     stopped: AtomicBool,
+    closed: AtomicBool,
 }
 
 impl Subscription {
     pub(crate) fn new(engine: Arc<EngineSubscription>) -> Self {
-        Self { engine, stopped: AtomicBool::new(false) }
+        Self { engine, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    }
+}
+
+impl Subscription {
+    /// What a closed subscription held went back to its group.
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        if self.closed.load(Ordering::Acquire) { Err(errors::subscription_closed(py)) } else { Ok(()) }
     }
 }
 
@@ -42,16 +50,19 @@ impl Subscription {
 
     /// Queues only, so the interpreter stays held: letting it go could cost a busy process 5 ms.
     fn acknowledge(&self, py: Python<'_>, key: u64) -> PyResult<()> {
+        self.check_open(py)?;
         self.engine.acknowledge(&[message::key_of(key)]).map_err(|error| errors::raised(py, error))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     fn acknowledge_many(&self, py: Python<'_>, keys: Vec<u64>) -> PyResult<()> {
+        self.check_open(py)?;
         let keys: Vec<_> = keys.iter().map(|key| message::key_of(*key)).collect();
         self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
     }
 
     fn give_back(&self, py: Python<'_>, key: u64, delay_ms: u64) -> PyResult<()> {
+        self.check_open(py)?;
         py.detach(|| self.engine.give_back(message::key_of(key), delay_ms)).map_err(|error| errors::raised(py, error))
     }
 
@@ -106,6 +117,7 @@ impl Subscription {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.stopped.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Release);
         py.detach(|| self.engine.close()).map_err(|error| errors::raised(py, error))
     }
 }

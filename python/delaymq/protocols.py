@@ -1,0 +1,160 @@
+# ruff: noqa: D102 - Store, AsyncStore and their subscriptions say what each method does
+"""What is a delay queue, whatever is behind it: a store in this process, or a server.
+
+Write against these, and take a `Store` in tests and whatever you like in production::
+
+    def remind(queue: DelayQueue, order: str) -> None:
+        queue.publish("order.reminder", order.encode(), delay=timedelta(days=30))
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload, runtime_checkable
+
+from delaymq.message import NO_TAGS
+
+if TYPE_CHECKING:
+    from delaymq.async_message import AsyncMessage
+    from delaymq.durations import Duration
+    from delaymq.message import Message, Publish
+    from delaymq.receipt import Outcome, Receipt, Receipts
+    from delaymq.store import Start
+
+__all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscribing"]
+
+
+@runtime_checkable
+class Consumer(Protocol):
+    """One that takes the messages of a subject for a group. `delaymq.Subscription` says what each does."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def in_flight_max(self) -> int: ...
+    def get(self, timeout: Duration | None = None) -> Message | None: ...
+    def batches(self, max_messages: int = 256, wait: Duration | None = None) -> Iterator[list[Message]]: ...
+    def __iter__(self) -> Iterator[Message]: ...
+    def ack(self, messages: Iterable[Message]) -> None: ...
+    def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None: ...
+    def flush(self, timeout: Duration | None = None) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class DelayQueue(Protocol):
+    """Takes messages, and hands them over when they are due. `delaymq.Store` says what each method does."""
+
+    def publish(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        level: int | None = None,
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+        message_id: str | None = None,
+    ) -> Receipt: ...
+    @overload
+    def publish_many(
+        self,
+        subject: str,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+    ) -> Receipts: ...
+    @overload
+    def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    def cancel(self, receipt: Receipt) -> Outcome: ...
+    def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]: ...
+    def subscribe(
+        self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
+    ) -> Consumer: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class AsyncConsumer(Protocol):
+    """As `Consumer`, on an event loop."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def in_flight_max(self) -> int: ...
+    async def get(self, timeout: Duration | None = None) -> AsyncMessage | None: ...  # noqa: ASYNC109 - as Consumer
+    def batches(self, max_messages: int = 256, wait: Duration | None = None) -> AsyncIterator[list[AsyncMessage]]: ...
+    def __aiter__(self) -> AsyncIterator[AsyncMessage]: ...
+    def ack(self, messages: Iterable[AsyncMessage]) -> None: ...
+    def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None: ...
+    async def flush(self, timeout: Duration | None = None) -> None: ...  # noqa: ASYNC109 - as Consumer
+    def stop(self) -> None: ...
+    async def close(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Subscribing(Protocol):
+    """What `AsyncDelayQueue.subscribe` returns: awaited or entered it gives the consumer."""
+
+    def __await__(self) -> Generator[Any, Any, AsyncConsumer]: ...
+    async def __aenter__(self) -> AsyncConsumer: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class AsyncDelayQueue(Protocol):
+    """As `DelayQueue`, on an event loop."""
+
+    async def publish(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        level: int | None = None,
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+        message_id: str | None = None,
+    ) -> Receipt: ...
+    @overload
+    async def publish_many(
+        self,
+        subject: str,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+    ) -> Receipts: ...
+    @overload
+    async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    async def cancel(self, receipt: Receipt) -> Outcome: ...
+    async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]: ...
+    def subscribe(
+        self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
+    ) -> Subscribing: ...
+    async def close(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

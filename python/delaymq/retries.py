@@ -1,0 +1,80 @@
+"""How long a message that failed waits before it comes again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+from delaymq.durations import Duration, delay_ms
+from delaymq.errors import InvalidArgument, WrongType
+
+__all__ = ["backoff"]
+
+
+def backoff(
+    first: Duration = 1, factor: float = 2, longest: Duration = timedelta(hours=1), jitter: float = 0.1
+) -> Callable[[int], timedelta]:
+    """Delays that grow with the attempt: `message.nack(retry_after(message.attempt))`.
+
+    ::
+
+        retry_after = delaymq.backoff(first=5, longest=timedelta(minutes=30))
+        ...
+        message.nack(retry_after(message.attempt))
+
+    Args:
+        first: The delay after the first attempt, a timedelta or seconds.
+        factor: How many times longer each delay is than the one before, 1 or more.
+        longest: No delay is longer than this, but for jitter.
+        jitter: The share of a delay by which it differs at most, either way, so that what failed
+            together does not come again together: 0 to 1.
+
+    Returns:
+        What takes an attempt, from 1, and returns a timedelta.
+
+    Raises:
+        WrongType: An argument has the wrong type.
+        InvalidArgument: An argument has a value that is refused.
+    """
+    first_ms, longest_ms = delay_ms(first, "first"), delay_ms(longest, "longest")
+    _check(factor, "factor", 1.0, 1e6)
+    _check(jitter, "jitter", 0.0, 1.0)
+
+    def retry_after(attempt: int) -> timedelta:
+        """The delay after this attempt.
+
+        Raises:
+            WrongType: `attempt` is not an int.
+            InvalidArgument: `attempt` is less than 1.
+        """
+        if isinstance(attempt, bool) or not isinstance(attempt, int):
+            raise _wrong_type("attempt", "an int", attempt)
+        if attempt < 1:
+            raise _refused("attempt", "1 or more", attempt)
+        try:
+            milliseconds = min(first_ms * float(factor) ** (attempt - 1), longest_ms)
+        except OverflowError:
+            milliseconds = longest_ms if first_ms else 0
+        spread = random.uniform(-jitter, jitter)  # noqa: S311 - nothing secret depends on it
+        return timedelta(milliseconds=round(milliseconds * (1 + spread)))
+
+    return retry_after
+
+
+def _check(value: float, argument: str, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong_type(argument, "a number", value)
+    if not least <= value <= most:  # refuses what is not a number, too
+        raise _refused(argument, f"{least:g} to {most:g}", value)
+
+
+def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
+    kind = type(found).__name__
+    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)
+
+
+def _refused(argument: str, expected: str, found: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"{argument}: expected {expected}, found {found!r}", argument=argument, expected=expected, found=repr(found)
+    )

@@ -1,0 +1,387 @@
+"""Bad input as one table: each argument of each public call, in both faces, and what it gets.
+
+A row is a call with a place for one value; each value has the error that it gets, and words that tell
+what to do about it. Nothing is stored by any of them.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+
+import delaymq
+from delaymq import (
+    AlreadySettled,
+    Closed,
+    DelaymqError,
+    InvalidArgument,
+    Locked,
+    Outcome,
+    Publish,
+    Receipt,
+    TooLarge,
+    WrongType,
+)
+from delaymq.durations import due_of
+
+BODY_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Timestamp(datetime):
+    """Looks as pandas' does."""
+
+    nanosecond = 999
+
+
+class Timedelta(timedelta):
+    """Looks as pandas' does."""
+
+    nanoseconds = 999
+
+
+class Bad(NamedTuple):
+    """A value, the error that it gets, and a word of what to do."""
+
+    value: Any
+    kind: type[DelaymqError]
+    advice: str = "expected"
+
+
+NAMES = [
+    Bad("", InvalidArgument, "1 to 100 characters"),
+    Bad("a b", InvalidArgument, "white space"),
+    Bad("%RETRY%a%g", InvalidArgument),
+    Bad("x" * 101, InvalidArgument),
+    Bad("\ud800", InvalidArgument, "UTF-8"),
+    *(Bad(value, WrongType, "expected str") for value in (b"a", None, 5, True, 1.5)),
+]
+BODIES = [
+    Bad("text", WrongType, ".encode()"),
+    *(Bad(value, WrongType, "bytes-like") for value in (5, None, True, 1.5, [1], object())),
+    Bad(bytes(BODY_BYTES_MAX + 1), TooLarge, "limit"),
+]
+# What is wrong for every duration.
+DURATIONS = [
+    *(Bad(value, InvalidArgument) for value in (-1, -0.001, timedelta(seconds=-1), math.nan, math.inf, -math.inf)),
+    *(Bad(value, WrongType, "seconds") for value in (True, "5", b"5", 5j, Decimal(5), [1], datetime.now(UTC))),
+    Bad(Timedelta(seconds=1), WrongType, ".to_pytimedelta()"),
+    Bad(1e300, TooLarge, "limit"),
+]
+DELAYS = [*DURATIONS, Bad(timedelta(days=36_500), InvalidArgument, "at most")]
+TIMES = [
+    Bad(datetime(2030, 1, 1), InvalidArgument, "tzinfo"),  # noqa: DTZ001 - it is refused for that
+    Bad(datetime(1900, 1, 1, tzinfo=UTC), InvalidArgument, "after 1970"),
+    Bad(datetime(2500, 1, 1, tzinfo=UTC), InvalidArgument, "at most"),
+    Bad(Timestamp(2030, 1, 1, tzinfo=UTC), WrongType, ".to_pydatetime()"),
+    *(Bad(value, WrongType, "time zone") for value in (1_800_000_000, 1.5, False, "2030-01-01", date(2030, 1, 1))),
+]
+LEVELS = [
+    *(Bad(value, InvalidArgument, "1 to 18") for value in (0, 19, -1)),
+    *(Bad(value, WrongType, "int") for value in (True, "1", 1.0, math.nan)),
+]
+TAGS = [
+    Bad("one", WrongType, 'tags=("one",)'),
+    Bad(b"one", WrongType),
+    Bad(5, WrongType, "tuple or list"),
+    Bad({"one"}, WrongType),
+    Bad([5], WrongType, "expected str"),
+    Bad([""], InvalidArgument, "1 to 255"),
+    Bad(["x" * 256], InvalidArgument, "1 to 255"),
+    Bad(["x"] * 256, InvalidArgument, "at most 255"),
+]
+ATTRIBUTES = [
+    *(Bad(value, WrongType, "mapping") for value in (5, "k=v", ["k"], [("k", "v")], True)),
+    *(Bad(value, WrongType, "expected str") for value in ({"k": 5}, {"k": b"v"}, {5: "v"}, {"k": None})),
+    Bad({"": "v"}, InvalidArgument, "1 to 255"),
+    Bad({str(number): "" for number in range(1001)}, InvalidArgument, "at most 1000"),
+    Bad({"k": "v" * (1 << 20)}, TooLarge, "limit"),
+    Bad({"k": "\ud800"}, InvalidArgument, "UTF-8"),
+]
+IDS = [
+    *(Bad(value, WrongType, "expected str") for value in (5, b"id", True, ["id"])),
+    Bad("", InvalidArgument, "1 to 255"),
+    Bad("x" * 256, InvalidArgument, "1 to 255"),
+]
+RECEIPTS = [
+    Bad("dmq1-" + "A" * 64, WrongType, "Receipt.parse"),
+    *(Bad(value, WrongType, "expected Receipt") for value in (5, None, b"dmq1-", True)),
+]
+STARTS = [Bad("middle", InvalidArgument, '"earliest" or "latest"'), Bad(None, WrongType), Bad(0, WrongType)]
+IN_FLIGHT = [
+    *(Bad(value, InvalidArgument) for value in (0, -1, 2**40)),
+    *(Bad(value, WrongType, "int") for value in ("5", 5.0, None, True, math.nan)),
+]
+COUNTS = [
+    *(Bad(value, InvalidArgument, "1 to 10000") for value in (0, -1, 10_001)),
+    *(Bad(value, WrongType, "int") for value in (True, "5", 5.0, None, math.nan)),
+]
+PAIRS = [
+    ("delay", {"delay": 1, "at": datetime.now(UTC)}),
+    ("delay", {"delay": 1, "level": 1}),
+    ("at", {"at": datetime.now(UTC), "level": 1}),
+    ("all", {"delay": 1, "at": datetime.now(UTC), "level": 1}),
+]
+
+
+class Face:
+    """A store of one face, and calls to it."""
+
+    NAMES: ClassVar = ["plain", "asyncio"]
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.runner = asyncio.Runner() if name == "asyncio" else None
+        self.folder = folder
+        self.store = self.call(lambda: self.opening(folder))
+        self.messages: Any = self.call(lambda: self.store.subscribe("consumed", group="g"))
+
+    def opening(self, folder: Any, **options: Any) -> Any:
+        open_: Any = delaymq.open_async if self.runner else delaymq.open
+        return open_(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
+
+    def call(self, call: Callable[[], Any]) -> Any:
+        async def called() -> Any:
+            found = call()
+            return await found if hasattr(found, "__await__") else found
+
+        return self.runner.run(called()) if self.runner else call()
+
+    def one(self) -> Any:
+        self.call(lambda: self.store.publish("consumed", b"x"))
+        return self.call(lambda: self.messages.get(5))
+
+    def close(self) -> None:
+        self.call(self.messages.close)
+        self.call(self.store.close)
+        if self.runner:
+            self.runner.close()
+
+
+@pytest.fixture(params=Face.NAMES)
+def face(folder: Path, request: pytest.FixtureRequest) -> Iterator[Face]:
+    opened = Face(folder, request.param)
+    yield opened
+    opened.close()
+
+
+def refused(face: Face, bad: Bad, argument: str | None, call: Callable[[], Any]) -> DelaymqError:
+    with pytest.raises(DelaymqError) as caught:
+        face.call(call)
+    error = caught.value
+    assert type(error) is bad.kind, repr(error)
+    assert (TypeError if bad.kind is WrongType else ValueError) in bad.kind.__mro__
+    assert error.argument == argument, repr(error)
+    assert error.found is not None
+    assert bad.advice in str(error), str(error)
+    return error
+
+
+Call = Callable[[Face, Any], Any]
+
+
+def published(argument: str) -> list[tuple[str, Call]]:
+    """The three ways to give an argument of `publish`."""
+
+    def fields(value: Any) -> dict[str, Any]:
+        return {"subject": "a", "body": b"", argument: value}
+
+    return [
+        ("publish", lambda face, value: face.store.publish(**fields(value))),
+        ("publish_many", lambda face, value: face.store.publish_many([Publish("a", b""), Publish(**fields(value))])),
+    ]
+
+
+TABLE: list[tuple[str, str, list[Bad], Call]] = [
+    (f"{call}({argument})", argument, values, made)
+    for argument, values in {
+        "subject": NAMES,
+        "body": BODIES,
+        "delay": DELAYS,
+        "at": TIMES,
+        "level": LEVELS,
+        "tags": TAGS,
+        "attributes": ATTRIBUTES,
+        "message_id": IDS,
+    }.items()
+    for call, made in published(argument)
+    if not (argument in ("delay", "at", "level", "attributes", "message_id") and None in [bad.value for bad in values])
+]
+TABLE += [
+    ("publish_many(bodies)", "body", BODIES, lambda face, value: face.store.publish_many("a", [b"", value])),
+    ("publish_many(delays)", "delays", DURATIONS, lambda face, value: face.store.publish_many("a", [b""], [value])),
+    ("cancel", "receipt", RECEIPTS, lambda face, value: face.store.cancel(value)),
+    ("cancel_many", "receipt", RECEIPTS, lambda face, value: face.store.cancel_many([value])),
+    ("subscribe(subject)", "subject", NAMES, lambda face, value: face.store.subscribe(value, group="g")),
+    ("subscribe(group)", "group", NAMES, lambda face, value: face.store.subscribe("a", group=value)),
+    ("subscribe(start)", "start", STARTS, lambda face, value: face.store.subscribe("a", group="g", start=value)),
+    (
+        "subscribe(in_flight_max)",
+        "in_flight_max",
+        IN_FLIGHT,
+        lambda face, value: face.store.subscribe("a", group="g", in_flight_max=value),
+    ),
+    ("get(timeout)", "timeout", DURATIONS, lambda face, value: face.messages.get(value)),
+    ("flush(timeout)", "timeout", DURATIONS, lambda face, value: face.messages.flush(value)),
+    ("batches(max_messages)", "max_messages", COUNTS, lambda face, value: face.messages.batches(value)),
+    ("batches(wait)", "wait", DURATIONS, lambda face, value: face.messages.batches(5, value)),
+    ("nack(delay) of many", "delay", DURATIONS, lambda face, value: face.messages.nack([], value)),
+]
+
+
+@pytest.mark.parametrize(("argument", "values", "call"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_each_argument_of_each_call(face: Face, argument: str, values: list[Bad], call: Call) -> None:
+    before = face.call(face.store.status)
+    for bad in values:
+        error = refused(face, bad, argument, lambda bad=bad: call(face, bad.value))  # type: ignore[misc]
+        assert error.index in (None, 0, 1)
+    after = face.call(face.store.status)
+    assert (after.pending, after.ready, after.accepted) == (before.pending, before.ready, before.accepted)
+
+
+OPTIONS: dict[str, list[Bad]] = {
+    "path": [Bad(value, WrongType, "a path") for value in (5, None, True, 1.5)],
+    "durability": [Bad("paper", InvalidArgument, '"disk" or "os"'), Bad(None, WrongType), Bad(True, WrongType)],
+    "create": [Bad(value, WrongType, "bool") for value in (None, 1, "yes")],
+    "segment_bytes": [
+        *(Bad(value, InvalidArgument) for value in (0, -1, 100_001, 2**40)),
+        *(Bad(value, WrongType, "int") for value in (1.5, "1", None, True)),
+    ],
+    "delay_max": DURATIONS,
+    "keep_finished": DURATIONS,
+    "progress": [Bad(value, WrongType, "callable") for value in (5, "print", True)],
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_each_argument_of_an_open(face: Face, tmp_path: Path, option: str) -> None:
+    for bad in OPTIONS[option]:
+        chosen: dict[str, Any] = {} if option == "path" else {option: bad.value}
+        path = bad.value if option == "path" else tmp_path / "other"
+        refused(face, bad, option, lambda path=path, chosen=chosen: face.opening(path, **chosen))  # type: ignore[misc]
+    assert not (tmp_path / "other" / "identity").exists()
+
+
+@pytest.mark.parametrize(("_", "given"), PAIRS)
+def test_two_ways_to_say_when(face: Face, _: str, given: dict[str, Any]) -> None:
+    bad = Bad(given, InvalidArgument, "one of delay, at and level")
+    second = list(given)[1]
+    refused(face, bad, second, lambda: face.store.publish("a", b"", **given))
+    refused(face, bad, second, lambda: face.store.publish_many([Publish("a", b"", **given)]))
+
+
+@pytest.mark.parametrize("bad", [bad for bad in DELAYS if bad.value != timedelta(days=36_500)])
+def test_a_delay_that_is_refused_settles_nothing(face: Face, bad: Bad) -> None:
+    message = face.one()
+    refused(face, bad, "delay", lambda: message.nack(bad.value))
+    assert not message.settled
+    face.call(message.ack)
+
+
+def test_a_receipt_that_is_malformed(face: Face) -> None:
+    for text in ("", "dmq1-", "dmq2-" + "A" * 64, "dmq1-" + "A" * 63, "dmq1-" + "!" * 64):
+        refused(face, Bad(text, InvalidArgument), "receipt", lambda text=text: Receipt.parse(text))  # type: ignore[misc]
+    receipt = str(face.call(lambda: face.store.publish("a", b"", delay=3600)))
+    forged = Receipt.parse(receipt[:-1] + ("A" if receipt[-1] != "A" else "B"))
+    refused(face, Bad(forged, InvalidArgument, "this store gave out"), "receipt", lambda: face.store.cancel(forged))
+
+
+def test_a_receipt_of_another_store_is_answered(face: Face, tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "other", durability="os") as other:
+        receipt = other.publish("a", b"", delay=3600)
+        assert face.call(lambda: face.store.cancel(receipt)) is Outcome.NOT_FOUND
+        assert other.cancel(receipt) is Outcome.DONE
+
+
+def test_a_message_is_settled_once(face: Face) -> None:
+    for first in ("ack", "nack"):
+        message = face.one()
+        face.call(getattr(message, first))
+        for second in (message.ack, message.nack):
+            with pytest.raises(AlreadySettled, match="settle each message once"):
+                face.call(second)
+        face.call(lambda message=message: face.messages.ack([message]))  # type: ignore[misc]
+
+
+def test_a_message_that_went_back_cannot_be_settled(face: Face) -> None:
+    message = face.one()
+    face.call(face.messages.close)
+    for settle in (message.ack, message.nack, lambda: face.messages.ack([message])):
+        with pytest.raises(Closed, match="comes again"):
+            face.call(settle)
+    face.messages = face.call(lambda: face.store.subscribe("consumed", group="g"))
+    again = face.call(lambda: face.messages.get(5))
+    assert (again.sequence, again.attempt) == (message.sequence, 2)
+    face.call(again.ack)
+
+
+def test_a_closed_store(face: Face) -> None:
+    message = face.one()
+    receipt = message.receipt
+    face.call(face.store.close)
+    calls: list[Callable[[], Any]] = [
+        lambda: face.store.publish("a", b""),
+        lambda: face.store.publish_many("a", [b""]),
+        lambda: face.store.cancel(receipt),
+        lambda: face.store.subscribe("a", group="g"),
+        face.store.checkpoint,
+        message.ack,
+        message.nack,
+        lambda: face.messages.ack([message]),
+    ]
+    for call in calls:
+        with pytest.raises(Closed, match="closed"):
+            face.call(call)
+    face.call(face.store.close)
+
+
+def test_a_second_open_in_this_process(face: Face) -> None:
+    with pytest.raises(Locked, match="this process has it open already; share that store, or close it first"):
+        face.call(lambda: face.opening(face.folder))
+
+
+def test_pandas_own_times_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    for at in (pandas.Timestamp.now("UTC"), pandas.NaT):
+        with pytest.raises(WrongType, match="to_pydatetime"):
+            due_of(None, at, None)
+    with pytest.raises(WrongType, match="to_pytimedelta"):
+        due_of(pandas.Timedelta(seconds=1), None, None)
+
+
+def test_a_batch_that_is_too_long_or_too_large(face: Face) -> None:
+    bad = Bad(None, TooLarge, "limit")
+    refused(face, bad, "messages", lambda: face.store.publish_many("a", [b""] * 10_001, 3600))
+    refused(face, bad, "messages", lambda: face.store.publish_many([Publish("a", b"", 3600)] * 10_001))
+    refused(face, bad, "messages", lambda: face.store.publish_many("a", [bytes(1 << 20)] * 9, 3600))
+
+
+def test_a_batch_of_another_shape(face: Face) -> None:
+    wrong, uneven = Bad(None, WrongType), Bad(None, InvalidArgument)
+    many = face.store.publish_many
+    refused(face, uneven, "delays", lambda: many("a", [b"", b""], [1]))
+    for argument, call in {
+        "bodies": lambda: many("a", 5),
+        "bodies again": lambda: many("a", iter([b""])),
+        "bodies missing": lambda: many("a"),
+        "body": lambda: many("a", b"ab"),
+        "messages": lambda: many([b"a"]),
+        "messages as bytes": lambda: many(b"a"),
+        "messages as a number": lambda: many(5),
+        "subject": lambda: many(5, [b""]),
+    }.items():
+        refused(face, wrong, argument.split()[0], call)
+
+
+@pytest.mark.parametrize(
+    "body", [b"x", bytearray(b"x"), memoryview(b"x"), array.array("I", [1, 2]), memoryview(b"abcdef")[::2]]
+)
+def test_everything_bytes_like_is_taken(face: Face, body: Any) -> None:
+    face.call(lambda: face.store.publish("consumed", body))
+    assert face.call(lambda: face.messages.get(5)).body == memoryview(body).tobytes()
