@@ -105,10 +105,10 @@ class Store:
     def open(
         path: str,
         *,
-        progress: Callable[[int, int], None] | None,
+        progress: Callable[[int, int, int], None] | None,
         **options: object,
     ) -> Store:
-        """Opens and recovers; `progress(facts, bytes)` is called on this thread.
+        """Opens and recovers; `progress(facts, bytes, bytes_whole)` is called on this thread.
 
         Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
         holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
@@ -201,8 +201,11 @@ class Publishing:
 def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """message_id ("" where none was given), tags and attributes of a delivery's meta."""
 
-def verify(path: str) -> dict[str, Any]:
-    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems."""
+def verify(path: str, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
+    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems.
+
+    `progress(bytes, bytes_whole)`, of the log, is called on this thread.
+    """
 
 def inspect(path: str) -> dict[str, Any]:
     """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""

@@ -33,12 +33,12 @@ class Choices:
     Attributes:
         folder: The folder of the store.
         options: What crosses into the core.
-        progress: Called with facts and bytes while the store recovers, or None.
+        progress: Called with facts, bytes and all bytes while the store recovers, or None.
     """
 
     folder: str
     options: dict[str, object]
-    progress: Callable[[int, int], None] | None
+    progress: Callable[[int, int, int], None] | None
 
     @classmethod
     def made(
@@ -143,9 +143,9 @@ def _folder(path: str | os.PathLike[str]) -> str:
         raise _wrong_type("path", "a path", path) from error
 
 
-def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int], None]:
-    def tell(facts: int, bytes_: int) -> None:
-        progress(Progress(facts, bytes_))
+def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int], None]:
+    def tell(facts: int, bytes_: int, bytes_whole: int) -> None:
+        progress(Progress(facts, bytes_, bytes_whole))
 
     return tell
 

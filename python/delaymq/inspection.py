@@ -65,6 +65,8 @@ class InspectedGroup:
         next_number: The number that the subject's next ready message gets.
         lag: Ready messages that it has not finished.
         in_flight: Those of them that a consumer holds.
+        start: The ready number that it began with.
+        dead_letters: Its dead letters.
         consumers: Each consumer's name and how many messages it holds.
     """
 
@@ -74,6 +76,8 @@ class InspectedGroup:
     next_number: int
     lag: int
     in_flight: int
+    start: int
+    dead_letters: int
     consumers: tuple[tuple[str, int], ...]
 
 

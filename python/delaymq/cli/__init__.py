@@ -11,14 +11,27 @@ from contextlib import contextmanager
 from types import FrameType
 
 from delaymq import __version__
-from delaymq.cli import bench, cancel, config, consume, demo, inspect, publish, salvage, verify
+from delaymq.cli import (
+    bench,
+    cancel,
+    completion,
+    config,
+    consume,
+    dead,
+    demo,
+    groups,
+    inspect,
+    publish,
+    salvage,
+    verify,
+)
 from delaymq.cli.arguments import CommandParser
 from delaymq.cli.exit_codes import Exit, code_of
 from delaymq.errors import DelaymqError
 
 __all__ = ["main", "parser"]
 
-VERBS = (publish, consume, cancel, inspect, verify, salvage, config, bench, demo)
+VERBS = (publish, consume, cancel, groups, dead, inspect, verify, salvage, config, completion, bench, demo)
 
 
 def parser() -> CommandParser:

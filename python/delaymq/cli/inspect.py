@@ -114,6 +114,15 @@ def _words(span: timedelta) -> str:
     return " ".join(parts[:2])
 
 
+def _named(subject: str) -> str:
+    """A subject in words: those that a store makes for a group are named after both."""
+    for prefix, words in (("%RETRY%", "given back"), ("%DEAD_RETRY%", "dead letters")):
+        if subject.startswith(prefix):
+            name, _, group = subject.removeprefix(prefix).rpartition("%")
+            return f"{name} ({words} by {group})"
+    return subject
+
+
 def _cut(rows: list[tuple[object, ...]], most: int) -> tuple[list[tuple[object, ...]], list[str]]:
     left = len(rows) - most
     return rows[:most], [f"… and {left:,} more; --all shows them"] if left > 0 else []
@@ -125,7 +134,7 @@ def _subjects(seen: Inspection, most: int) -> Iterator[str]:
     ordered = sorted(seen.subjects, key=lambda subject: (-subject.pending - subject.ready, subject.name))
     rows: list[tuple[object, ...]] = [
         (
-            subject.name,
+            _named(subject.name),
             subject.pending,
             _from(subject.next_due, seen.seen) if subject.next_due else "",
             subject.ready,
@@ -144,7 +153,8 @@ def _groups(seen: Inspection, most: int) -> Iterator[str]:
         return
     ordered = sorted(seen.groups, key=lambda group: (-group.lag, group.subject, group.name))
     rows: list[tuple[object, ...]] = [
-        (group.name, group.subject, group.lag, group.in_flight, len(group.consumers), group.cursor) for group in ordered
+        (group.name, _named(group.subject), group.lag, group.in_flight, len(group.consumers), group.cursor)
+        for group in ordered
     ]
     rows, more = _cut(rows, most)
     yield ""
@@ -198,7 +208,7 @@ def _space(seen: Inspection, most: int) -> Iterator[str]:
 def _why(holder: Holder) -> str:
     match holder.kind:
         case "group":
-            return f"group {holder.group} of {holder.subject} has {holder.messages:,} not finished"
+            return f"group {holder.group} of {_named(holder.subject or '')} has {holder.messages:,} not finished"
         case "no_group":
             return f"{holder.messages:,} ready on {holder.subject}, which no group consumes"
         case "pending":

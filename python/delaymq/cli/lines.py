@@ -138,6 +138,10 @@ def line_of(message: Message) -> str:
     said["attempt"] = message.attempt
     said["redelivered"] = message.redelivered
     said["sequence"] = message.sequence
+    said["message_id"] = message.message_id
+    said["tags"] = list(message.tags)
+    said["attributes"] = message.attributes
+    said["receipt"] = str(message.receipt)
     return json.dumps(said, ensure_ascii=False)
 
 

@@ -75,7 +75,7 @@ def open_store(chosen: argparse.Namespace, settings: Settings, *, create: bool =
     with Bar("recovering", sys.stderr) as bar:
 
         def tell(progress: Progress) -> None:
-            bar.show(progress.bytes, None, f"{progress.facts:,} facts")
+            bar.show(progress.bytes, progress.bytes_whole, f"{progress.facts:,} facts")
 
         return Store.open(folder_of(chosen, settings), create=create, progress=tell, **options)
 

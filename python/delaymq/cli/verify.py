@@ -12,7 +12,7 @@ from delaymq import _core
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place, folder_of, settings_of
-from delaymq.cli.terminal import alarming
+from delaymq.cli.terminal import Bar, alarming, byte_words
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -38,7 +38,9 @@ def add_to(verbs: Verbs) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Verifies; 1 where something is damaged."""
-    found = _core.verify(os.fspath(folder_of(chosen, settings_of(chosen))))
+    folder = os.fspath(folder_of(chosen, settings_of(chosen)))
+    with Bar("verifying", sys.stderr) as bar:
+        found = _core.verify(folder, lambda done, whole: bar.show(done, whole, f"of {byte_words(whole)}"))
     if chosen.json:
         print(json.dumps(found))
     else:

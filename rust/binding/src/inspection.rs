@@ -99,6 +99,8 @@ fn group<'py>(py: Python<'py>, group: &InspectedGroup) -> Fields<'py> {
     fields.set_item("next_number", group.next_number)?;
     fields.set_item("lag", group.lag)?;
     fields.set_item("in_flight", group.in_flight)?;
+    fields.set_item("start", group.start)?;
+    fields.set_item("dead_letters", group.dead_letters)?;
     fields.set_item("consumers", &group.consumers)?;
     Ok(fields)
 }

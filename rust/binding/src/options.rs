@@ -73,7 +73,8 @@ impl Telling {
 
     pub(crate) fn tell(&mut self, progress: RecoveryProgress) {
         let Some(callback) = &self.callback else { return };
-        let told = Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes)).map(drop));
+        let told =
+            Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes, progress.bytes_whole)).map(drop));
         if let Err(error) = told {
             self.raised = Some(error);
             self.callback = None;

@@ -51,7 +51,7 @@ pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
     FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection,
     LostMessage, OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject, SubjectListed,
-    Verification,
+    Verification, VerificationProgress,
 };
 
 pub use attendance::Activity;

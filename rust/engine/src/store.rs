@@ -11,7 +11,8 @@ use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity, retry_subject,
+    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, VerificationProgress, open_identity,
+    retry_subject,
 };
 use delaymq_core::units::Sequence;
 
@@ -340,11 +341,19 @@ impl Store {
     /// # Errors
     /// `Locked`, `NotAStore`, `NewerFormat`, `Storage`. What is damaged is in the answer.
     pub fn verify(path: &Path) -> Result<Verification> {
+        Self::verify_telling(path, &mut |_| {})
+    }
+
+    /// As [`Self::verify`], telling how far it is.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub fn verify_telling(path: &Path, progress: &mut dyn FnMut(VerificationProgress)) -> Result<Verification> {
         let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
         open_identity(storage.as_ref(), None)?;
         let _lock = StoreLock::take(path)?;
         let identity = open_identity(storage.as_ref(), None)?;
-        delaymq_core::store::verify(&storage, &identity)
+        delaymq_core::store::verify_telling(&storage, &identity, progress)
     }
 }
 

@@ -51,7 +51,7 @@ fn records_behind_a_damaged_batch_header_are_found_again() {
 fn records_on_both_sides_of_a_damaged_one_are_found_again() {
     let (log, start) = log_of_three();
     // In the header of the second record of the second batch.
-    let second = u64::from(start.offset()) + BATCH_HEADER_BYTES as u64 + padded(RECORD_HEADER_BYTES + 5) as u64;
+    let second = u64::from(start.offset()) + BATCH_HEADER_BYTES as u64 + padded(RECORD_HEADER_BYTES + 24 + 5) as u64;
     log.storage.damage("log/0000000001.segment", second + 12, 1);
     let seen = seen(&log);
     assert_eq!((seen.in_batches, seen.singly), (vec![1, 2, 6], vec![3, 5]));

@@ -85,6 +85,10 @@ pub struct InspectedGroup {
     pub lag: u64,
     /// Those of them that a consumer holds.
     pub in_flight: u64,
+    /// The ready number that it began with.
+    pub start: u64,
+    /// Its dead letters.
+    pub dead_letters: u64,
     /// Its consumers: their names, and how many messages each holds.
     pub consumers: Vec<(String, u64)>,
 }
@@ -248,17 +252,27 @@ fn subjects_of(state: &State, waiting: &BTreeMap<SubjectNumber, Waiting>) -> Vec
     state.subjects.iter().map(of).collect()
 }
 
-fn group_of(state: &State, group: &Group) -> InspectedGroup {
+/// Ready messages that a group has not finished.
+fn lag_of(state: &State, group: &Group) -> u64 {
     let next = state.dispatch.next_number(group.subject);
     let done_above = group.done.ranges().map(|(first, end)| end.saturating_sub(first)).fold(0, u64::saturating_add);
+    next.0.saturating_sub(group.done.below()).saturating_sub(done_above)
+}
+
+fn group_of(state: &State, group: &Group) -> InspectedGroup {
+    let next = state.dispatch.next_number(group.subject);
     let consumers: Vec<(String, u64)> =
         group.consumers.values().map(|consumer| (consumer.name.clone(), consumer.held.len() as u64)).collect();
+    let subject = state.subjects.get(group.subject).map(|subject| subject.name.clone()).unwrap_or_default();
+    let dead = state.dead_letter_queue(&subject, &group.name).and_then(|queue| state.groups.get(&queue.group));
     InspectedGroup {
-        subject: state.subjects.get(group.subject).map(|subject| subject.name.clone()).unwrap_or_default(),
+        dead_letters: dead.map_or(0, |dead| lag_of(state, dead)),
+        start: group.start.0,
+        subject,
         name: group.name.clone(),
         cursor: group.cursor.0,
         next_number: next.0,
-        lag: next.0.saturating_sub(group.done.below()).saturating_sub(done_above),
+        lag: lag_of(state, group),
         in_flight: consumers.iter().map(|(_, held)| *held).fold(0, u64::saturating_add),
         consumers,
     }

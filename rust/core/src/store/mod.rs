@@ -68,4 +68,4 @@ pub use state::{EpochInfo, KnownRun, LogPosition, SegmentStart, State};
 pub use step::{Budget, Progress};
 pub use subject_names::{dead_letter_subject, is_of_users, retry_subject};
 pub use subjects::{Subject, Subjects};
-pub use verify::{Verification, verify};
+pub use verify::{Verification, VerificationProgress, verify, verify_telling};

@@ -35,6 +35,8 @@ pub struct RecoveryProgress {
     pub facts: u64,
     /// Log bytes applied so far.
     pub bytes: u64,
+    /// Log bytes to apply in all.
+    pub bytes_whole: u64,
 }
 
 /// What opening found and did.
@@ -363,11 +365,12 @@ fn apply_log(
     report: &mut RecoveryReport,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<()> {
+    let bytes_whole = scanner.ending().bytes;
     while let Some(batch) = scanner.next_batch()? {
         owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
         report.facts = report.facts.saturating_add(u64::from(batch.header.count.get()));
         report.bytes = report.bytes.saturating_add(u64::from(batch.header.length.get()));
-        progress(RecoveryProgress { facts: report.facts, bytes: report.bytes });
+        progress(RecoveryProgress { facts: report.facts, bytes: report.bytes, bytes_whole });
         owner.take_outcomes();
         owner.take_woken();
         scanner.recycle(batch.bytes);
