@@ -1,0 +1,69 @@
+r"""A service on asyncio that reminds: one line in, one line out when its time has come.
+
+    printf '2 tea is ready\n1 look out of the window\n' | python examples/reminders.py ./reminders
+
+A line is a number of seconds and a text. The service ends when its input has ended and nothing is left
+to be reminded of, or at Ctrl-C; what is left then is told after the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import delaymq
+
+SUBJECT = "reminder"
+
+
+async def take_in(store: delaymq.AsyncStore, lines: AsyncIterator[str]) -> None:
+    """Keeps each line until its time."""
+    async for line in lines:
+        seconds, _, text = line.strip().partition(" ")
+        try:
+            await store.publish(SUBJECT, text.encode(), delay=float(seconds))
+        except (ValueError, delaymq.InvalidArgument):
+            print(f"not understood: {line.strip()!r}", file=sys.stderr)
+
+
+async def remind(messages: delaymq.AsyncSubscription, tell: Callable[[str], object]) -> None:
+    """Tells what is due, for as long as it is let."""
+    async for message in messages:
+        async with message:
+            tell(message.body.decode())
+
+
+async def serve(store: delaymq.AsyncStore, lines: AsyncIterator[str], tell: Callable[[str], object]) -> None:
+    """Takes lines in and reminds of them, until the input has ended and all are told."""
+    async with store.subscribe(SUBJECT, group="people") as messages:
+        reminding = asyncio.create_task(remind(messages, tell))
+        try:
+            await take_in(store, lines)
+            while (status := await store.status()).pending or status.ready:
+                await asyncio.sleep(0.05)
+                if reminding.done():
+                    break
+            messages.stop()
+            await reminding
+        finally:
+            reminding.cancel()
+
+
+async def lines_of_input() -> AsyncIterator[str]:
+    """The lines of the standard input, read on a thread."""
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield line
+
+
+async def main(folder: Path) -> None:
+    """Runs the service."""
+    async with delaymq.open_async(folder) as store:
+        await serve(store, lines_of_input(), print)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,148 @@
+"""The examples, by a clock that is turned by hand; and as their readers start them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import delaymq
+from delaymq.testing import Clock, crash, last_life, open_store, open_store_async, ready
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+START = datetime(2030, 1, 1, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(name: str, *arguments: str, text: str = "") -> list[str]:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments]
+    ended = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    return ended.stdout.splitlines()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(patience=60)
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[delaymq.Store]:
+    opened = open_store(tmp_path / "store", clock)
+    yield opened
+    last_life(opened).close()
+
+
+def test_orders_are_given_up_when_nobody_pays(store: delaymq.Store, clock: Clock) -> None:
+    module = example("order_timeout")
+    database, told = sqlite3.connect(":memory:"), list[str]()
+    shop = module.Shop(database, store, 30 * MINUTE)
+    first, second, third = (shop.place() for _ in range(3))
+    clock.advance(20 * MINUTE)
+    assert shop.pay(second)
+    born = crash(store)
+    shop = module.Shop(database, born, 30 * MINUTE)
+    clock.advance(10 * MINUTE)
+    with born.subscribe(module.SUBJECT, group="shop") as messages:
+        module.give_up_what_is_due(shop, messages, 0, told.append)
+    assert [shop.state(number) for number in (first, second, third)] == ["given up", "paid", "given up"]
+    assert told == [f"order {number} was not paid and is given up" for number in (first, third)]
+    assert not shop.pay(first), "too late"
+    assert not shop.give_up(second)
+    database.close()
+
+
+def test_the_shop_runs(tmp_path: Path) -> None:
+    assert run("order_timeout", str(tmp_path / "shop"), "--pay-within", "0.3") == [
+        "orders [1, 2, 3] are placed; 2 is paid",
+        "order 1 was not paid and is given up",
+        "order 3 was not paid and is given up",
+    ]
+
+
+async def given(lines: list[str], taken_in: asyncio.Event) -> AsyncIterator[str]:
+    for line in lines:
+        yield line
+    taken_in.set()
+
+
+def test_reminders_come_in_their_order(tmp_path: Path, clock: Clock) -> None:
+    module = example("reminders")
+    told: list[tuple[timedelta, str]] = []
+
+    async def main() -> None:
+        async with open_store_async(tmp_path / "store", clock) as store:
+            taken_in = asyncio.Event()
+            lines = given([f"{30 * 86_400} pay the rent\n", "60 tea is ready\n", "3600 ä\n"], taken_in)
+            serving = asyncio.create_task(
+                module.serve(store, lines, lambda text: told.append((clock.now - START, text)))
+            )
+            await asyncio.to_thread(clock.await_consumers)
+            await taken_in.wait()
+            await asyncio.to_thread(clock.advance, timedelta(days=30))
+            await serving
+
+    asyncio.run(main())
+    assert told == [(MINUTE, "tea is ready"), (60 * MINUTE, "ä"), (timedelta(days=30), "pay the rent")]
+
+
+def test_the_service_runs(tmp_path: Path) -> None:
+    lines = run("reminders", str(tmp_path / "reminders"), text="0.4 second\n0.2 first\n")
+    assert lines == ["first", "second"]
+
+
+def test_what_fails_comes_again_later_and_later(store: delaymq.Store, clock: Clock) -> None:
+    module = example("retry_with_backoff")
+    attempts: list[tuple[timedelta, bytes]] = []
+
+    def deliver(body: bytes) -> None:
+        attempts.append((clock.now - START, body))
+        if body == b"never" or len(attempts) < 4:
+            raise ConnectionError("nobody is there")
+
+    retry_after = delaymq.backoff(first=MINUTE, factor=2, jitter=0)
+    with store.subscribe(module.SUBJECT, group="sender") as messages:
+        thread = threading.Thread(target=module.deliver_all, args=(store, messages, deliver, retry_after))
+        thread.start()
+        clock.await_consumers()
+        store.publish(module.SUBJECT, b"at last")
+        clock.advance(timedelta(days=1))
+        assert attempts == [(number * MINUTE, b"at last") for number in (0, 1, 3, 7)]
+        attempts.clear()
+        store.publish(module.SUBJECT, b"never")
+        clock.advance(timedelta(days=1))
+        messages.stop()
+        thread.join()
+    begin = timedelta(days=1)
+    assert attempts == [(begin + number * MINUTE, b"never") for number in (0, 1, 3, 7, 15)]
+    (given_up,) = ready(store, module.GIVEN_UP)
+    assert (given_up.body, given_up.attributes) == (b"never", {"reason": "nobody is there"})
+    assert ready(store, module.SUBJECT, "sender") == []
+
+
+def test_the_sender_runs(tmp_path: Path) -> None:
+    assert run("retry_with_backoff", str(tmp_path / "webhooks")) == [
+        "'refuse 0' is delivered",
+        "'refuse 2' is delivered",
+        "'refuse 0' is delivered",
+        "'refuse 99' is given up: 'refuse 99' was refused 5 times",
+    ]
