@@ -139,10 +139,10 @@ class Model:
         for _ in range(200):
             if not owed:
                 break
-            body = self.get(5)
-            assert body is not None, f"lost: {sorted(owed)}"
-            owed.discard(body)
-            self.settle(body, None)
+            found = self.get(5)
+            assert found is not None, f"lost: {sorted(owed)}"
+            owed.discard(found)
+            self.settle(found, None)
         assert not owed
         self.flush()
         extra = self.get(0.05)
@@ -187,6 +187,19 @@ class BothFaces(RuleBasedStateMachine):
             body = model.get(timeout)
             if body is not None and then != "hold":
                 model.settle(body, then if isinstance(then, int) else None)
+
+    @rule(count=st.integers(1, 4))
+    def acknowledge_and_be_killed(self, count: int) -> None:
+        bodies = self.bodies(count)
+        for model in self.models:
+            model.publish(bodies, 0, None)
+            for held in sorted(model.held):
+                model.settle(held, None)
+            for _ in range(count):
+                if (body := model.get(0.5)) is not None:
+                    model.settle(body, None)
+            model.flush()
+            model.crash()
 
     @rule()
     def flush(self) -> None:
