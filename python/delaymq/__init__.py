@@ -71,6 +71,7 @@ from delaymq.errors import (
     WrongLoop,
     WrongType,
 )
+from delaymq.inspection import Inspection, inspect
 from delaymq.message import Message, Publish
 from delaymq.receipt import Outcome, Receipt, Receipts
 from delaymq.retries import backoff
@@ -98,6 +99,7 @@ __all__ = [
     "DelaymqError",
     "DiskFull",
     "ForkedProcess",
+    "Inspection",
     "InvalidArgument",
     "Locked",
     "Message",
@@ -123,6 +125,7 @@ __all__ = [
     "__version__",
     "backoff",
     "errors",
+    "inspect",
     "open",
     "open_async",
     "stop_on_signals",

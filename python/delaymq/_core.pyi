@@ -90,6 +90,8 @@ class Subscription:
         """Queues a redelivery after `delay_ms`; never waits."""
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until what was queued is durable; TimedOut at the timeout."""
+    def now_ms(self) -> int:
+        """The store's trusted clock, in milliseconds since 1970."""
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
     def close(self) -> None:
@@ -103,14 +105,14 @@ class Store:
     def open(
         path: str,
         *,
-        progress: Callable[[int, int], None] | None,
+        progress: Callable[[int, int, int], None] | None,
         **options: object,
     ) -> Store:
-        """Opens and recovers; `progress(facts, bytes)` is called on this thread.
+        """Opens and recovers; `progress(facts, bytes, bytes_whole)` is called on this thread.
 
-        Options are whole numbers but for durability ("disk" or "os") and create (bool): segment_bytes,
-        delay_ms_max, keep_finished_ms, checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms,
-        window_entries_max. An unknown name is refused.
+        Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
+        holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
+        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_entries_max. An unknown name is refused.
         """
     def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /) -> Receipt:
         """Stores one message; `absolute` says that `due_ms` counts from 1970, not from now."""
@@ -134,6 +136,31 @@ class Store:
         """Takes a checkpoint and waits until it is durable."""
     def close(self) -> None:
         """Closes; again does nothing."""
+
+@final
+class Clock:
+    """Stands still until it is turned."""
+
+    def __new__(cls, now_ms: int, /) -> Clock: ...
+    @property
+    def now_ms(self) -> int:
+        """What it shows, in milliseconds since 1970."""
+    def advance(self, by_ms: int, patience_ms: int, /) -> None:
+        """Lets time pass; returns when all stores on it are idle and all who consume have come back."""
+    def await_consumers(self, count: int, timeout_ms: int, /) -> None:
+        """Waits until so many other threads consume; TimedOut where they do not."""
+
+ReadyTuple: TypeAlias = tuple[str, bytes, int, int, int, bool, int, bytes]
+"""subject, body, due_ms, published_ms, attempt, redelivered, sequence, meta"""
+
+def abandon(store: Store, /) -> None:
+    """Lets go of a store as a killed process does; Closed where it is closed."""
+
+def reopen(store: Store, /) -> Store:
+    """Opens again what was let go of, with the same options and clock."""
+
+def ready(store: Store, subject: str, group: str | None, /) -> list[ReadyTuple]:
+    """What is ready, in the order in which it would be handed over; nothing is taken."""
 
 @final
 class Unblocked:
@@ -174,8 +201,21 @@ class Publishing:
 def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """message_id ("" where none was given), tags and attributes of a delivery's meta."""
 
-def verify(path: str) -> dict[str, Any]:
-    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems."""
+def verify(path: str, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
+    """Reads every byte of a closed store: batches, records, runs, checkpoints, aside, voided, problems.
+
+    `progress(bytes, bytes_whole)`, of the log, is called on this thread.
+    """
+
+def inspect(path: str) -> dict[str, Any]:
+    """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
+
+def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:
+    """What can be saved of a damaged store, and what is gone; written into a new store where `into` names one.
+
+    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, lost. `progress(written, whole)`
+    is called on this thread; what it raises ends the writing.
+    """
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""

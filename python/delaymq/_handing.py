@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import time
 from collections import OrderedDict, deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
@@ -173,7 +172,7 @@ class Handing:
 
     def _keep(self, deliveries: list[Delivery]) -> None:
         if not self._forgotten:
-            settling, handed_ms = self._settling, time.time_ns() // 1_000_000
+            settling, handed_ms = self._settling, self._core.now_ms() if deliveries else 0
             self._buffered.extend([AsyncMessage(settling, delivery, handed_ms) for delivery in deliveries])
 
     def _fail(self, error: BaseException) -> None:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from delaymq import _core
 from delaymq.durations import Duration, delay_ms
 from delaymq.errors import Locked, StoreError, WrongType
 from delaymq.status import Progress
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
 
 __all__ = ["Choices", "Claims", "Durability", "recover"]
 
@@ -30,12 +33,12 @@ class Choices:
     Attributes:
         folder: The folder of the store.
         options: What crosses into the core.
-        progress: Called with facts and bytes while the store recovers, or None.
+        progress: Called with facts, bytes and all bytes while the store recovers, or None.
     """
 
     folder: str
     options: dict[str, object]
-    progress: Callable[[int, int], None] | None
+    progress: Callable[[int, int, int], None] | None
 
     @classmethod
     def made(
@@ -48,6 +51,7 @@ class Choices:
         delay_max: Duration,
         keep_finished: Duration,
         progress: Callable[[Progress], object] | None,
+        clock: Clock | None = None,
     ) -> Choices:
         """Checks the arguments of `open`.
 
@@ -65,6 +69,7 @@ class Choices:
             "segment_bytes": segment_bytes,
             "delay_ms_max": delay_ms(delay_max, "delay_max"),
             "keep_finished_ms": delay_ms(keep_finished, "keep_finished"),
+            "clock": clock,
         }
         return cls(_folder(path), options, None if progress is None else _telling(progress))
 
@@ -138,9 +143,9 @@ def _folder(path: str | os.PathLike[str]) -> str:
         raise _wrong_type("path", "a path", path) from error
 
 
-def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int], None]:
-    def tell(facts: int, bytes_: int) -> None:
-        progress(Progress(facts, bytes_))
+def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int], None]:
+    def tell(facts: int, bytes_: int, bytes_whole: int) -> None:
+        progress(Progress(facts, bytes_, bytes_whole))
 
     return tell
 

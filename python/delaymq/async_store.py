@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self, TypeVar, overload
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from delaymq import _core
 from delaymq._blocking import BlockingCalls
@@ -28,6 +28,9 @@ from delaymq.receipt import Outcome, Receipt, Receipts
 from delaymq.status import Progress, Status
 from delaymq.store import IN_FLIGHT_MAX, Start
 
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
+
 __all__ = ["AsyncStore", "open_async"]
 
 TURN = 64  # publishes after which others on the loop have their turn
@@ -39,9 +42,10 @@ class AsyncStore:
     Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
     """
 
-    def __init__(self, node: Node, event_loop: EventLoop) -> None:
+    def __init__(self, node: Node, event_loop: EventLoop, chosen: Choices) -> None:
         """Made by `open_async`."""
         self._node = node
+        self._chosen = chosen
         self._core = node.core
         self._unblocked = node.core.unblocked()
         self._event_loop = event_loop
@@ -60,6 +64,7 @@ class AsyncStore:
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
         progress: Callable[[Progress], object] | None = None,
+        clock: Clock | None = None,
     ) -> Opening[Self]:
         """Opens the store in a folder, to be awaited or entered.
 
@@ -81,6 +86,7 @@ class AsyncStore:
                 delay_max=delay_max,
                 keep_finished=keep_finished,
                 progress=progress,
+                clock=clock,
             )
             return await cls._started(chosen)
 
@@ -100,7 +106,11 @@ class AsyncStore:
             blocking.end()
             raise
         wakeups = Wakeups(node.core.unblocked(), node.reports, loop)
-        return cls(node, EventLoop(loop, blocking, wakeups))
+        return cls(node, EventLoop(loop, blocking, wakeups), chosen)
+
+    async def _opened_again(self) -> Self:
+        """A store in the same folder with the same options, once this one is closed."""
+        return await self._started(self._chosen)
 
     @property
     def is_open(self) -> bool:

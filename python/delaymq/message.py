@@ -161,7 +161,7 @@ class Received:
 
     @property
     def lateness(self) -> timedelta:
-        """How long after its due time this process had it, by the system's clock."""
+        """How long after its due time this process had it, by the store's clock."""
         return timedelta(milliseconds=self._handed_ms - self._delivery[3])
 
     @property

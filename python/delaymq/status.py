@@ -14,10 +14,12 @@ class Progress:
     Attributes:
         facts: Facts applied so far.
         bytes: Bytes of the log applied so far.
+        bytes_whole: Bytes of the log to apply in all.
     """
 
     facts: int
     bytes: int
+    bytes_whole: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
 from delaymq._node import Node
@@ -21,6 +21,9 @@ from delaymq.message import NO_TAGS, Publish, about
 from delaymq.receipt import Outcome, Receipt, Receipts
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
 
 __all__ = ["Durability", "Progress", "Start", "Status", "Store", "open_store"]
 
@@ -54,6 +57,7 @@ class Store:
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
         progress: Callable[[Progress], object] | None = None,
+        clock: Clock | None = None,
     ) -> Self:
         """Opens the store in a folder, recovering what a crash left.
 
@@ -66,6 +70,8 @@ class Store:
             delay_max: The longest delay that is accepted, a timedelta or seconds.
             keep_finished: How long files are kept after all in them is finished.
             progress: Called now and then while the store recovers.
+            clock: A `delaymq.testing.Clock` that a test turns, and then `"os"` spares the disk all
+                syncs; None is the system's.
 
         Raises:
             Locked: Another process has it open.
@@ -85,6 +91,7 @@ class Store:
             delay_max=delay_max,
             keep_finished=keep_finished,
             progress=progress,
+            clock=clock,
         )
         node = Node.started(chosen, watches=True)
         return cls(node.core, node.folder, node)

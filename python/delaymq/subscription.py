@@ -134,7 +134,7 @@ class Subscription:
             return []
         core = self._core
         deliveries = core.pull(count_max, timeout_ms)
-        handed_ms = time.time_ns() // 1_000_000
+        handed_ms = core.now_ms() if deliveries else 0
         return [Message(core, delivery, handed_ms) for delivery in deliveries]
 
     def __iter__(self) -> Iterator[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from format_reader.layout import Cursor, Layout, crc32, demand
+from format_reader.layout import FORMATS, Cursor, Layout, crc32, demand
 
 LAYOUT = Layout(
     ("magic*", 8),
@@ -31,22 +31,25 @@ def read_checkpoint(data: bytes) -> Row:
     header = LAYOUT.read(data)
     expected = crc32(data[:60])
     demand(header["header_check"] == expected, 60, hex(expected), hex(header["header_check"]))
-    demand(header["format_version"] == 1, 8, 1, header["format_version"])
+    demand(header["format_version"] in FORMATS, 8, FORMATS, header["format_version"])
     body = data[LAYOUT.size :]
     demand(len(body) == header["body_length"], 40, header["body_length"], len(body))
     demand(crc32(body) == header["body_check"], 56, hex(crc32(body)), hex(header["body_check"]))
     digest = crc32(body[: header["logical_length"]])
     demand(digest == header["digest"], 36, hex(digest), hex(header["digest"]))
-    return header | {"stream": LAYOUT.bytes_of(data, "stream"), "body": _body(body, header["logical_length"])}
+    return header | {
+        "stream": LAYOUT.bytes_of(data, "stream"),
+        "body": _body(body, header["logical_length"], header["format_version"]),
+    }
 
 
-def _body(body: bytes, logical_length: int) -> Row:
+def _body(body: bytes, logical_length: int, version: int) -> Row:
     cursor = Cursor(body)
     read: Row = {"position": _position(cursor)}
     read |= _numbers(cursor, delay_ms_max=8, voided=8, next_group=4, next_consumer=4, next_run=4)
     read["epochs"] = _rows(cursor, _epoch)
-    read["subjects"] = _rows(cursor, _subject)
-    read["groups"] = _rows(cursor, _group)
+    read["subjects"] = _rows(cursor, _subject if version > 1 else _subject_of_format_1)
+    read["groups"] = _rows(cursor, lambda at: _group(at, has_start=version > 1))
     read["ended_groups"] = _rows(cursor, _ended_group)
     read["windows"] = _rows(cursor, _window)
     demand(cursor.offset == logical_length, cursor.offset, f"part 8 at {logical_length}", cursor.offset)
@@ -79,12 +82,21 @@ def _epoch(cursor: Cursor) -> Row:
 
 
 def _subject(cursor: Cursor) -> Row:
+    row = _numbers(cursor, number=4) | {"name": _text(cursor)}
+    row |= _numbers(cursor, next=8, finished_below=8, gone_below=8)
+    row["gone"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
+    return row | _numbers(cursor, ended_before=8, expired=8, expired_before_ms=8)
+
+
+def _subject_of_format_1(cursor: Cursor) -> Row:
     row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next=8, finished_below=8)
     return row | {"voided": [cursor.number(8) for _ in range(cursor.number(8))]}
 
 
-def _group(cursor: Cursor) -> Row:
+def _group(cursor: Cursor, *, has_start: bool) -> Row:
     row = _numbers(cursor, number=4, subject=4) | {"name": _text(cursor)}
+    if has_start:
+        row |= _numbers(cursor, start=8)
     row |= _numbers(cursor, cursor=8, reserved_number=8, marked_below=8, offset_floor=8, done_below=8)
     row["done"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
     row["returned"] = _rows(cursor, lambda at: _numbers(at, number=8, deliveries=4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 
+FORMATS = (1, 2)
 U32_MASK = 0xFFFF_FFFF
 
 

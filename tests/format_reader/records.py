@@ -17,6 +17,25 @@ READY_ENTRY = Layout(("due_ms", 8), ("sequence", 8), ("subject", 4), ("reserved"
 RANGES = Layout(("group", 4), ("consumer", 4), ("first_offset", 8))
 STARTS = {0: "earliest", 1: "latest"}
 
+RETRY_OF_FORMAT_1 = Layout(
+    ("group", 4), ("consumer", 4), ("offset", 8), ("number", 8), ("due_ms", 8), ("target", 4), ("attempt", 4)
+)
+RETRY = Layout(
+    ("group", 4),
+    ("consumer", 4),
+    ("offset", 8),
+    ("number", 8),
+    ("due_ms", 8),
+    ("target", 4),
+    ("attempt", 4),
+    ("payload_sequence", 8),
+    ("destination", 4),
+    ("reserved", 4),
+)
+DESTINATIONS = {0: "again", 1: "dead_letter"}
+REASON_BYTES_MAX = 1_024
+ENDS = {0: "alone", 1: "with_retries"}
+
 KINDS: dict[int, tuple[str, Layout]] = {
     1: ("message", Layout(("due_ms", 8), ("published_ms", 8), ("subject", 4), ("meta_length", 4))),
     2: ("cancel", Layout(("target_due_ms", 8), ("target_sequence", 8))),
@@ -29,12 +48,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
     10: ("reserve", Layout(("group", 4), ("consumer", 4), ("offset_end", 8), ("number_end", 8))),
     11: ("assign", RANGES),
     12: ("acknowledge", RANGES),
-    13: (
-        "retry",
-        Layout(
-            ("group", 4), ("consumer", 4), ("offset", 8), ("number", 8), ("due_ms", 8), ("target", 4), ("attempt", 4)
-        ),
-    ),
+    13: ("retry", RETRY),
     14: ("void", Layout(("subject", 4), ("what", 4), ("number", 8))),
     15: (
         "epoch_start",
@@ -49,6 +63,9 @@ KINDS: dict[int, tuple[str, Layout]] = {
             ("delay_ms_max", 8),
         ),
     ),
+    17: ("redrive", Layout(("group", 4), ("target", 4), ("number", 8), ("due_ms", 8), ("payload_sequence", 8))),
+    18: ("expire", Layout(("subject", 4), ("reserved", 4), ("due_before_ms", 8))),
+    19: ("group_reset", NAMES),
 }
 
 
@@ -99,6 +116,8 @@ def _fields(
     if header["kind"] not in KINDS:
         raise DamagedError(offset + 4, "a known kind", header["kind"])
     name, layout = KINDS[header["kind"]]
+    if name == "retry" and len(fixed) == RETRY_OF_FORMAT_1.size:
+        layout = RETRY_OF_FORMAT_1
     fields: dict[str, Any] = dict(layout.read(fixed))
     if not whole:
         demand(name == "message", offset + 8, "a whole payload", "another check")
@@ -110,13 +129,23 @@ def _fields(
         demand(len(payload) == entries * size, offset, f"{entries} entries", f"{len(payload)} bytes")
         rows = [READY_ENTRY.read(payload, place * size) for place in range(entries)]
         fields = {"entries": [(row["due_ms"], row["sequence"], row["subject"]) for row in rows]}
-    elif name in {"assign", "acknowledge"}:
+    elif name in {"assign", "acknowledge", "expire"}:
         fields["ranges"] = _pairs(payload)
+    elif layout is RETRY:
+        fields |= _destination(fields.pop("destination"), payload, offset)
     elif layout is NAMES:
         fields = _names(name, fields["first"], fields["second"], payload.decode("utf-8"))
     elif name == "epoch_start":
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
+    fields.pop("reserved", None)
     return name, fields
+
+
+def _destination(number: int, payload: bytes, offset: int) -> dict[str, Any]:
+    demand(number in DESTINATIONS, offset, DESTINATIONS, number)
+    longest = REASON_BYTES_MAX if number else 0
+    demand(len(payload) <= longest, offset, f"a reason of at most {longest} bytes", f"{len(payload)} bytes")
+    return {"destination": DESTINATIONS[number], "reason": payload.decode("utf-8")}
 
 
 def _message(flags: int, meta_length: int, payload: bytes) -> dict[str, Any]:
@@ -145,7 +174,9 @@ def _names(name: str, first: int, second: int, text: str) -> dict[str, Any]:
         case "group":
             return {"subject": first, "start": STARTS[second], "name": text}
         case "group_end":
-            return {"group": first}
+            return {"group": first, "end": ENDS[second]}
+        case "group_reset":
+            return {"group": first, "start": STARTS[second]}
         case "consumer":
             return {"group": first, "name": text}
         case _:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from format_reader.layout import DamagedError, Layout, crc32, demand, location, padded
+from format_reader.layout import FORMATS, DamagedError, Layout, crc32, demand, location, padded
 from format_reader.records import Record, read_record
 
 BLOCK_BYTES = 4096
@@ -113,7 +113,7 @@ def read_footer(data: bytes) -> tuple[dict[str, int], dict[str, Any]]:
     demand(magic == b"DMQRUNEN", at + 32, b"DMQRUNEN", magic)
     expected = crc32(data[at : at + 28])
     demand(trailer["check"] == expected, at + 28, hex(expected), hex(trailer["check"]))
-    demand(trailer["format"] == 1, at + 24, 1, trailer["format"])
+    demand(trailer["format"] in FORMATS, at + 24, FORMATS, trailer["format"])
     start = trailer["footer_offset"]
     demand(start + trailer["footer_bytes"] == at, at, f"a footer up to {at}", start + trailer["footer_bytes"])
     expected = crc32(data[start:at])
@@ -138,7 +138,7 @@ def _header(data: bytes, footer: dict[str, Any]) -> dict[str, int]:
     demand(data[:8] == b"DMQRUN__", 0, b"DMQRUN__", data[:8])
     expected, found = crc32(data[:4092]), int.from_bytes(data[4092:4096], "little")
     demand(found == expected, 4092, hex(expected), hex(found))
-    demand(header["format"] == 1, 8, 1, header["format"])
+    demand(header["format"] in FORMATS, 8, FORMATS, header["format"])
     demand(not any(data[HEADER.size : 4092]), HEADER.size, "zeros", "other bytes")
     for name in ("kind", "number", "row_count", "payload_start"):
         demand(header[name] == footer[name], 0, f"{name} {footer[name]}", header[name])
@@ -178,8 +178,10 @@ def _demand_footer_of(footer: dict[str, Any], kind: int, rows: list[dict[str, in
         "subjects": _subjects(rows) if kind == DISPATCH else [],
         "payload_bytes": footer_offset - footer["payload_start"],
     }
+    # Files with 0 rows are held for what they say of dead letters, not for payloads.
+    found = footer | {"references": [(file, rows) for file, rows in footer["references"] if rows]}
     for name, expected in said.items():
-        demand(footer[name] == expected, footer_offset, f"{name} {expected}", footer[name])
+        demand(found[name] == expected, footer_offset, f"{name} {expected}", found[name])
 
 
 def _buckets(rows: list[dict[str, int]]) -> list[tuple[int, int, int]]:

@@ -39,6 +39,15 @@ EPOCH_START = {
     "delay_ms_max": 315_576_000_000,
 }
 RANGES = [(10, 3), (20, 1)]
+RETRY = {
+    "group": 5,
+    "consumer": 6,
+    "offset": 101,
+    "number": 11,
+    "due_ms": NOW + 900_000,
+    "target": 8,
+    "attempt": 2,
+}
 RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_message": ("message", MESSAGE),
     "record_message_of_qmq": (
@@ -50,24 +59,25 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_subject": ("subject", {"number": 3, "name": "order.timeout"}),
     "record_group": ("group", {"subject": 3, "start": "earliest", "name": "billing"}),
     "record_group_latest": ("group", {"subject": 3, "start": "latest", "name": "βilling"}),
-    "record_group_end": ("group_end", {"group": 5}),
+    "record_group_end": ("group_end", {"group": 5, "end": "alone"}),
+    "record_group_end_with_retries": ("group_end", {"group": 5, "end": "with_retries"}),
+    "record_group_reset": ("group_reset", {"group": 5, "start": "latest"}),
     "record_consumer": ("consumer", {"group": 5, "name": "worker-1"}),
     "record_consumer_end": ("consumer_end", {"group": 5, "consumer": 6}),
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
     "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
-    "record_retry": (
+    "record_retry_of_format_1": ("retry", RETRY),
+    "record_retry": ("retry", RETRY | {"payload_sequence": 7, "destination": "again", "reason": ""}),
+    "record_retry_dead_letter": (
         "retry",
-        {
-            "group": 5,
-            "consumer": 6,
-            "offset": 101,
-            "number": 11,
-            "due_ms": NOW + 900_000,
-            "target": 8,
-            "attempt": 2,
-        },
+        RETRY | {"payload_sequence": 7, "destination": "dead_letter", "reason": "no such örder"},
     ),
+    "record_redrive": (
+        "redrive",
+        {"group": 9, "target": 8, "number": 4, "due_ms": NOW + 900_000, "payload_sequence": 7},
+    ),
+    "record_expire": ("expire", {"subject": 3, "due_before_ms": DUE, "ranges": RANGES}),
     "record_void_ready": ("void", {"subject": 3, "what": 0, "number": 9}),
     "record_void_pending": ("void", {"subject": 3, "what": 1, "number": 7}),
     "record_epoch_start": ("epoch_start", EPOCH_START),
@@ -168,7 +178,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 1,
+        "format_version": 2,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -260,6 +270,28 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
 
 def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
+    body = checkpoint["body"]
+    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
+    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (28, NOW)
+    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 5, 2, 3]
+    empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
+    gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
+    assert body["subjects"] == [
+        empty | {"number": 1, "name": "orders", "next": 7} | gone,
+        empty | {"number": 2, "name": "%RETRY%orders%billing", "next": 0},
+        empty | {"number": 3, "name": "%DEAD_RETRY%orders%billing", "next": 1},
+    ]
+    billing, retries, dead_letters = body["groups"]
+    assert (billing["start"], billing["cursor"], billing["done_below"]) == (0, 5, 0)
+    assert billing["done"] == [{"first": 1, "end": 6}]
+    assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
+    assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
+    states = body["windows"][0]["states"]
+    assert states[20:] == ["dispatched"] * 3 + ["nothing"] * 3 + ["dispatched"]
+
+
+def test_a_checkpoint_of_format_1_says_what_was_written() -> None:
+    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_1")[1])
     body = checkpoint["body"]
     assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["epoch"], body["position"]["trusted_ms"]) == (

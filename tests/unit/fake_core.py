@@ -34,6 +34,9 @@ class FakeSubscription:
     def flush(self, timeout_ms: int | None) -> None:
         self.calls.append(f"flush {timeout_ms}")
 
+    def now_ms(self) -> int:
+        return 1_005
+
     def stop(self) -> None:
         self.calls.append("stop")
 

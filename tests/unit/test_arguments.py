@@ -7,7 +7,7 @@ import pytest
 
 from delaymq import __version__
 from delaymq.cli import main
-from delaymq.cli.arguments import count, duration
+from delaymq.cli.arguments import count, delay, duration, moment
 
 
 def test_durations_have_units() -> None:
@@ -15,12 +15,37 @@ def test_durations_have_units() -> None:
     assert duration("1.5s") == timedelta(seconds=1.5)
     assert duration("30m") == timedelta(minutes=30)
     assert duration("7d") == timedelta(days=7)
+    assert duration("1h30m") == timedelta(minutes=90)
+    assert duration("1d2h3m4s5ms") == timedelta(days=1, hours=2, minutes=3, seconds=4, milliseconds=5)
+    assert delay("0s") == timedelta(0)
 
 
-@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "10y", "nans", "infs", "1 s"])
+@pytest.mark.parametrize(
+    "text", ["", "10", "s", "-1s", "0s", "10y", "nans", "infs", "1 s", "1m1h", "1s1s", "1h 30m", "1h30"]
+)
 def test_a_duration_without_sense_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         duration(text)
+
+
+@pytest.mark.parametrize("text", ["30", "1.5", "0"])
+def test_a_number_without_unit_is_told_so(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=f"{text} has no unit: write {text}s"):
+        delay(text)
+
+
+def test_a_duration_beyond_all_measure_is_refused() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="longer than"):
+        delay("9" * 30 + "d")
+
+
+def test_a_time_needs_its_zone() -> None:
+    assert moment("2030-12-31T18:00:00Z").isoformat() == "2030-12-31T18:00:00+00:00"
+    assert moment("2030-12-31T18:00:00+02:00").utcoffset() == timedelta(hours=2)
+    with pytest.raises(argparse.ArgumentTypeError, match="no time zone"):
+        moment("2030-12-31T18:00:00")
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a time such as"):
+        moment("tomorrow")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "", "1.5"])
@@ -34,7 +59,9 @@ def test_a_wrong_command_line_ends_with_two(arguments: list[str], capsys: pytest
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
-    assert "usage: delaymq" in capsys.readouterr().err
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("delaymq: ")
+    assert "--help`" in line
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,31 +1,48 @@
-"""The `delaymq` command: one verb a file.
-
-Exit codes: 0 done, 1 a promise is broken or damage was found, 2 the command line is wrong,
-3 the store cannot be used as asked, 130 interrupted.
-"""
+"""The `delaymq` command: one verb a file. How it ends is told by `exit_codes`."""
 
 from __future__ import annotations
 
-import argparse
+import logging
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 from delaymq import __version__
-from delaymq.cli import bench, demo, verify
+from delaymq.cli import (
+    bench,
+    cancel,
+    completion,
+    config,
+    consume,
+    dead,
+    demo,
+    groups,
+    inspect,
+    publish,
+    salvage,
+    verify,
+)
+from delaymq.cli.arguments import CommandParser
+from delaymq.cli.exit_codes import Exit, code_of
 from delaymq.errors import DelaymqError
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
-EXIT_STORE = 3
-EXIT_INTERRUPTED = 130
-VERBS = (demo, bench, verify)
+VERBS = (publish, consume, cancel, groups, dead, inspect, verify, salvage, config, completion, bench, demo)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The whole command line."""
-    whole = argparse.ArgumentParser(prog="delaymq", description="A durable delay queue.")
+    whole = CommandParser(
+        prog="delaymq",
+        description="A durable delay queue: it holds messages until they are due and then hands them over.",
+        epilog="`delaymq VERB --help` says more and has examples.",
+    )
     whole.add_argument("--version", action="version", version=f"delaymq {__version__}")
-    verbs = whole.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = whole.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=CommandParser)
     for verb in VERBS:
         verb.add_to(verbs)
     return whole
@@ -33,12 +50,56 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; what is meant for people goes to standard error."""
-    chosen = parser().parse_args(arguments)
+    with _reports_to_standard_error(), _ended_by_sigterm():
+        try:
+            chosen = parser().parse_args(arguments)
+            code = int(chosen.run(chosen))
+            sys.stdout.flush()
+        except DelaymqError as error:
+            place = f"{error.store}: " if error.store else ""
+            return _failed(f"{place}{error}", code_of(error))
+        except BrokenPipeError:
+            # The interpreter flushes once more at its end; nobody is to hear of that either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.PIPE
+        except OSError as error:
+            return _failed(str(error), Exit.STORE)
+        except _Terminated:
+            return Exit.TERMINATED
+        except KeyboardInterrupt:
+            return Exit.INTERRUPTED
+    return code
+
+
+def _failed(words: str, code: Exit) -> int:
+    print(f"delaymq: {' '.join(words.split())}", file=sys.stderr)
+    return code
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM arrived: as Ctrl-C, with another exit code."""
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        return int(chosen.run(chosen))
-    except DelaymqError as error:
-        place = f"{error.store}: " if error.store else ""
-        print(f"delaymq: {place}{error}", file=sys.stderr)
-        return EXIT_STORE
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _reports_to_standard_error() -> Iterator[None]:
+    """What the store did by itself (a repaired tail, a message given up) is a line for who runs the command."""
+    logger = logging.getLogger("delaymq")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("delaymq: %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

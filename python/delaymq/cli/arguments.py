@@ -1,18 +1,65 @@
-"""Arguments of the command line, with their units."""
+"""Arguments of the command line, with their units, and how a verb is added to it."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from datetime import timedelta
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse names it nowhere else
+    Verbs = argparse._SubParsersAction["CommandParser"]  # noqa: SLF001 - argparse names it nowhere else
 
-__all__ = ["count", "duration"]
+__all__ = ["CommandParser", "add_verb", "count", "delay", "duration", "moment"]
 
-UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+"""Milliseconds of each unit, the largest first."""
+
+PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([a-z]+)")
+NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+SHAPES = "250ms, 10s, 30m, 1h30m, 7d"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, with where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the process with the code of a wrong command line."""
+        self.exit(2, f"delaymq: {message}; see `{self.prog} --help`\n")
+
+
+def add_verb(
+    verbs: Verbs,
+    name: str,
+    run: Callable[[argparse.Namespace], int] | None,
+    *,
+    summary: str,
+    details: str = "",
+    examples: tuple[str, ...] = (),
+) -> CommandParser:
+    """Adds a verb whose `--help` ends in examples, and returns its parser."""
+    shown = "\n".join(f"  {example}" for example in examples)
+    verb = verbs.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.{' ' if details else ''}{details}",
+        epilog=f"examples:\n{shown}" if shown else None,
+        formatter_class=_Formatter,
+    )
+    if run is not None:
+        verb.set_defaults(run=run)
+    return verb
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Fills the description to the width and leaves the examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("examples:"):
+            return text
+        return super()._fill_text(text, width, indent)
 
 
 def count(text: str) -> int:
@@ -30,17 +77,53 @@ def count(text: str) -> int:
     return number
 
 
+def delay(text: str) -> timedelta:
+    """A duration with its units, the largest first: 250ms, 10s, 1h30m, 7d, 0s.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not one, or it has no unit.
+    """
+    if NUMBER.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text} has no unit: write {text}s, {text}m, {text}h or {text}d")
+    parts = PART.findall(text)
+    units = [unit for _, unit in parts]
+    ordered = [unit for unit in UNITS if unit in units]
+    if not parts or "".join(number + unit for number, unit in parts) != text or units != ordered:
+        raise argparse.ArgumentTypeError(f"expected a duration with units ({SHAPES}), found {text!r}")
+    try:
+        return sum((timedelta(milliseconds=float(number) * UNITS[unit]) for number, unit in parts), timedelta(0))
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text} is longer than a duration can be") from None
+
+
 def duration(text: str) -> timedelta:
-    """A duration with its unit: 250ms, 10s, 30m, 12h, 7d.
+    """As `delay`, and longer than nothing.
 
     Raises:
         argparse.ArgumentTypeError: It is not one.
     """
-    parts = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-z]+)", text)
-    try:
-        found = timedelta(seconds=float(parts[1]) * UNITS[parts[2]]) if parts else timedelta(0)
-    except (KeyError, OverflowError):
-        found = timedelta(0)
+    found = delay(text)
     if found <= timedelta(0):
-        raise argparse.ArgumentTypeError(f"expected a duration with a unit (250ms, 10s, 30m, 12h, 7d), found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a duration above zero ({SHAPES}), found {text!r}")
     return found
+
+
+def moment(text: str) -> datetime:
+    """A time with its zone, as ISO 8601 writes it.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not one, or it has no zone.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        shape = "2030-12-31T18:00:00Z or 2030-12-31T18:00:00+02:00"
+        raise argparse.ArgumentTypeError(f"expected a time such as {shape}, found {text!r}") from None
+    if found.utcoffset() is None:
+        raise argparse.ArgumentTypeError(f"{text} has no time zone: end it with Z or an offset such as +02:00")
+    return found
+
+
+def standard_input_is_a_terminal() -> bool:
+    """True where somebody would have to type what is read."""
+    return sys.stdin.isatty()

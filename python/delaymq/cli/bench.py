@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from delaymq.bench import BENCHES
 from delaymq.bench import run as run_benches
+from delaymq.cli.arguments import add_verb
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -17,12 +18,18 @@ __all__ = ["add_to", "run"]
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = verbs.add_parser("bench", help="measure each row beside its limit")
+    verb = add_verb(
+        verbs,
+        "bench",
+        run,
+        summary="measure each row beside its limit",
+        details="The limit is what the machine itself can do, measured in the same run.",
+        examples=("delaymq bench", "delaymq bench append commit --quick", "delaymq bench lateness --json"),
+    )
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     verb.add_argument("--quick", action="store_true", help="fewer messages and one run; under 5 s a bench")
     verb.add_argument("--folder", type=Path, metavar="DIR", help="a folder on the disk to measure (default: temporary)")
-    verb.set_defaults(run=run)
 
 
 def _known(name: str) -> str:

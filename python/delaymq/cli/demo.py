@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from delaymq.cli.arguments import count, duration
+from delaymq.cli.arguments import add_verb, count, duration
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -17,14 +17,20 @@ MESSAGES_MIN = 10_000  # fewer would not leave enough in flight to be worth a ki
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = verbs.add_parser("demo", help="publish, kill the process twice, count what was lost, early or doubled")
+    verb = add_verb(
+        verbs,
+        "demo",
+        run,
+        summary="publish, kill the process twice, count what was lost, early or doubled",
+        details="A ledger outside of the store says what must come; ends with 1 where a promise was broken.",
+        examples=("delaymq demo", "delaymq demo --messages 20000 --within 4s --kills 3 --seed 7"),
+    )
     verb.add_argument("--messages", type=_messages, default=200_000, metavar="N", help="messages (default 200,000)")
     verb.add_argument("--subjects", type=count, default=50, metavar="N", help="subjects (default 50)")
     verb.add_argument("--within", type=duration, default="10s", metavar="TIME", help="longest delay (default 10s)")
     verb.add_argument("--kills", type=count, default=2, metavar="N", help="kills (default 2)")
     verb.add_argument("--seed", type=count, default=1, metavar="N", help="seed of the plan (default 1)")
     verb.add_argument("--store", metavar="DIR", help="a folder to keep the store in (default: a temporary one)")
-    verb.set_defaults(run=run)
 
 
 def _messages(text: str) -> int:

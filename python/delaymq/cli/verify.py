@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from delaymq import _core
+from delaymq.cli.arguments import add_verb
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.terminal import Bar, alarming, byte_words
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 
+EXAMPLES = ("delaymq verify --store ./data", "delaymq verify --store ./data --json")
+
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = verbs.add_parser("verify", help="read every byte of a store that nobody has open, and check it")
-    verb.add_argument("--store", required=True, metavar="DIR", help="the store's folder")
+    verb = add_verb(
+        verbs,
+        "verify",
+        run,
+        summary="read every byte of a store that nobody has open, and check it",
+        details="Changes nothing. What is damaged is named with its file and offset.",
+        examples=EXAMPLES,
+    )
     verb.add_argument("--json", action="store_true", help="one JSON object")
-    verb.set_defaults(run=run)
+    add_place(verb)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Verifies; 1 where something is damaged."""
-    found = _core.verify(chosen.store)
+    folder = os.fspath(folder_of(chosen, settings_of(chosen)))
+    with Bar("verifying", sys.stderr) as bar:
+        found = _core.verify(folder, lambda done, whole: bar.show(done, whole, f"of {byte_words(whole)}"))
     if chosen.json:
         print(json.dumps(found))
     else:
@@ -37,6 +53,6 @@ def run(chosen: argparse.Namespace) -> int:
         for voided in found["voided"]:
             print(f"given up earlier: {voided}")
         for problem in found["problems"]:
-            print(f"DAMAGED: {problem}")
+            print(f"{alarming('DAMAGED', sys.stdout)}: {problem}")
         print("damaged" if found["problems"] else "sound")
-    return 1 if found["problems"] else 0
+    return Exit.FOUND if found["problems"] else Exit.DONE

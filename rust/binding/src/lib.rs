@@ -2,15 +2,19 @@
 //! boundary's manual is `python/delaymq/_core.pyi`.
 
 mod bench;
+mod clock;
 mod errors;
+mod inspection;
 mod message;
 mod meta;
 mod options;
 mod publishing;
 mod receipt;
+mod salvage;
 mod status;
 mod store;
 mod subscription;
+mod testing;
 mod unblocked;
 mod verification;
 mod waits;
@@ -25,10 +29,16 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<receipt::Receipts>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_class::<clock::Clock>()?;
+    module.add_function(wrap_pyfunction!(testing::abandon, module)?)?;
+    module.add_function(wrap_pyfunction!(testing::reopen, module)?)?;
+    module.add_function(wrap_pyfunction!(testing::ready, module)?)?;
     module.add_class::<unblocked::Unblocked>()?;
     module.add_class::<unblocked::Publishing>()?;
     module.add_function(wrap_pyfunction!(meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
+    module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
     warn_of_debug_build(module.py())
 }

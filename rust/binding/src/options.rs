@@ -4,7 +4,7 @@ use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, Subscrib
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt};
 
-use crate::{errors, message};
+use crate::{clock, errors, message};
 
 /// The engine's options from keyword arguments; a key that is not one of them is refused.
 pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
@@ -21,6 +21,7 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
             "checkpoint_facts" => options.owner.checkpoint_facts = whole("checkpoint_facts", &value)?,
             "copy_after_ms" => options.owner.copy_after_ms = whole("copy_after", &value)?,
+            "clock" => options.clock = clock::chosen(&value)?,
             "window_ms" => options.owner.window_ms = whole("window", &value)?,
             "window_entries_max" => options.owner.window_entries_max = whole("window_entries_max", &value)?,
             _ => return Err(errors::refused(py, &key, "an option", "an unknown name")),
@@ -72,7 +73,8 @@ impl Telling {
 
     pub(crate) fn tell(&mut self, progress: RecoveryProgress) {
         let Some(callback) = &self.callback else { return };
-        let told = Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes)).map(drop));
+        let told =
+            Python::attach(|py| callback.call1(py, (progress.facts, progress.bytes, progress.bytes_whole)).map(drop));
         if let Err(error) = told {
             self.raised = Some(error);
             self.callback = None;

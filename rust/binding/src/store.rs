@@ -22,6 +22,13 @@ pub(crate) struct Store {
     publisher: Arc<Publisher>,
 }
 
+impl Store {
+    pub(crate) fn holding(engine: Arc<EngineStore>) -> Self {
+        let publisher = Arc::new(Publisher::new(Arc::clone(&engine)));
+        Self { engine, publisher }
+    }
+}
+
 #[pymethods]
 impl Store {
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
@@ -38,8 +45,7 @@ impl Store {
         let opened = py.detach(|| EngineStore::open(&path, chosen, &mut |progress| telling.tell(progress)));
         telling.outcome()?;
         let engine = opened.map_err(|error| errors::raised(py, error))?;
-        let publisher = Arc::new(Publisher::new(Arc::clone(&engine)));
-        Ok(Self { engine, publisher })
+        Ok(Self::holding(engine))
     }
 
     #[pyo3(signature = (subject, body, due_ms, absolute, meta, /))]

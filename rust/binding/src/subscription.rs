@@ -80,6 +80,10 @@ impl Subscription {
         }
     }
 
+    fn now_ms(&self) -> u64 {
+        self.engine.now().0
+    }
+
     /// On an event loop, which waits for nothing: None where it would have to.
     #[pyo3(signature = (count_max, /))]
     fn try_pull<'py>(&self, py: Python<'py>, count_max: usize) -> PyResult<Option<Bound<'py, PyList>>> {

@@ -20,6 +20,10 @@ pub enum Planted {
     CheckpointBeforeRuns,
     /// A cancel is not marked in the run's two bits.
     CancelledBitNotSaved,
+    /// A dead letter is brought back again although it was before.
+    RedriveUnjudged,
+    /// Retention does not hold the facts that say why messages died.
+    DeadLetterFactRetired,
 }
 
 #[cfg(feature = "planted")]

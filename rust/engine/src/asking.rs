@@ -14,6 +14,14 @@ use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
 
+/// A group that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BegunGroup {
+    pub(crate) number: GroupNumber,
+    /// False where it was there before.
+    pub(crate) is_new: bool,
+}
+
 impl Shared {
     /// Submits `count` records and waits for what applying them finds, in order.
     pub(crate) fn ask(
@@ -48,7 +56,7 @@ impl Shared {
         retries: &Subject,
         group: &str,
         start: GroupStart,
-    ) -> Result<GroupNumber> {
+    ) -> Result<BegunGroup> {
         let new: Vec<Subject> = [subject, retries].into_iter().filter(|one| one.needs_fact).cloned().collect();
         let mut records = Vec::new();
         for one in &new {
@@ -59,7 +67,8 @@ impl Shared {
         let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
         self.names.submitted(&new);
         match found.last() {
-            Some(Some(Outcome::Group(number))) => Ok(*number),
+            Some(Some(Outcome::Group(number))) => Ok(BegunGroup { number: *number, is_new: true }),
+            Some(Some(Outcome::GroupThere(number))) => Ok(BegunGroup { number: *number, is_new: false }),
             _ => Err(Error::Closed),
         }
     }

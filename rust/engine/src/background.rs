@@ -10,12 +10,12 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
 use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
-use crate::committer::SEGMENTS_AHEAD;
 use crate::driver::Seat;
 use crate::held;
 use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
 use crate::shared::Shared;
+use crate::write_back::WriteBackHandle;
 
 /// Bytes written between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -48,6 +48,8 @@ struct Checkpoints {
 pub(crate) struct Background {
     /// A publish waits for a segment.
     pub(crate) hungry: AtomicBool,
+    /// One waited although the stock had been full.
+    pub(crate) was_hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
     /// The checkpoint under way falls behind what arrives: it is written without pauses.
@@ -83,6 +85,7 @@ struct Helping {
     checkpoint_again: Option<Instant>,
     retired: Removable,
     retire_again: Option<Instant>,
+    write_back: WriteBackHandle,
 }
 
 impl Shared {
@@ -150,8 +153,9 @@ impl Shared {
             let hungry = self.background.hungry.swap(false, Ordering::Relaxed);
             let prepared = self.prepare_piece(&mut helping, hungry);
             let checkpointed = self.checkpoint_piece(&mut helping);
+            let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
-            if prepared || checkpointed {
+            if prepared || checkpointed || sent {
                 if !self.background.is_awaited() {
                     self.pause();
                 }
@@ -192,7 +196,7 @@ impl Shared {
             return false;
         }
         helping.prepare_again = None;
-        let wanted = self.with_commits(|commits| commits.needs_segment(0, SEGMENTS_AHEAD));
+        let wanted = self.with_commits(|commits| commits.needs_segment(0, self.segments_ahead()));
         if !wanted {
             helping.preparing = None;
             return false;
@@ -284,7 +288,11 @@ impl Shared {
         let synced = self.with_commits(|commits| commits.synced_mark().location);
         let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
         let progress = match work.write_piece(&self.storage, piece, synced) {
-            Ok(CheckpointProgress::WaitForSync(_)) => self.sync_log().map(|()| None),
+            Ok(CheckpointProgress::WaitForSync(_)) => {
+                // Most of it without keeping anybody from the log.
+                self.write_back_all(&mut helping.write_back);
+                self.sync_log().map(|()| None)
+            }
             Ok(CheckpointProgress::More) => Ok(None),
             Ok(CheckpointProgress::Finished(finished)) => Ok(Some(finished)),
             Err(error) => Err(error),

@@ -1,13 +1,16 @@
 //! Where time comes from: the operating system, or a test that turns the clock itself.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::units::Millis;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::attendance::Activity;
+use crate::manual_clock::TimedStore;
+
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
-const NANOSECONDS_A_MILLISECOND: u64 = 1_000_000;
+pub(crate) const NANOSECONDS_A_MILLISECOND: u64 = 1_000_000;
 
 /// One look at both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +43,14 @@ pub trait Clock: Send + Sync {
     fn sleep_max(&self) -> Duration {
         Duration::from_secs(1)
     }
+
+    /// A store lives by this clock from now on.
+    fn serve(&self, _store: TimedStore) {}
+
+    /// What consumers tell a clock that waits for them before it moves; most do not wait.
+    fn activity(&self) -> Option<Arc<Activity>> {
+        None
+    }
 }
 
 /// The machine's clocks.
@@ -70,43 +81,6 @@ fn nanoseconds(clock: ClockId) -> u64 {
     seconds.saturating_mul(NANOSECONDS_A_SECOND).saturating_add(nanoseconds)
 }
 
-/// A clock that stands still until it is turned; for tests, which then wait for no real time.
-#[derive(Debug)]
-pub struct ManualClock {
-    wall_ns: AtomicU64,
-    boot_ns: AtomicU64,
-}
-
-impl ManualClock {
-    /// A clock that shows `wall`.
-    pub fn new(wall: Millis) -> Self {
-        let wall_ns = wall.0.saturating_mul(NANOSECONDS_A_MILLISECOND);
-        Self { wall_ns: AtomicU64::new(wall_ns), boot_ns: AtomicU64::new(NANOSECONDS_A_SECOND) }
-    }
-
-    /// Lets time pass.
-    pub fn advance(&self, milliseconds: u64) {
-        let nanoseconds = milliseconds.saturating_mul(NANOSECONDS_A_MILLISECOND);
-        self.boot_ns.fetch_add(nanoseconds, Ordering::SeqCst);
-        self.wall_ns.fetch_add(nanoseconds, Ordering::SeqCst);
-    }
-
-    /// Turns the wall clock alone, as an operator or a time server does.
-    pub fn set_wall(&self, wall: Millis) {
-        self.wall_ns.store(wall.0.saturating_mul(NANOSECONDS_A_MILLISECOND), Ordering::SeqCst);
-    }
-}
-
-impl Clock for ManualClock {
-    fn read(&self) -> ClockReading {
-        ClockReading { wall_ns: self.wall_ns.load(Ordering::SeqCst), boot_ns: self.boot_ns.load(Ordering::SeqCst) }
-    }
-
-    fn sleep_max(&self) -> Duration {
-        Duration::from_millis(1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,14 +92,5 @@ mod tests {
         let second = SystemClock.read();
         assert!(first.wall() > Millis(1_600_000_000_000));
         assert!(second.boot_ns >= first.boot_ns + 1_000_000);
-    }
-
-    #[test]
-    fn a_manual_clock_moves_when_it_is_turned() {
-        let clock = ManualClock::new(Millis(5));
-        clock.advance(7);
-        assert_eq!(clock.read().wall(), Millis(12));
-        clock.set_wall(Millis(3));
-        assert_eq!(clock.read().wall(), Millis(3));
     }
 }

@@ -17,8 +17,9 @@ use crate::held;
 use crate::inbox::{Attention, Haste};
 use crate::shared::Shared;
 
-/// Prepared segments that should lie ahead of the log.
-pub(crate) const SEGMENTS_AHEAD: usize = 2;
+/// Prepared segments that should lie ahead of the log, and ahead of one that once ran out of them.
+const SEGMENTS_AHEAD: usize = 2;
+const SEGMENTS_AHEAD_AFTER_HUNGER: usize = 4;
 /// How long a submission waits for room before it looks again.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
 /// How long the committer sleeps when nobody raises it.
@@ -93,6 +94,7 @@ impl WriterGuard<'_> {
         let synced = if commit.must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
         shared.metrics.commits.add(1);
         shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
+        shared.offer_write_back();
         writer.unreleased.push_back(Unreleased { end: end.sequence, start, bytes: commit.bytes, haste });
         self.settle(Some(end), synced)
     }
@@ -109,7 +111,7 @@ impl WriterGuard<'_> {
             }
             commits.synced(synced);
             commits.room(writer.appender.tail_room(), writer.appender.stock_rooms());
-            (commits.visible().sequence, commits.needs_segment(0, SEGMENTS_AHEAD))
+            (commits.visible().sequence, commits.needs_segment(0, shared.segments_ahead()))
         };
         shared.check_poison()?;
         let mut attention = Attention::None;
@@ -160,11 +162,23 @@ impl Shared {
                 Ok(Some(range))
             }
             Submitted::NeedRoom => {
-                self.background.hungry.store(submission.class == Class::Growing, Ordering::Relaxed);
+                self.hunger(submission.class == Class::Growing);
                 Ok(None)
             }
             Submitted::QueueFull => Ok(None),
         }
+    }
+
+    fn hunger(&self, growing: bool) {
+        self.background.hungry.store(growing, Ordering::Relaxed);
+        if growing && self.metrics.prepared_segments.read() >= SEGMENTS_AHEAD as u64 {
+            self.background.was_hungry.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How many prepared segments should lie ahead: more where the usual stock was used up once.
+    pub(crate) fn segments_ahead(&self) -> usize {
+        if self.background.was_hungry.load(Ordering::Relaxed) { SEGMENTS_AHEAD_AFTER_HUNGER } else { SEGMENTS_AHEAD }
     }
 
     /// Commits on this thread where nobody else does, until everything below `until` is visible or

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::clock::{Hold, Reading};
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::message_log::{Class, GroupCommit, Submission};
 use delaymq_core::run::run_path;
 use delaymq_core::store::{Budget, Owner, Progress, Proposals, Rescue};
 use delaymq_core::units::{GroupNumber, Millis, Sequence};
@@ -70,11 +70,11 @@ impl Drop for SeatGuard<'_> {
 }
 
 /// What a round of the driver left.
-struct Round {
-    progress: Progress,
-    applied: bool,
-    sent: Option<Sequence>,
-    failed: bool,
+pub(crate) struct Round {
+    pub(crate) progress: Progress,
+    pub(crate) applied: bool,
+    pub(crate) sent: Option<Sequence>,
+    pub(crate) failed: Option<Error>,
 }
 
 impl Shared {
@@ -229,7 +229,7 @@ impl Shared {
             if round.applied || round.sent.is_some() {
                 last_news = Instant::now();
             }
-            if round.failed {
+            if round.failed.is_some() {
                 self.driver.sleep(FAILED_STEP_WAIT);
                 continue;
             }
@@ -239,6 +239,7 @@ impl Shared {
             let was_told = told;
             told = last_news.elapsed() < IDLE;
             if was_told && !told {
+                self.with_commits(GroupCommit::release_spare);
                 self.background.witness_wanted.store(true, Ordering::SeqCst);
                 self.committer.raise();
             }
@@ -247,7 +248,7 @@ impl Shared {
     }
 
     /// Applies, decides, sends.
-    fn round(&self, reading: Reading) -> Result<Round> {
+    pub(crate) fn round(&self, reading: Reading) -> Result<Round> {
         let mut guard = self.seat()?;
         let seat = guard.get()?;
         let before = seat.owner.applied();
@@ -266,10 +267,10 @@ impl Shared {
             self.helper.raise();
         }
         let (progress, failed) = match stepped {
-            Ok(progress) => (progress, false),
+            Ok(progress) => (progress, None),
             Err(error) => {
                 self.report_step_failure(&error);
-                (Progress::default(), true)
+                (Progress::default(), Some(error))
             }
         };
         Ok(Round { progress, applied, sent, failed })

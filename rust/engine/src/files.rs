@@ -22,6 +22,8 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 #[derive(Debug)]
 pub struct FileStorage {
     root: PathBuf,
+    syncs: bool,
+    writable: bool,
 }
 
 impl FileStorage {
@@ -41,7 +43,26 @@ impl FileStorage {
             }
             Err(errno) => return Err(failed("open", &name, errno)),
         }
-        Ok(Self { root: root.to_owned() })
+        Ok(Self { root: root.to_owned(), syncs: true, writable: true })
+    }
+
+    /// The same storage, which claims to sync and does not: what is written survives the process,
+    /// and not the machine. For tests, which then open a store many times faster.
+    pub fn without_syncs(self) -> Self {
+        Self { syncs: false, ..self }
+    }
+
+    /// As [`Self::open`] for who only looks: every call that would change something is refused, and
+    /// files are opened for reading, so that a store that may only be read can be looked at.
+    ///
+    /// # Errors
+    /// `Storage` where the folder is not there.
+    pub fn read_only(root: &Path) -> Result<Self> {
+        Ok(Self { writable: false, ..Self::open(root, false)? })
+    }
+
+    fn check_writable(&self, operation: &'static str, path: &str) -> Result<()> {
+        if self.writable { Ok(()) } else { Err(failed(operation, path, Errno::ROFS)) }
     }
 
     /// The folder.
@@ -55,16 +76,19 @@ impl FileStorage {
     }
 
     fn open_with(&self, operation: &'static str, path: &str, flags: OFlags) -> Result<Arc<dyn StorageFile>> {
-        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+        let access = if self.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = flags | access | OFlags::CLOEXEC;
         let place = self.path_of(path);
         let descriptor = retried(|| rustix::fs::open(&place, flags, Mode::from_raw_mode(FILE_MODE)))
             .map_err(|errno| failed(operation, path, errno))?;
-        Ok(Arc::new(RealFile { descriptor, path: path.to_owned(), place, mapping: OnceLock::new() }))
+        let (path, mapping) = (path.to_owned(), OnceLock::new());
+        Ok(Arc::new(RealFile { descriptor, path, place, mapping, syncs: self.syncs }))
     }
 }
 
 impl Storage for FileStorage {
     fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.check_writable("create", path)?;
         self.open_with("create", path, OFlags::CREATE | OFlags::EXCL)
     }
 
@@ -88,15 +112,18 @@ impl Storage for FileStorage {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.check_writable("rename", from)?;
         rustix::fs::renameat(CWD, self.path_of(from), CWD, self.path_of(to))
             .map_err(|errno| failed("rename", from, errno))
     }
 
     fn remove(&self, path: &str) -> Result<()> {
+        self.check_writable("remove", path)?;
         rustix::fs::unlinkat(CWD, self.path_of(path), AtFlags::empty()).map_err(|errno| failed("remove", path, errno))
     }
 
     fn create_folder(&self, folder: &str) -> Result<()> {
+        self.check_writable("create", folder)?;
         match rustix::fs::mkdir(self.path_of(folder), Mode::from_raw_mode(FOLDER_MODE)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(failed("create", folder, errno)),
@@ -104,7 +131,8 @@ impl Storage for FileStorage {
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
-        sync_directory(&self.path_of(folder), folder)
+        self.check_writable("sync", folder)?;
+        if self.syncs { sync_directory(&self.path_of(folder), folder) } else { Ok(()) }
     }
 }
 
@@ -116,6 +144,7 @@ struct RealFile {
     /// Where the file is, for who maps it.
     place: PathBuf,
     mapping: OnceLock<Option<Mapping>>,
+    syncs: bool,
 }
 
 impl StorageFile for RealFile {
@@ -192,16 +221,23 @@ impl StorageFile for RealFile {
         }
     }
 
-    #[cfg(not(target_vendor = "apple"))]
     fn sync_data(&self) -> Result<()> {
-        retried(|| rustix::fs::fdatasync(&self.descriptor)).map_err(|errno| failed("sync", &self.path, errno))
+        if !self.syncs {
+            return Ok(());
+        }
+        retried(|| full_sync(&self.descriptor)).map_err(|errno| failed("sync", &self.path, errno))
     }
+}
 
-    // `fsync` there stops at the drive's own cache.
-    #[cfg(target_vendor = "apple")]
-    fn sync_data(&self) -> Result<()> {
-        retried(|| rustix::fs::fcntl_fullfsync(&self.descriptor)).map_err(|errno| failed("sync", &self.path, errno))
-    }
+#[cfg(not(target_vendor = "apple"))]
+fn full_sync(descriptor: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::fdatasync(descriptor)
+}
+
+// `fsync` there stops at the drive's own cache.
+#[cfg(target_vendor = "apple")]
+fn full_sync(descriptor: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::fcntl_fullfsync(descriptor)
 }
 
 impl RealFile {

@@ -17,6 +17,9 @@ const HANDED_OVER_FROM: usize = 128 << 10;
 
 /// With more than this here, who commits must wait until it is applied.
 pub(crate) const BACKLOG_BYTES: usize = 64 << 20;
+/// With more than this here, the driver is woken although nobody waits: what it applies is still in
+/// the processor's caches then, and few buffers are under way.
+const PORTION_BYTES: usize = 1 << 20;
 /// Later than everything.
 const FAR: Millis = Millis(u64::MAX);
 
@@ -158,7 +161,10 @@ impl Inbox {
         state.urgent |= haste.urgent || is_ready;
         if state.urgent || state.batches.bytes > BACKLOG_BYTES {
             Attention::Now
-        } else if !state.told || haste.earliest_due < state.driver_looks_at {
+        } else if !state.told
+            || haste.earliest_due < state.driver_looks_at
+            || (state.batches.bytes > PORTION_BYTES && state.driver_looks_at > Millis(0))
+        {
             state.told = true;
             state.driver_looks_at = Millis(0);
             Attention::Driver
@@ -254,6 +260,19 @@ mod tests {
         assert!(batches.iter().all(|batch| !batch.records.is_empty()));
         assert_eq!(batches.clear().count(), 1);
         assert!(batches.is_empty());
+    }
+
+    #[test]
+    fn a_sleeping_driver_is_woken_once_for_each_portion() {
+        let inbox = Inbox::new();
+        let now = Reading { now: Millis(50), held: false };
+        let mut push = |base| inbox.push(Location(base), &mut batch(base, PORTION_BYTES / 2), Haste::NONE, now);
+        assert_eq!(push(1), Attention::None, "an awake driver looks by itself");
+        assert!(inbox.driver_sleeps(Millis(100), true));
+        assert_eq!([push(2), push(3)], [Attention::Driver, Attention::None]);
+        inbox.take(&mut Batches::default());
+        assert!(inbox.driver_sleeps(Millis(200), true));
+        assert_eq!([push(4), push(5), push(6)], [Attention::None, Attention::Driver, Attention::None]);
     }
 
     #[test]

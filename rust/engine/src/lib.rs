@@ -5,18 +5,26 @@
 //! applies it; when its time has come the driver proposes a ready fact, which takes the same way,
 //! and wakes the `subscription`s that wait for it.
 
+mod administration;
 mod asking;
+mod attendance;
 mod background;
 mod clock;
 mod committer;
+mod dead_letters;
 mod delivery;
 mod driver;
 mod files;
+mod giving_up;
 mod inbox;
+mod inspect;
+mod letting_go;
 mod lock;
+mod manual_clock;
 mod mapping;
 mod member;
 mod metrics;
+mod moving;
 mod names;
 mod notifier;
 mod opening;
@@ -25,21 +33,34 @@ mod outcomes;
 mod payloads;
 mod publish;
 mod reading;
+mod ready;
 mod report;
+mod salvage;
+mod settling;
 mod shared;
 mod store;
 mod subscribers;
 mod subscription;
 mod unblocked;
 mod waiting;
+mod write_back;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use delaymq_core::store::{OwnerOptions, Receipt, RecoveryProgress, Verification};
+pub use delaymq_core::record::retry::REASON_BYTES_MAX;
+pub use delaymq_core::store::{
+    FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection,
+    LostMessage, OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject, SubjectListed,
+    Verification, VerificationProgress,
+};
 
-pub use clock::{Clock, ClockReading, ManualClock, SystemClock};
+pub use attendance::Activity;
+pub use clock::{Clock, ClockReading, SystemClock};
+pub use dead_letters::DeadLetter;
 pub use delivery::{Delivered, DeliveryKey, Payload};
 pub use files::FileStorage;
+pub use inspect::{Inspected, inspect};
+pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::Tidings;
@@ -48,7 +69,9 @@ pub use options::{
     SEGMENT_BYTES_MIN, SubscribeOptions,
 };
 pub use publish::{PublishBatch, Receipts, Ticket};
+pub use ready::Ready;
 pub use report::{Report, Status};
+pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use store::{CancelOutcome, Store};
 pub use subscription::Subscription;
 pub use unblocked::Pulled;

@@ -86,6 +86,52 @@ impl StoreLock {
     }
 }
 
+/// A lock that any number of readers may hold, and no writer beside them.
+#[derive(Debug)]
+pub(crate) struct ReadersLock {
+    _descriptor: Option<OwnedFd>,
+}
+
+impl ReadersLock {
+    /// Takes it for the store in `root`, without making the lock file where it is missing.
+    ///
+    /// # Errors
+    /// `Locked` where somebody has the store open.
+    pub(crate) fn take(root: &Path) -> Result<Self> {
+        let path = root.join(LOCK_FILE);
+        let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
+        let descriptor = match rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(Self { _descriptor: None }),
+            other => other.map_err(|errno| failed("open", errno))?,
+        };
+        loop {
+            match rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Ok(Self { _descriptor: Some(descriptor) }),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.display().to_string() }),
+                Err(errno) => return Err(failed("lock", errno)),
+            }
+        }
+    }
+}
+
+/// The process that has the store in `root` open, as far as the kernel tells: from its list of
+/// locks, so that looking takes none. `None` also where it does not tell.
+pub(crate) fn holder(root: &Path) -> Option<u32> {
+    let stat = rustix::fs::stat(root.join(LOCK_FILE)).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // 1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF; a waiter has an arrow before its kind.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [_, "FLOCK", _, "WRITE", process, file, ..] if *file == place => process.parse().ok(),
+            _ => None,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +142,7 @@ mod tests {
         let lock = StoreLock::take(folder.path()).unwrap();
         assert!(matches!(StoreLock::take(folder.path()), Err(Error::Locked { .. })));
         drop(lock);
+        assert_eq!(holder(folder.path()), None);
         assert!(StoreLock::take(folder.path()).is_ok());
     }
 }

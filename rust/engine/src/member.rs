@@ -3,10 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use delaymq_core::store::Delivery;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
+use crate::attendance::{Attendance, Rest};
 use crate::delivery::DeliveryKey;
 use crate::held;
 use crate::names::Subject;
@@ -46,6 +48,8 @@ pub(crate) struct Member {
     pub(crate) group: Arc<str>,
     pub(crate) in_flight_max: u32,
     pub(crate) news: News,
+    /// Kept where the clock waits for consumers.
+    attendance: Option<Attendance>,
     retry_group: AtomicU32,
     hands: Mutex<Hands>,
 }
@@ -62,7 +66,13 @@ pub(crate) enum Finished {
 }
 
 impl Member {
-    pub(crate) fn new(subject: Subject, retry_subject: Subject, group: &str, in_flight_max: u32) -> Self {
+    pub(crate) fn new(
+        subject: Subject,
+        retry_subject: Subject,
+        group: &str,
+        in_flight_max: u32,
+        attendance: Option<Attendance>,
+    ) -> Self {
         let group = Arc::from(group);
         Self {
             subject,
@@ -70,9 +80,53 @@ impl Member {
             group,
             in_flight_max,
             news: News::default(),
+            attendance,
             retry_group: AtomicU32::new(0),
             hands: Mutex::default(),
         }
+    }
+
+    /// True where the clock waits for consumers.
+    pub(crate) fn is_attended(&self) -> bool {
+        self.attendance.is_some()
+    }
+
+    /// The calling thread looked after so much news, and found nothing.
+    pub(crate) fn found_nothing(&self, seen: u64) {
+        if let Some(attendance) = &self.attendance {
+            attendance.found_nothing(seen);
+        }
+    }
+
+    /// The calling thread was given messages, or did something with them.
+    fn is_at_work(&self) {
+        if let Some(attendance) = &self.attendance {
+            attendance.is_at_work();
+        }
+    }
+
+    /// The calling thread is that of the event loop which consumes from here.
+    pub(crate) fn belongs_to_this_loop(&self) {
+        if let Some(attendance) = &self.attendance {
+            attendance.belongs_here();
+        }
+    }
+
+    /// Nobody consumes from here any more.
+    pub(crate) fn end_attendance(&self) {
+        if let Some(attendance) = &self.attendance {
+            attendance.end();
+        }
+    }
+
+    /// How many threads beside the calling one consume from here, as far as the clock knows.
+    pub(crate) fn attendants(&self) -> usize {
+        self.attendance.as_ref().map_or(0, Attendance::count)
+    }
+
+    /// How those who consume from here are, but for the calling thread.
+    pub(crate) fn rest(&self, patience: Duration) -> Rest {
+        self.attendance.as_ref().map_or(Rest::Nobody, |attendance| attendance.rest(self.news.count(), patience))
     }
 
     /// True where this group takes what this member gives back.
@@ -133,17 +187,24 @@ impl Member {
     }
 
     /// These go to the user.
-    pub(crate) fn hand_over(&self, deliveries: impl Iterator<Item = (DeliveryKey, Delivery)>) {
+    pub(crate) fn hand_over(&self, deliveries: Vec<(DeliveryKey, Delivery)>) {
+        if deliveries.is_empty() {
+            return;
+        }
         held(&self.hands).held.extend(deliveries);
+        self.is_at_work();
     }
 
     /// Takes back what the user returns.
     pub(crate) fn take_back(&self, key: DeliveryKey) -> Option<Delivery> {
-        held(&self.hands).held.remove(&key)
+        let taken = held(&self.hands).held.remove(&key);
+        self.is_at_work();
+        taken
     }
 
     /// Notes acknowledgements of what is held.
     pub(crate) fn finish(&self, keys: &[DeliveryKey]) -> Finished {
+        self.is_at_work();
         let mut hands = held(&self.hands);
         let mut any = false;
         for key in keys {

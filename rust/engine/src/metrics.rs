@@ -50,6 +50,10 @@ counters! {
     retired_files,
     /// Damaged messages given up.
     voided,
+    /// Messages that an operator let expire.
+    expired,
+    /// Dead letters brought back.
+    redriven,
 }
 
 /// One counter.

@@ -9,8 +9,6 @@ use delaymq_core::units::SubjectNumber;
 
 /// The longest subject or group name, in characters.
 pub const NAME_CHARACTERS_MAX: usize = 100;
-/// What the names of retry subjects start with; names of users cannot.
-const RETRY_PREFIX: &str = "%RETRY%";
 
 /// A subject as publishers and consumers use it.
 #[derive(Clone, Debug)]
@@ -85,11 +83,6 @@ impl Names {
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The subject that takes what a group gives back.
-pub(crate) fn retry_subject(subject: &str, group: &str) -> String {
-    format!("{RETRY_PREFIX}{subject}%{group}")
 }
 
 /// Checks a subject or group name given by a user: 1 to 100 characters, none of them a control

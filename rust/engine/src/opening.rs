@@ -14,7 +14,7 @@ use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use crate::background::Background;
 use crate::committer::{Queue, Writer};
@@ -32,6 +32,7 @@ use crate::report::{Report, Reports};
 use crate::shared::{Shared, Time};
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal};
+use crate::write_back::WriteBack;
 
 /// An opened store before its threads run.
 pub(crate) struct Opened {
@@ -61,6 +62,7 @@ pub(crate) fn open(
     let identity = open_identity(storage.as_ref(), options.create.then_some(new))?;
     let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
     let recovered = recover(&storage, &identity, &mut epochs, options.owner, progress)?;
+    check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
     let shared = assemble(storage, path, options, &identity, recovered)?;
     tell(&shared, &report);
@@ -89,6 +91,19 @@ fn check_options(options: &Options) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// A clock that is turned by hand does not catch up by itself with what the log knows.
+fn check_clock(options: &Options, floor: Millis) -> Result<()> {
+    let wall = options.clock.read().wall();
+    if options.clock.activity().is_none() || wall >= floor {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        argument: "clock",
+        expected: format!("a clock that shows at least {floor} ms after 1970, which the store has seen"),
+        found: format!("{wall} ms"),
+    })
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
@@ -151,6 +166,7 @@ fn assemble(
         driver: Signal::default(),
         helper: Signal::default(),
         background: Background::default(),
+        write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
         reports: Reports::new(Arc::clone(&notifier)),

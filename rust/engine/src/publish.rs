@@ -97,6 +97,27 @@ impl PublishBatch {
         Ok(())
     }
 
+    /// Adds a message as another store had it, on a subject that may be one of those which only
+    /// stores name.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `messages` where the batch is full; it is as it was.
+    pub(crate) fn push_salvaged(&mut self, subject: &str, due: Millis, message: &Message<'_>) -> Result<()> {
+        let bytes = message.meta.len().saturating_add(message.body.len()).saturating_add(RECORD_OVERHEAD);
+        at_most("messages", BATCH_MESSAGES_MAX, self.notes.len().saturating_add(1))?;
+        at_most("messages", self.shared.submission_bytes_max(), self.records.len().saturating_add(bytes))?;
+        let subject = self.shared.names.subject(subject)?;
+        let number = subject.number;
+        if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
+            self.new_subjects.push(subject);
+        }
+        encode_message(&mut self.records, &Message { due, subject: number, ..*message });
+        let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
+        self.notes.push(Note { due, subject: number, size });
+        self.earliest_due = self.earliest_due.min(due);
+        Ok(())
+    }
+
     fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
         let delay_ms_max = self.shared.options.delay_ms_max;
         let time = match due {

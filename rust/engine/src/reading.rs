@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{Delivery, Receipt};
+use delaymq_core::store::Receipt;
 use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
-use crate::driver::Seat;
-use crate::inbox::Haste;
-use crate::report::Report;
 use crate::subscription::Subscription;
 
 impl Subscription {
@@ -57,7 +54,7 @@ impl Subscription {
                 }
             }
         }
-        self.member.hand_over(deliveries.into_iter());
+        self.member.hand_over(deliveries);
         self.shared.metrics.delivered.add(delivered.len() as u64);
         Ok(delivered)
     }
@@ -68,24 +65,6 @@ impl Subscription {
         } else {
             self.shared.names.name_of(number)
         }
-    }
-
-    fn give_up(&self, delivery: &Delivery, error: &Error) -> Result<()> {
-        let subject = delivery.entry.subject();
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        let Seat { owner, proposals, .. } = seat;
-        owner.void_ready(subject, delivery.number, proposals);
-        self.shared.send(seat, Haste::URGENT)?;
-        drop(guard);
-        self.shared.committer.raise();
-        self.shared.metrics.voided.add(1);
-        self.shared.reports.add(Report::Voided {
-            subject: self.shared.names.name_of(subject).to_string(),
-            sequence: delivery.entry.payload_sequence(),
-            reason: error.to_string(),
-        });
-        Ok(())
     }
 
     /// The receipt that a message was published with, from what was delivered: its sequence, its first

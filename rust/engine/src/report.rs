@@ -44,6 +44,15 @@ pub enum Report {
         /// What was found where.
         reason: String,
     },
+    /// An operator let messages expire that nobody had taken.
+    Expired {
+        /// The subject's name.
+        subject: String,
+        /// How many.
+        count: u64,
+        /// They were due before this.
+        due_before: Millis,
+    },
     /// A damaged block of a run was met; what it held is read from the log or given up by name.
     RunDamaged {
         /// The file, relative to the store.
@@ -83,6 +92,7 @@ impl Report {
             Self::TailRepaired { .. } => "tail_repaired",
             Self::CheckpointUnreadable { .. } => "checkpoint_unreadable",
             Self::Voided { .. } | Self::VoidedReady { .. } => "voided",
+            Self::Expired { .. } => "expired",
             Self::RunDamaged { .. } => "run_damaged",
             Self::DiskFull => "disk_full",
             Self::RoomAgain => "room_again",
@@ -111,6 +121,9 @@ impl fmt::Display for Report {
             }
             Self::VoidedReady { subject, number, reason } => {
                 write!(out, "ready message {number} of subject {subject:?} is damaged and was given up: {reason}")
+            }
+            Self::Expired { subject, count, due_before } => {
+                write!(out, "{count} messages of subject {subject:?} that were due before {due_before} ms have expired")
             }
             Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
             Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
@@ -167,6 +180,8 @@ pub struct Status {
     pub aside: Vec<String>,
     /// Damaged messages given up since this open.
     pub voided: u64,
+    /// Messages that have expired since this open.
+    pub expired: u64,
     /// True where this open created the store.
     pub created: bool,
     /// Counters of the engine.

@@ -19,6 +19,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
+use crate::attendance::Activity;
 use crate::background::Background;
 use crate::clock::{Clock, ClockReading};
 use crate::committer::{Queue, Writer};
@@ -36,6 +37,7 @@ use crate::publish::Issuer;
 use crate::report::{Report, Reports};
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal, Waited};
+use crate::write_back::WriteBack;
 
 /// The store's time: the core's trusted clock over a source of readings.
 pub(crate) struct Time {
@@ -70,6 +72,11 @@ impl Time {
         held(&self.trusted).release();
     }
 
+    /// What tells the clock that consumers have done something, where it waits for them.
+    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
+        self.source.activity()
+    }
+
     pub(crate) fn sleep_max(&self) -> Duration {
         self.source.sleep_max()
     }
@@ -100,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Signal,
     pub(crate) helper: Signal,
     pub(crate) background: Background,
+    pub(crate) write_back: WriteBack,
     pub(crate) subscribers: Subscribers,
     pub(crate) payloads: Payloads,
     pub(crate) reports: Reports,

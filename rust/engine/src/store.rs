@@ -1,6 +1,6 @@
 //! The facade: a store opened in this process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,16 +10,21 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, open_identity};
+use delaymq_core::store::{
+    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, VerificationProgress, open_identity,
+    retry_subject,
+};
 use delaymq_core::units::Sequence;
 
+use crate::attendance::Attendance;
 use crate::files::FileStorage;
 use crate::held;
 use crate::lock::StoreLock;
+use crate::manual_clock::TimedStore;
 use crate::member::{Consuming, MAIN, Member};
-use crate::names::{Subject, check_name, retry_subject};
+use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
-use crate::options::{Options, SubscribeOptions};
+use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -45,12 +50,13 @@ type Work = fn(&Shared);
 /// A store opened in this process. All methods may be called from any thread.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) path: PathBuf,
     recovery: RecoveryReport,
     recovered_in: Duration,
     created: bool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    lock: Mutex<Option<StoreLock>>,
-    closed: AtomicBool,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) lock: Mutex<Option<StoreLock>>,
+    pub(crate) closed: AtomicBool,
 }
 
 impl Store {
@@ -60,7 +66,10 @@ impl Store {
     /// `Locked`, `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`: nothing was touched.
     /// `Storage` where the file system refuses. `InvalidArgument` for an option out of range.
     pub fn open(path: &Path, options: Options, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Arc<Self>> {
-        let storage = Arc::new(FileStorage::open(path, options.create)?);
+        let files = FileStorage::open(path, options.create)?;
+        // Time that is turned by hand is a test's, whose machine need not be survived.
+        let is_test = options.durability == Durability::Os && options.clock.activity().is_some();
+        let storage = Arc::new(if is_test { files.without_syncs() } else { files });
         Self::open_on(storage, path, options, progress)
     }
 
@@ -78,6 +87,7 @@ impl Store {
         let Opened { shared, lock, report, created } = open(storage, path, options, progress)?;
         let store = Self {
             shared: Arc::new(shared),
+            path: path.to_owned(),
             recovery: report,
             recovered_in: began.elapsed(),
             created,
@@ -86,6 +96,7 @@ impl Store {
             closed: AtomicBool::new(false),
         };
         store.start()?;
+        store.shared.options.clock.serve(TimedStore::new(&store.shared));
         Ok(Arc::new(store))
     }
 
@@ -207,15 +218,24 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let number = shared.begin_group(&subject, &retries, group, options.start)?;
+        let number = shared.begin_group(&subject, &retries, group, options.start)?.number;
         let consumer = shared.begin_consumer(number)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
-        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max));
+        let attendance = shared.time.activity().map(Attendance::new);
+        let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, attendance));
         member.set_consuming(MAIN, Some(Consuming { group: number, consumer }));
         shared.subscribers.add(&member, number);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
+    }
+
+    /// Makes a group from the earliest message on, on a subject that may be one of those which only
+    /// stores name.
+    pub(crate) fn begin_named_group(&self, subject: &str, group: &str) -> Result<()> {
+        let names = &self.shared.names;
+        let (subject, retries) = (names.subject(subject)?, names.subject(&retry_subject(subject, group))?);
+        self.shared.begin_group(&subject, &retries, group, GroupStart::Earliest).map(drop)
     }
 
     /// A snapshot of the store. Answers also when it is poisoned or closed.
@@ -260,6 +280,7 @@ impl Store {
             recovered_facts: self.recovery.facts,
             aside: self.recovery.set_aside.clone(),
             voided: shared.metrics.voided.read(),
+            expired: shared.metrics.expired.read(),
             created: self.created,
             metrics: shared.metrics.snapshot(),
         })
@@ -310,22 +331,7 @@ impl Store {
         }
         shared.subscribers.tell_all();
         let sealed = shared.end_log();
-        shared.stopping.store(true, Ordering::SeqCst);
-        for signal in [&shared.committer, &shared.driver, &shared.helper] {
-            signal.raise();
-        }
-        for thread in std::mem::take(&mut *held(&self.threads)) {
-            // A thread that died has poisoned the store, which is what the caller hears.
-            drop(thread.join());
-        }
-        drop(held(&shared.writer).take());
-        drop(held(&shared.seat).take());
-        shared.positions.end();
-        shared.room.tell_all();
-        shared.subscribers.tell_all();
-        self.closed.store(true, Ordering::SeqCst);
-        shared.reports.wake();
-        drop(held(&self.lock).take());
+        self.let_go();
         shared.check_poison()?;
         sealed
     }
@@ -335,11 +341,19 @@ impl Store {
     /// # Errors
     /// `Locked`, `NotAStore`, `NewerFormat`, `Storage`. What is damaged is in the answer.
     pub fn verify(path: &Path) -> Result<Verification> {
+        Self::verify_telling(path, &mut |_| {})
+    }
+
+    /// As [`Self::verify`], telling how far it is.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub fn verify_telling(path: &Path, progress: &mut dyn FnMut(VerificationProgress)) -> Result<Verification> {
         let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(path, false)?);
         open_identity(storage.as_ref(), None)?;
         let _lock = StoreLock::take(path)?;
         let identity = open_identity(storage.as_ref(), None)?;
-        delaymq_core::store::verify(&storage, &identity)
+        delaymq_core::store::verify_telling(&storage, &identity, progress)
     }
 }
 

@@ -76,3 +76,26 @@ fn an_idle_log_is_vouched_for() {
     let mut guard = store.shared.writer().unwrap();
     assert!(!guard.get().unwrap().appender.witness_due());
 }
+
+#[test]
+fn letting_go_writes_nothing_and_closing_does() {
+    for close in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+        let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
+        let mut batch = store.batch();
+        batch.push("orders", Due::After(0), &[], b"held").unwrap();
+        store.publish(&mut batch).unwrap();
+        assert_eq!(messages.pull(1, Duration::from_secs(5)).unwrap().len(), 1);
+        // The store's threads come to rest.
+        std::thread::sleep(Duration::from_millis(300));
+        let before = files_of(folder.path());
+        if close {
+            store.close().unwrap();
+        } else {
+            store.abandon().unwrap();
+        }
+        assert_eq!(files_of(folder.path()) == before, !close);
+    }
+}

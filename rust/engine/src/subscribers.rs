@@ -1,11 +1,14 @@
 //! Who consumes what in this process, so that news of a group finds its consumers.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use delaymq_core::store::State;
 use delaymq_core::units::{ConsumerNumber, GroupNumber};
 
+use crate::attendance::Rest;
 use crate::held;
 use crate::member::Member;
 
@@ -29,6 +32,8 @@ struct Table {
 #[derive(Default)]
 pub(crate) struct Subscribers {
     table: Mutex<Table>,
+    /// How often somebody was introduced to news and has not told it yet.
+    untold: AtomicUsize,
 }
 
 impl Subscribers {
@@ -53,11 +58,12 @@ impl Subscribers {
     }
 
     /// Looks up groups that were not heard of before: a group's retry subject gets its group by
-    /// the first message that is given back.
+    /// the first message that is given back. Whoever does so tells the groups next.
     pub(crate) fn introduce(&self, woken: &[GroupNumber], state: &State) {
         if woken.is_empty() {
             return;
         }
+        self.untold.fetch_add(1, Ordering::SeqCst);
         let mut table = held(&self.table);
         for number in woken {
             if table.by_group.contains_key(number) {
@@ -82,6 +88,20 @@ impl Subscribers {
         for member in woken.iter().filter_map(|group| table.by_group.get(group)).flatten() {
             member.news.tell_all();
         }
+        self.untold.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// How everybody who consumes is, but for the calling thread.
+    pub(crate) fn rest(&self, patience: Duration) -> Rest {
+        if self.untold.load(Ordering::SeqCst) > 0 {
+            return Rest::Awaited;
+        }
+        held(&self.table).all.iter().map(|member| member.rest(patience)).max().unwrap_or(Rest::Nobody)
+    }
+
+    /// How many threads beside the calling one consume, as far as the clock knows.
+    pub(crate) fn attendants(&self) -> usize {
+        held(&self.table).all.iter().map(|member| member.attendants()).sum()
     }
 
     /// Lets everybody look up.

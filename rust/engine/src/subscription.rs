@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest, RetryTarget};
-use delaymq_core::units::{ReadyNumber, Sequence, SubjectNumber};
+use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest};
+use delaymq_core::units::{Millis, Sequence};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
 use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
-use crate::report::Report;
 use crate::shared::Shared;
 
 /// How often a wait looks up although nobody called.
@@ -39,6 +38,11 @@ impl Subscription {
         Self { shared, member, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
 
+    /// The store's trusted time, now.
+    pub fn now(&self) -> Millis {
+        self.shared.time.read().now
+    }
+
     /// The subject.
     pub fn subject(&self) -> &str {
         &self.member.subject.name
@@ -57,6 +61,7 @@ impl Subscription {
     /// payloads cannot be read now: they come with a later pull.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
+        let mut settled = !self.member.is_attended();
         loop {
             self.shared.check()?;
             if self.is_stopped() {
@@ -72,13 +77,21 @@ impl Subscription {
                 Asked::Gone => return Err(Error::Closed),
                 // All of it was damaged and is given up: there may be more.
                 Asked::Assigned => continue,
+                // By a clock that is turned by hand nothing comes later by itself: what is on its
+                // way is brought here first.
+                Asked::Nothing if !settled => {
+                    self.shared.settle()?;
+                    settled = true;
+                    continue;
+                }
                 Asked::Nothing => {}
             }
+            self.member.found_nothing(seen);
             let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(Vec::new());
             }
-            self.member.news.wait_beyond(seen, left.min(LOOK_UP));
+            settled = !self.member.news.wait_beyond(seen, left.min(LOOK_UP)) || !self.member.is_attended();
         }
     }
 
@@ -129,23 +142,6 @@ impl Subscription {
         sent
     }
 
-    fn report_damage(&self, subject: SubjectNumber, error: &Error, damaged: usize, lost: &[ReadyNumber]) {
-        let shared = &self.shared;
-        let found = damaged.saturating_sub(lost.len());
-        let path = if let Error::Corrupt { path, .. } = error { path.clone() } else { String::new() };
-        let reason = format!("{error}; {found} ready messages found again in the log");
-        shared.reports.add(Report::RunDamaged { path, reason: reason.clone() });
-        shared.metrics.voided.add(lost.len() as u64);
-        let subject = shared.names.name_of(subject).to_string();
-        for number in lost {
-            shared.reports.add(Report::VoidedReady {
-                subject: subject.clone(),
-                number: *number,
-                reason: reason.clone(),
-            });
-        }
-    }
-
     fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
         let (room, first) = self.member.room();
         let mut room = room.min(count_max);
@@ -194,36 +190,6 @@ impl Subscription {
         Ok(())
     }
 
-    /// Gives a message back: the group gets it again after the delay. Returns at once; durable
-    /// after [`Self::flush`]. One that is not held any more changes nothing.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
-        self.shared.check()?;
-        let delay_ms_max = self.shared.options.delay_ms_max;
-        if delay_ms > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "delay",
-                expected: format!("at most {delay_ms_max} ms"),
-                found: format!("{delay_ms} ms"),
-            });
-        }
-        let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
-        let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
-        let (now, from) = self.shared.now();
-        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
-        let retry = &self.member.retry_subject;
-        let target = RetryTarget { subject: retry.number, name: retry.needs_fact.then_some(&*retry.name) };
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        Owner::retry(group, consumer, &delivery, due, target, &mut seat.proposals);
-        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
-        drop(guard);
-        self.hurry(sent?.is_some());
-        Ok(())
-    }
-
     /// Waits until everything acknowledged or given back so far is durable; false where that took
     /// longer than `timeout`.
     ///
@@ -255,7 +221,7 @@ impl Subscription {
     }
 
     /// Facts were sent: those that somebody waits for are written now, the others soon.
-    fn hurry(&self, sent: bool) {
+    pub(crate) fn hurry(&self, sent: bool) {
         if self.shared.is_hurried() {
             self.shared.committer.raise();
         } else if sent {
@@ -267,6 +233,7 @@ impl Subscription {
     pub fn stop(&self) {
         if self.shared.guard.is_here() {
             self.stopped.store(true, Ordering::SeqCst);
+            self.member.end_attendance();
             self.member.news.tell_all();
         }
     }

@@ -92,6 +92,7 @@ impl Subscription {
     /// `ForkedProcess`.
     pub fn watch(&self, token: u64) -> Result<()> {
         self.shared.guard.check()?;
+        self.member.belongs_to_this_loop();
         self.member.news.listen(Arc::clone(&self.shared.notifier), token);
         Ok(())
     }
@@ -101,6 +102,7 @@ impl Subscription {
     /// # Errors
     /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`.
     pub fn try_pull(&self, count_max: usize) -> Result<Pulled> {
+        let mut settled = !self.member.is_attended();
         for _ in 0..LOOKS_MAX {
             self.shared.check()?;
             if self.is_stopped() {
@@ -122,7 +124,14 @@ impl Subscription {
             if matches!(asked, Asked::Gone) {
                 return Err(Error::Closed);
             }
+            if !settled {
+                // As in a pull that waits; a test's loop has the time.
+                self.shared.settle()?;
+                settled = true;
+                continue;
+            }
             if self.member.news.await_beyond(seen) {
+                self.member.found_nothing(seen);
                 return Ok(Pulled::Nothing);
             }
         }

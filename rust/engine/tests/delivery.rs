@@ -9,10 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
-use delaymq_engine::{
-    CancelOutcome, Due, Durability, GroupStart, ManualClock, Options, Receipt, Store, SubscribeOptions,
-};
-use support::{bodies, collect, consume, eventually, open, options, publish, subscribe};
+use delaymq_engine::{CancelOutcome, Due, Durability, GroupStart, Options, Receipt, Store, SubscribeOptions};
+use support::{bodies, collect, consume, open, options, publish, subscribe};
 
 const DURABILITIES: [Durability; 2] = [Durability::Disk, Durability::Os];
 
@@ -127,24 +125,6 @@ fn a_cancel_is_answered_truthfully_before_and_after_a_restart() {
     assert_eq!(store.cancel(&other).unwrap(), CancelOutcome::Done);
     assert_eq!(store.cancel(&now).unwrap(), CancelOutcome::AlreadyDispatched);
     assert_eq!(store.status().unwrap().pending, 0);
-}
-
-#[test]
-fn thirty_days_pass_in_a_moment() {
-    let folder = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new(Millis(1_800_000_000_000)));
-    let options = Options { clock: Arc::clone(&clock) as _, ..options(Durability::Os) };
-    let store = open(folder.path(), options);
-    let messages = subscribe(&store, "orders", "billing");
-    let month = 30 * 24 * 3_600_000;
-    publish(&store, "orders", Due::After(month), b"a month later");
-    assert!(messages.pull(1, Duration::from_millis(30)).unwrap().is_empty());
-    clock.advance(month - 1);
-    // A wall clock that steps so far is not believed until somebody says that it is right.
-    eventually("held", || store.status().unwrap().held || store.status().unwrap().now.0 > 1_800_000_000_000);
-    assert!(messages.pull(1, Duration::from_millis(30)).unwrap().is_empty());
-    clock.advance(1);
-    assert_eq!(bodies(&collect(&messages, 1)), ["a month later"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! before [`Node::apply`]. Every storage call may fail: after an error that poisons, or after the
 //! machine was stopped, throw the node away and open another.
 
+mod administration;
 mod asking;
 mod background;
 mod consuming;
@@ -29,7 +30,8 @@ use delaymq_core::store::{
 };
 use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
-pub use self::asking::{Due, NewMessage, Published, retry_subject};
+pub use self::administration::{AskedExpiry, SeenDeadLetter};
+pub use self::asking::{Due, NewMessage, Published};
 pub use self::consuming::{Handed, Pulled};
 use self::log::Written;
 pub use self::log::{AppliedBatch, Label, SentFact};

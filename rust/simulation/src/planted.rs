@@ -3,7 +3,7 @@
 use delaymq_core::planted::{Planted, plant};
 
 /// Every fault, its name, and the number of seeds within which it must be found.
-pub const FAULTS: [(Planted, &str, u64); 8] = [
+pub const FAULTS: [(Planted, &str, u64); 10] = [
     (Planted::AckBeforeSync, "AckBeforeSync", 100),
     (Planted::TornTailAccepted, "TornTailAccepted", 400),
     (Planted::OneTickEarly, "OneTickEarly", 100),
@@ -12,6 +12,8 @@ pub const FAULTS: [(Planted, &str, u64); 8] = [
     (Planted::ReadyVisibleBeforeDurable, "ReadyVisibleBeforeDurable", 100),
     (Planted::CheckpointBeforeRuns, "CheckpointBeforeRuns", 200),
     (Planted::CancelledBitNotSaved, "CancelledBitNotSaved", 200),
+    (Planted::RedriveUnjudged, "RedriveUnjudged", 400),
+    (Planted::DeadLetterFactRetired, "DeadLetterFactRetired", 400),
 ];
 
 /// The fault of this name, and the number of seeds within which it must be found.

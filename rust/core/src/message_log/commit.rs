@@ -19,8 +19,8 @@ use crate::planted::{self, Planted};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::units::{Location, Sequence};
 
-/// Buffers that are kept for the next batches.
-const SPARE_BUFFERS: usize = 4;
+/// Bytes of buffers that are kept for the next batches, while there are any.
+const SPARE_BYTES: usize = 4 << 20;
 
 /// What an answer waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -324,10 +324,15 @@ impl GroupCommit {
 
     /// Takes a written buffer back, for a later batch.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
-        let small_enough = bytes.capacity() <= self.options.batch_bytes_max.saturating_mul(2);
-        if small_enough && self.spare.len() < SPARE_BUFFERS {
+        let kept: usize = self.spare.iter().map(Vec::capacity).sum();
+        if bytes.capacity() > 0 && kept.saturating_add(bytes.capacity()) <= SPARE_BYTES {
             self.spare.push(bytes);
         }
+    }
+
+    /// Gives back the memory that is only kept for later.
+    pub fn release_spare(&mut self) {
+        self.spare = Vec::new();
     }
 
     /// What the appender has: room in its segment and in each of its stock. Told before the first

@@ -49,7 +49,9 @@ fn a_newer_format_is_named() {
     let mut raw = RawIdentity::read_from_bytes(&storage.image()[IDENTITY_PATH]).unwrap();
     raw.format_version = U32::new(FORMAT_VERSION + 1);
     raw.check = U32::new(raw.expected_check());
-    assert!(matches!(Identity::decode(raw.as_bytes()), Err(Error::NewerFormat { found, .. }) if found == 2));
+    assert!(
+        matches!(Identity::decode(raw.as_bytes()), Err(Error::NewerFormat { found, .. }) if found == FORMAT_VERSION + 1)
+    );
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod room;
 mod scanner;
 mod search;
 mod segment;
+mod sift;
 mod survey;
 mod window;
 
@@ -32,3 +33,4 @@ pub use segment::{
     ASIDE_FOLDER, LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES,
     SegmentHeader, Stream, fresh_room, list_segments, records_max, segment_name, segment_path,
 };
+pub use sift::{Find, sift};

@@ -86,6 +86,8 @@ pub struct ScanEnd {
     pub trusted: Millis,
     /// The furthest position that is known to be durable.
     pub vouched: Location,
+    /// The furthest position that a batch calls visible: what a reader beside the writer may read.
+    pub committed: Location,
     /// All segments behind the end, ascending.
     pub later_segments: Vec<LaterSegment>,
     /// Messages below `vouched` whose payload fails its check; each is voided when it is read.

@@ -41,6 +41,7 @@ pub(super) struct Survey {
     /// The cursor at the seal of the segment before, until the next batch.
     sealed: Option<Cursor>,
     vouched: Location,
+    committed: Location,
     suspects: VecDeque<Suspect>,
     damaged_payloads: u64,
     bytes: u64,
@@ -77,8 +78,8 @@ impl Survey {
             trusted: start.trusted,
         };
         let vouched = start.vouched;
-        let (scratch, suspects) = (Scratch::new(), VecDeque::new());
-        Ok(Self { window, scratch, cursor, sealed: None, vouched, suspects, damaged_payloads: 0, bytes: 0 })
+        let (scratch, suspects, committed) = (Scratch::new(), VecDeque::new(), start.location);
+        Ok(Self { window, scratch, cursor, sealed: None, vouched, committed, suspects, damaged_payloads: 0, bytes: 0 })
     }
 
     /// Reads batches up to the first break.
@@ -106,6 +107,7 @@ impl Survey {
         self.cursor = self.cursor.after(header);
         self.sealed = header.is_seal().then_some(Cursor { location: start, ..self.cursor });
         self.bytes = self.bytes.saturating_add(u64::from(header.length.get()));
+        self.committed = self.committed.max(Location(header.committed.get()));
         self.vouch(Location(header.synced.get()))
     }
 
@@ -189,6 +191,7 @@ impl Survey {
             epoch: cursor.epoch,
             trusted: cursor.trusted,
             vouched: self.vouched,
+            committed: self.committed,
             later_segments,
             damaged_payloads: self.damaged_payloads,
             bytes: self.bytes,

@@ -25,6 +25,8 @@ pub struct Group {
     pub reserved_number: ReadyNumber,
     /// Numbers below this that are assigned from the cursor are marked as redelivered.
     pub marked_below: ReadyNumber,
+    /// The number that it began with.
+    pub start: ReadyNumber,
     /// Numbers that are finished for this group. What lies below its start counts as finished.
     pub done: RangeSet,
     /// Numbers that a consumer gave back or left behind, with how often they were handed over.
@@ -60,6 +62,7 @@ impl Group {
             cursor: start,
             reserved_number: start,
             marked_below: start,
+            start,
             done: RangeSet::starting_at(start.0),
             returned: BTreeMap::new(),
             consumers: BTreeMap::new(),
@@ -170,6 +173,32 @@ impl Group {
         self.done.insert(number.0);
     }
 
+    /// An operator gives up `first..end`: what nobody holds is finished. What a consumer holds stays
+    /// its own; where it comes back, the group gets it again. Adds what is newly finished to `found`.
+    pub fn expire(&mut self, first: u64, end: u64, found: &mut Vec<(u64, u64)>) {
+        let mut held: Vec<u64> =
+            self.consumers.values().flat_map(|consumer| consumer.held.values().map(|held| held.number.0)).collect();
+        held.sort_unstable();
+        let mut from = first;
+        for stop in held.into_iter().filter(|number| (first..end).contains(number)).chain([end]) {
+            found.extend(self.done.gaps(from, stop));
+            self.done.insert_range(from, stop);
+            from = stop.saturating_add(1);
+        }
+        let done = &self.done;
+        self.returned.retain(|number, _| !done.contains(number.0));
+    }
+
+    /// How many messages below `next` it has not finished.
+    pub fn unfinished(&self, next: ReadyNumber) -> u64 {
+        next.0.saturating_sub(self.done.count_below(next.0))
+    }
+
+    /// How many messages its consumers hold.
+    pub fn in_flight(&self) -> u64 {
+        self.consumers.values().map(|consumer| consumer.held.len() as u64).sum()
+    }
+
     /// A new epoch begins: what was reserved and not assigned by a durable fact may have been
     /// handed over. The offsets are void for ever, the numbers come again, marked.
     pub fn begin_epoch(&mut self) {
@@ -276,6 +305,26 @@ mod tests {
         reserve(&mut group, 8, 4);
         assign(&mut group, 4, &[(0, 1)]);
         assert_eq!(group.consumers[&CONSUMER].held[&PullOffset(4)].deliveries, 2);
+    }
+
+    #[test]
+    fn an_expiry_finishes_what_nobody_holds_and_leaves_what_is_in_a_hand() {
+        let mut group = group();
+        reserve(&mut group, 8, 8);
+        assign(&mut group, 0, &[(0, 4)]);
+        assert!(!acknowledge(&mut group, 1, 1));
+        let mut found = Vec::new();
+        group.expire(0, 6, &mut found);
+        assert_eq!(found, [(4, 6)]);
+        assert_eq!((group.in_flight(), group.unfinished(ReadyNumber(6))), (3, 3));
+        // Its acknowledgement still works, and what comes back is the group's again.
+        acknowledge(&mut group, 0, 1);
+        assert_eq!(group.done.below(), 2);
+        group.end_consumer(CONSUMER);
+        assert_eq!(group.returned.keys().map(|number| number.0).collect::<Vec<_>>(), [2, 3]);
+        found.clear();
+        group.expire(0, 6, &mut found);
+        assert_eq!((found, group.returned.len(), group.done.below()), (vec![(2, 4)], 0, 6));
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl RangeSet {
         self.above.iter().map(|(first, end)| (*first, *end))
     }
 
+    /// All ranges, what is below the floor included, ascending.
+    pub fn all_ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        std::iter::once((0, self.below)).chain(self.ranges())
+    }
+
     /// How many ranges lie above the floor.
     pub fn range_count(&self) -> usize {
         self.above.len()
@@ -36,6 +41,30 @@ impl RangeSet {
     /// True where `number` is in the set.
     pub fn contains(&self, number: u64) -> bool {
         number < self.below || self.above.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
+    }
+
+    /// How many numbers are in the set below `end`.
+    pub fn count_below(&self, end: u64) -> u64 {
+        let above = self.above.range(..end).map(|(first, last)| end.min(*last).saturating_sub(*first));
+        above.fold(self.below.min(end), u64::saturating_add)
+    }
+
+    /// The parts of `first..end` that are not in the set, ascending.
+    pub fn gaps(&self, first: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut from = first.max(self.below);
+        let before = self.above.range(..from).next_back().map(|(_, last)| *last);
+        from = from.max(before.unwrap_or(0));
+        for (start, last) in self.above.range(from..end.max(from)) {
+            if from < *start {
+                gaps.push((from, *start));
+            }
+            from = *last;
+        }
+        if from < end {
+            gaps.push((from, end));
+        }
+        gaps
     }
 
     /// Adds one number. True where it was not in the set.
@@ -103,6 +132,12 @@ mod tests {
                     prop_assert_eq!(set.contains(number), plain.contains(&number));
                 }
                 prop_assert!(!set.contains(set.below()));
+                for (first, end) in [(0, 70), (7, 9), (20, 41)] {
+                    let gaps: Vec<u64> = set.gaps(first, end).into_iter().flat_map(|(from, to)| from..to).collect();
+                    let missing: Vec<u64> = (first..end).filter(|number| !plain.contains(number)).collect();
+                    prop_assert_eq!(gaps, missing);
+                    prop_assert_eq!(set.count_below(end), plain.range(..end).count() as u64);
+                }
                 let ranges: Vec<_> = set.ranges().collect();
                 for pair in ranges.windows(2) {
                     prop_assert!(pair[0].1 < pair[1].0);

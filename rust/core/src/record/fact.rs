@@ -3,17 +3,19 @@
 use super::command::{
     Cancel, EpochStart, KIND_CANCEL, KIND_EPOCH_START, KIND_VOID, Void, decode_cancel, decode_epoch_start, decode_void,
 };
+use super::expire::{Expire, KIND_EXPIRE, decode_expire};
 use super::header::RawRecord;
 use super::message::{KIND_MESSAGE, Message, decode_message};
 use super::name::{
-    GroupStart, KIND_CONSUMER, KIND_CONSUMER_END, KIND_GROUP, KIND_GROUP_END, KIND_SUBJECT, decode_consumer,
-    decode_consumer_end, decode_group, decode_group_end, decode_subject,
+    GroupEnd, GroupStart, KIND_CONSUMER, KIND_CONSUMER_END, KIND_GROUP, KIND_GROUP_END, KIND_GROUP_RESET, KIND_SUBJECT,
+    decode_consumer, decode_consumer_end, decode_group, decode_group_end, decode_group_reset, decode_subject,
 };
 use super::queue::{
-    Acknowledge, Assign, KIND_ACKNOWLEDGE, KIND_ASSIGN, KIND_RESERVE, KIND_RETRY, Reserve, Retry, decode_acknowledge,
-    decode_assign, decode_reserve, decode_retry,
+    Acknowledge, Assign, KIND_ACKNOWLEDGE, KIND_ASSIGN, KIND_RESERVE, Reserve, decode_acknowledge, decode_assign,
+    decode_reserve,
 };
 use super::ready::{KIND_READY, ReadyList, decode_ready};
+use super::retry::{KIND_REDRIVE, KIND_RETRY, Redrive, Retry, decode_redrive, decode_retry};
 use crate::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
 /// A decoded record.
@@ -25,13 +27,16 @@ pub enum Fact<'a> {
     Ready(ReadyList<'a>),
     Subject { number: SubjectNumber, name: &'a str },
     Group { subject: SubjectNumber, start: GroupStart, name: &'a str },
-    GroupEnd(GroupNumber),
+    GroupEnd { group: GroupNumber, end: GroupEnd },
+    GroupReset { group: GroupNumber, start: GroupStart },
     Consumer { group: GroupNumber, name: &'a str },
     ConsumerEnd { group: GroupNumber, consumer: ConsumerNumber },
     Reserve(Reserve),
     Assign(Assign<'a>),
     Acknowledge(Acknowledge<'a>),
-    Retry(Retry),
+    Retry(Retry<'a>),
+    Redrive(Redrive),
+    Expire(Expire<'a>),
     Void(Void),
     EpochStart(EpochStart),
 }
@@ -46,13 +51,16 @@ pub fn decode<'a>(record: &RawRecord<'a>) -> Option<Fact<'a>> {
         KIND_READY => decode_ready(record).map(Fact::Ready),
         KIND_SUBJECT => decode_subject(record).map(|(number, name)| Fact::Subject { number, name }),
         KIND_GROUP => decode_group(record).map(|(subject, start, name)| Fact::Group { subject, start, name }),
-        KIND_GROUP_END => decode_group_end(record).map(Fact::GroupEnd),
+        KIND_GROUP_END => decode_group_end(record).map(|(group, end)| Fact::GroupEnd { group, end }),
+        KIND_GROUP_RESET => decode_group_reset(record).map(|(group, start)| Fact::GroupReset { group, start }),
         KIND_CONSUMER => decode_consumer(record).map(|(group, name)| Fact::Consumer { group, name }),
         KIND_CONSUMER_END => decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer }),
         KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
         KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
         KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),
         KIND_RETRY => decode_retry(record).map(Fact::Retry),
+        KIND_REDRIVE => decode_redrive(record).map(Fact::Redrive),
+        KIND_EXPIRE => decode_expire(record).map(Fact::Expire),
         KIND_VOID => decode_void(record).map(Fact::Void),
         KIND_EPOCH_START => decode_epoch_start(record).map(Fact::EpochStart),
         _ => None,

@@ -48,10 +48,15 @@ const _: () = assert!(size_of::<RecordHeader>() == RECORD_HEADER_BYTES);
 /// The largest record, in bytes: a body of 4 MiB with all its attributes fits.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
+/// What the low half of a sequence is multiplied with, and what undoes that.
+const MARK_FACTOR: u32 = 0x9E37_79B1;
+const MARK_INVERSE: u32 = 0x0E8B_2F51;
+const _: () = assert!(MARK_FACTOR.wrapping_mul(MARK_INVERSE) == 1);
+
 /// What a sequence adds to a header check: a bijection of its low 32 bits, so neighbours differ.
 #[inline]
 pub const fn sequence_mark(sequence: Sequence) -> u32 {
-    ((sequence.0 & 0xFFFF_FFFF) as u32).wrapping_mul(0x9E37_79B1) ^ ((sequence.0 >> 32) as u32)
+    ((sequence.0 & 0xFFFF_FFFF) as u32).wrapping_mul(MARK_FACTOR) ^ ((sequence.0 >> 32) as u32)
 }
 
 /// A record as it lies in memory, header already checked against its sequence.
@@ -106,6 +111,17 @@ pub fn read_record(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, Re
         return Err(RecordFault::HeaderCheck { expected, found });
     }
     Ok(RawRecord { sequence, header, fixed, payload })
+}
+
+/// Reads the record at the front of `bytes` under the sequence that its own check proves, which is
+/// taken to have the upper half of `near`. Any bytes with a record's lengths prove some sequence:
+/// the caller knows which ones can be meant.
+pub fn read_any_record(bytes: &[u8], near: Sequence) -> Option<RawRecord<'_>> {
+    let (header, _) = RecordHeader::read_from_prefix(bytes).ok()?;
+    let mark = check_of(bytes, usize::from(header.fixed_length.get()))? ^ header.header_check.get();
+    let upper = near.0 >> 32;
+    let lower = (mark ^ (upper as u32)).wrapping_mul(MARK_INVERSE);
+    read_record(bytes, Sequence((upper << 32) | u64::from(lower))).ok()
 }
 
 /// The header check without the sequence's mark.

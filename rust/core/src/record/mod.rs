@@ -7,11 +7,13 @@
 
 pub mod batch;
 pub mod command;
+pub mod expire;
 pub mod header;
 pub mod message;
 pub mod name;
 pub mod queue;
 pub mod ready;
+pub mod retry;
 
 mod fact;
 
@@ -19,7 +21,7 @@ pub use fact::{Fact, decode};
 pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, seal_record};
 
 /// The format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The bytes of `value` as a zerocopy struct read from the front of `bytes`.
 pub(crate) fn read_struct<T>(bytes: &[u8]) -> Option<T>

@@ -1,5 +1,5 @@
 //! Facts that bring names and who bears them into being and to an end: subject (kind 5), group
-//! (6), group end (7), consumer (8), consumer end (9). Names are UTF-8 payloads.
+//! (6), group end (7), consumer (8), consumer end (9), group reset (19). Names are UTF-8 payloads.
 //!
 //! A subject's number is given out before its fact is applied, so the fact carries it, and each
 //! publish repeats the fact until it has been applied. Groups and consumers get their numbers from
@@ -22,8 +22,10 @@ pub const KIND_GROUP_END: u8 = 7;
 pub const KIND_CONSUMER: u8 = 8;
 /// The kind byte of a consumer's end.
 pub const KIND_CONSUMER_END: u8 = 9;
+/// The kind byte of a group's reset.
+pub const KIND_GROUP_RESET: u8 = 19;
 
-/// Fixed part of all five: `first u32 | second u32`, as each fact says.
+/// Fixed part of all six: `first u32 | second u32`, as each fact says.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct NameFixed {
@@ -45,18 +47,47 @@ pub fn encode_subject(out: &mut Vec<u8>, number: SubjectNumber, name: &str) {
     encode(out, KIND_SUBJECT, number.0, 0, name);
 }
 
-/// Appends `subject | start (0 earliest, 1 latest)`, group name.
-pub fn encode_group(out: &mut Vec<u8>, subject: SubjectNumber, start: GroupStart, name: &str) {
-    let start = match start {
-        GroupStart::Earliest => 0,
-        GroupStart::Latest => 1,
-    };
-    encode(out, KIND_GROUP, subject.0, start, name);
+/// How a group ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupEnd {
+    /// It alone, whoever consumes; what it gave back and its dead letters stay.
+    Alone,
+    /// With all that it gave back and all its dead letters, where nobody consumes.
+    WithItsRetries,
 }
 
-/// Appends `group | 0`: the group is removed.
-pub fn encode_group_end(out: &mut Vec<u8>, group: GroupNumber) {
-    encode(out, KIND_GROUP_END, group.0, 0, "");
+const fn start_number(start: GroupStart) -> u32 {
+    match start {
+        GroupStart::Earliest => 0,
+        GroupStart::Latest => 1,
+    }
+}
+
+const fn start_of(number: u32) -> Option<GroupStart> {
+    match number {
+        0 => Some(GroupStart::Earliest),
+        1 => Some(GroupStart::Latest),
+        _ => None,
+    }
+}
+
+/// Appends `subject | start (0 earliest, 1 latest)`, group name.
+pub fn encode_group(out: &mut Vec<u8>, subject: SubjectNumber, start: GroupStart, name: &str) {
+    encode(out, KIND_GROUP, subject.0, start_number(start), name);
+}
+
+/// Appends `group | how (0 alone, 1 with its retries)`: the group is removed.
+pub fn encode_group_end(out: &mut Vec<u8>, group: GroupNumber, end: GroupEnd) {
+    let how = match end {
+        GroupEnd::Alone => 0,
+        GroupEnd::WithItsRetries => 1,
+    };
+    encode(out, KIND_GROUP_END, group.0, how, "");
+}
+
+/// Appends `group | start (0 earliest, 1 latest)`: the group begins again elsewhere.
+pub fn encode_group_reset(out: &mut Vec<u8>, group: GroupNumber, start: GroupStart) {
+    encode(out, KIND_GROUP_RESET, group.0, start_number(start), "");
 }
 
 /// Appends `group | 0`, consumer name.
@@ -88,17 +119,24 @@ pub fn decode_subject<'a>(record: &RawRecord<'a>) -> Option<(SubjectNumber, &'a 
 /// Reads a group fact: subject, start and name.
 pub fn decode_group<'a>(record: &RawRecord<'a>) -> Option<(SubjectNumber, GroupStart, &'a str)> {
     let (subject, start) = fixed_of(record)?;
-    let start = match start {
-        0 => GroupStart::Earliest,
-        1 => GroupStart::Latest,
-        _ => return None,
-    };
-    Some((SubjectNumber(subject), start, std::str::from_utf8(record.payload).ok()?))
+    Some((SubjectNumber(subject), start_of(start)?, std::str::from_utf8(record.payload).ok()?))
 }
 
 /// Reads a group's end.
-pub fn decode_group_end(record: &RawRecord<'_>) -> Option<GroupNumber> {
-    fixed_of(record).map(|(group, _)| GroupNumber(group))
+pub fn decode_group_end(record: &RawRecord<'_>) -> Option<(GroupNumber, GroupEnd)> {
+    let (group, how) = fixed_of(record)?;
+    let end = match how {
+        0 => GroupEnd::Alone,
+        1 => GroupEnd::WithItsRetries,
+        _ => return None,
+    };
+    Some((GroupNumber(group), end))
+}
+
+/// Reads a group's reset: the group, and where it begins again.
+pub fn decode_group_reset(record: &RawRecord<'_>) -> Option<(GroupNumber, GroupStart)> {
+    let (group, start) = fixed_of(record)?;
+    Some((GroupNumber(group), start_of(start)?))
 }
 
 /// Reads a consumer fact: group and name.

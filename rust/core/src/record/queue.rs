@@ -1,11 +1,12 @@
-//! Facts of delivery: reserve (kind 10), assign (11), acknowledge (12), retry (13).
+//! Facts of delivery: reserve (kind 10), assign (11), acknowledge (12). What ends a delivery and
+//! begins another is in [`super::retry`].
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawRecord, encode_record};
 use super::read_struct;
-use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber};
 
 /// The kind byte of a reserve.
 pub const KIND_RESERVE: u8 = 10;
@@ -13,8 +14,6 @@ pub const KIND_RESERVE: u8 = 10;
 pub const KIND_ASSIGN: u8 = 11;
 /// The kind byte of an acknowledgement.
 pub const KIND_ACKNOWLEDGE: u8 = 12;
-/// The kind byte of a retry.
-pub const KIND_RETRY: u8 = 13;
 /// Bytes of one range in a payload.
 pub const RANGE_BYTES: usize = 16;
 
@@ -85,7 +84,7 @@ pub struct Ranges<'a> {
 }
 
 impl<'a> Ranges<'a> {
-    fn new(payload: &'a [u8]) -> Option<Self> {
+    pub(super) fn new(payload: &'a [u8]) -> Option<Self> {
         payload.len().is_multiple_of(RANGE_BYTES).then_some(Self { payload })
     }
 
@@ -98,7 +97,7 @@ impl<'a> Ranges<'a> {
     }
 }
 
-fn range_bytes(ranges: &[NumberRange]) -> Vec<u8> {
+pub(super) fn range_bytes(ranges: &[NumberRange]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(ranges.len() * RANGE_BYTES);
     for range in ranges {
         let bytes = RangeBytes { first: U64::new(range.first), count: U64::new(range.count) };
@@ -188,72 +187,6 @@ pub fn decode_acknowledge<'a>(record: &RawRecord<'a>) -> Option<Acknowledge<'a>>
         group: GroupNumber(fixed.group.get()),
         consumer: ConsumerNumber(fixed.consumer.get()),
         offsets: Ranges::new(record.payload)?,
-    })
-}
-
-/// Fixed part of a retry.
-///
-/// | offset | bytes | field |
-/// |---|---|---|
-/// | 0 | 4 | `group` |
-/// | 4 | 4 | `consumer` |
-/// | 8 | 8 | `offset`: the consumer's pull offset that ends |
-/// | 16 | 8 | `number`: the group's number under that offset |
-/// | 24 | 8 | `due_ms` of the new entry |
-/// | 32 | 4 | `target`: the subject that the new entry goes to |
-/// | 36 | 4 | `attempt`: which delivery the next one will be; 2 or more |
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct RetryFixed {
-    group: U32,
-    consumer: U32,
-    offset: U64,
-    number: U64,
-    due_ms: U64,
-    target: U32,
-    attempt: U32,
-}
-const _: () = assert!(size_of::<RetryFixed>() == 40);
-
-/// One delivery ends, and an entry for the same payload begins in the target subject under this
-/// fact's own sequence. The group becomes a group of the target, from number 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the table above describes every field")]
-pub struct Retry {
-    pub group: GroupNumber,
-    pub consumer: ConsumerNumber,
-    pub offset: PullOffset,
-    pub number: ReadyNumber,
-    pub due: Millis,
-    pub target: SubjectNumber,
-    pub attempt: u32,
-}
-
-/// Appends a retry.
-pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry) {
-    let fixed = RetryFixed {
-        group: U32::new(retry.group.0),
-        consumer: U32::new(retry.consumer.0),
-        offset: U64::new(retry.offset.0),
-        number: U64::new(retry.number.0),
-        due_ms: U64::new(retry.due.0),
-        target: U32::new(retry.target.0),
-        attempt: U32::new(retry.attempt),
-    };
-    encode_record(out, KIND_RETRY, 0, fixed.as_bytes(), &[]);
-}
-
-/// Reads a retry.
-pub fn decode_retry(record: &RawRecord<'_>) -> Option<Retry> {
-    let fixed: RetryFixed = read_struct(record.fixed)?;
-    Some(Retry {
-        group: GroupNumber(fixed.group.get()),
-        consumer: ConsumerNumber(fixed.consumer.get()),
-        offset: PullOffset(fixed.offset.get()),
-        number: ReadyNumber(fixed.number.get()),
-        due: Millis(fixed.due_ms.get()),
-        target: SubjectNumber(fixed.target.get()),
-        attempt: fixed.attempt.get(),
     })
 }
 

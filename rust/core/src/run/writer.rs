@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::planted::{self, Planted};
 use crate::record::FORMAT_VERSION;
 use crate::storage::{Storage, StorageFile};
-use crate::units::RunNumber;
+use crate::units::{LocationFile, RunNumber};
 
 /// What is gathered before it is written.
 const WRITE_BYTES: usize = 64 << 10;
@@ -60,10 +60,10 @@ pub struct RunHead {
 }
 
 /// The header block's bytes.
-pub(super) fn encode_header(head: &RunHead, kind: RunKind) -> Vec<u8> {
+pub(super) fn encode_header(head: &RunHead, format: u32, kind: RunKind) -> Vec<u8> {
     let header = RunHeader {
         magic: HEADER_MAGIC,
-        format: U32::new(FORMAT_VERSION),
+        format: U32::new(format),
         kind: U32::new(kind as u32),
         number: U32::new(head.number.0),
         reserved: U32::ZERO,
@@ -135,7 +135,7 @@ impl<R: Row> RunWriter<R> {
             head,
             footer,
             references: BTreeMap::new(),
-            blocks: Stream { offset: 0, buffer: encode_header(&head, R::KIND) },
+            blocks: Stream { offset: 0, buffer: encode_header(&head, FORMAT_VERSION, R::KIND) },
             payloads: Stream { offset: payload_start, buffer: Vec::new() },
             block: Vec::with_capacity(BLOCK_ROWS * ROW_BYTES),
             block_index: 0,
@@ -177,6 +177,11 @@ impl<R: Row> RunWriter<R> {
             self.end_block()?;
         }
         Ok(())
+    }
+
+    /// The run holds this file, although no payload of its rows may lie there.
+    pub fn hold(&mut self, file: LocationFile) {
+        self.references.entry(file_code(file)).or_default();
     }
 
     /// Makes what was written durable, so that the last sync has little left to do.

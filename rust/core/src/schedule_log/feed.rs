@@ -10,13 +10,16 @@
 use std::collections::VecDeque;
 
 use super::cursors::{Cursors, after, before};
-use super::entry::Entry;
+use super::entry::{DUE_MAX, Entry};
 use super::gather::Gather;
 use super::schedule::Schedule;
 use crate::planted::{Planted, is_on};
 use crate::run::DamagedBlock;
 use crate::units::{DueKey, Millis};
 use crate::wheel::Wheel;
+
+/// How far ahead the next pending entry is looked for first.
+const NEAR_MS: u64 = 4_000;
 
 /// A sorted piece of the schedule.
 #[derive(Debug)]
@@ -149,6 +152,29 @@ impl Feed {
     pub fn next_due(&self) -> Option<Millis> {
         let slice = self.first_in_slices().map(Entry::due);
         slice.into_iter().chain(self.wheel.next_due()).min()
+    }
+
+    /// When the first entry is due that this feed has not handed over, or a little before; `None`
+    /// where none is pending. Looks through the whole schedule where nothing is in hand.
+    ///
+    /// # Errors
+    /// The block of a run that cannot be read.
+    pub fn next_pending(&self, schedule: &mut Schedule) -> Result<Option<Millis>, Box<DamagedBlock>> {
+        if let Some(due) = self.next_due() {
+            return Ok(Some(due));
+        }
+        // From near to far, since the schedule is taken apart where it is looked into.
+        let mut ahead_ms = NEAR_MS;
+        loop {
+            let until = self.position.due.plus(ahead_ms).min(DUE_MAX);
+            let mut gather = Gather::new(self.position, DueKey::end_of(until), 1);
+            schedule.gather(&mut gather, &mut Cursors::default())?;
+            let found = gather.finish().entries.first().map(Entry::due);
+            if found.is_some() || until == DUE_MAX {
+                return Ok(found);
+            }
+            ahead_ms = ahead_ms.saturating_mul(16);
+        }
     }
 
     /// Gives the latest entries in hand back to the schedule, so that at most `keep` (and not

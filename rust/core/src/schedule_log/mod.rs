@@ -11,7 +11,9 @@ mod entry;
 mod feed;
 mod gather;
 mod part;
+mod pending;
 mod recent;
+mod reserve;
 mod schedule;
 mod window;
 

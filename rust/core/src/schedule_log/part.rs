@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
 use super::recent::Recent;
+use super::reserve::reserved;
 use super::window::row_of;
 use crate::error::{Error, Result, StorageFault};
 use crate::message_log::segment_path;
@@ -142,12 +143,12 @@ impl PartWriter {
             .zip(self.part.entries.iter())
             .filter(|(_, entry)| bits.get(entry.sequence()) == EntryState::Pending)
             .map(|(place, entry)| (entry.due().0, place));
-        let mut order = Vec::with_capacity(usize::try_from(self.part.pending).unwrap_or_default());
+        let mut order = Vec::with_capacity(reserved::<(u64, u32)>(usize::try_from(self.part.pending).unwrap_or_default()));
         order.extend(pending);
         // Places are in the order of sequences, so this is the order of keys.
         order.sort_unstable();
         self.copy_from = order.partition_point(|(due, _)| *due <= self.copy_after.0);
-        self.placed = Vec::with_capacity(order.len().saturating_sub(self.copy_from));
+        self.placed = Vec::with_capacity(reserved::<Option<Placed>>(order.len().saturating_sub(self.copy_from)));
         self.order = order;
         self.rows_written = 0;
         let row_count = self.order.len() as u64;

@@ -1,10 +1,22 @@
 //! Entries that no checkpoint has moved out of memory, in the order of their sequences.
 
 use super::entry::Entry;
+use super::reserve::reserved;
 use crate::units::Sequence;
 
-/// Entries in a chunk; chunks are never moved, so growing costs no copying.
-const CHUNK_ENTRIES: usize = 4_096;
+/// Entries in the first chunk. Chunks are never moved, so growing costs no copying.
+const FIRST_ENTRIES: usize = 2_048;
+/// Entries in each later chunk.
+const CHUNK_ENTRIES: usize = reserved::<Entry>(1 << 18);
+
+/// The chunk of a place, and the place in it.
+#[inline]
+const fn split(place: usize) -> (usize, usize) {
+    match place.checked_sub(FIRST_ENTRIES) {
+        None => (0, place),
+        Some(later) => (1 + later / CHUNK_ENTRIES, later % CHUNK_ENTRIES),
+    }
+}
 
 /// Entries in the order of their sequences, found by place or by sequence.
 #[derive(Debug, Default)]
@@ -20,8 +32,9 @@ impl Recent {
     pub fn push(&mut self, entry: Entry) -> Option<u32> {
         let place = self.length;
         self.length = self.length.checked_add(1)?;
-        if (place as usize).is_multiple_of(CHUNK_ENTRIES) {
-            self.chunks.push(Vec::with_capacity(CHUNK_ENTRIES));
+        let (chunk, at) = split(place as usize);
+        if at == 0 {
+            self.chunks.push(Vec::with_capacity(if chunk == 0 { FIRST_ENTRIES } else { CHUNK_ENTRIES }));
         }
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.push(entry);
@@ -32,8 +45,8 @@ impl Recent {
     /// The entry at a place.
     #[inline]
     pub fn get(&self, place: u32) -> Option<Entry> {
-        let place = place as usize;
-        self.chunks.get(place / CHUNK_ENTRIES)?.get(place % CHUNK_ENTRIES).copied()
+        let (chunk, at) = split(place as usize);
+        self.chunks.get(chunk)?.get(at).copied()
     }
 
     /// The entry with this sequence. Sequences are dense but for facts that are no messages, so
@@ -67,9 +80,9 @@ impl Recent {
         self.chunks.iter().flatten()
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory; room that nothing was written to takes none.
     pub fn memory_bytes(&self) -> usize {
-        let entries = self.chunks.iter().map(|chunk| chunk.capacity().saturating_mul(size_of::<Entry>()));
+        let entries = self.chunks.iter().map(|chunk| chunk.len().saturating_mul(size_of::<Entry>()));
         entries.sum::<usize>().saturating_add(self.chunks.capacity().saturating_mul(size_of::<Vec<Entry>>()))
     }
 }

@@ -93,6 +93,29 @@ fn states_are_known_in_memory_frozen_and_in_a_run() {
 }
 
 #[test]
+fn the_next_pending_entry_is_found_in_hand_in_memory_and_in_a_run() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    assert_eq!(feed.next_pending(&mut schedule).unwrap(), None);
+    schedule.insert(entry(DUE_MAX.0, 1));
+    assert_eq!(feed.next_pending(&mut schedule).unwrap(), Some(DUE_MAX));
+    for sequence in 2..3_000 {
+        schedule.insert(entry(1_000_000_000 + sequence, sequence));
+    }
+    checkpoint(&mut schedule, &storage, &mut 0);
+    assert_eq!(feed.next_pending(&mut schedule).unwrap(), Some(Millis(1_000_000_002)));
+    schedule.set(Sequence(2), EntryState::Cancelled);
+    assert_eq!(feed.next_pending(&mut schedule).unwrap(), Some(Millis(1_000_000_003)));
+    schedule.insert(entry(90_000, 3_000));
+    assert_eq!(feed.next_pending(&mut schedule).unwrap(), Some(Millis(90_000)));
+    assert_eq!(take_all(&mut feed, &mut schedule, 89_999), [0_u64; 0]);
+    assert_eq!(feed.load(&mut schedule, Millis(89_999), 4_000, 1_000), Ok(Loaded::UpToDate));
+    assert_eq!(feed.len(), 1);
+    assert_eq!(feed.next_pending(&mut schedule).unwrap(), Some(Millis(90_000)));
+}
+
+#[test]
 fn what_is_decided_while_a_part_is_written_is_kept_beside_it() {
     let storage = TestStorage::default();
     let mut schedule = Schedule::new(Sequence(1), Millis(0));

@@ -2,20 +2,20 @@
 //! judged here and nowhere else, against what the facts before it left, so a replay comes to the
 //! same end. No clock, no randomness, no decisions.
 
+use super::apply_groups::{
+    apply_acknowledge, apply_assign, apply_consumer, apply_group, apply_group_end, apply_group_reset, apply_reserve,
+};
+use super::apply_moves::{apply_expire, apply_redrive, apply_retry};
 use super::effects::{Effects, Outcome};
-use super::rescue_ready::rescue_one_ready;
 use super::state::{EpochInfo, State};
 use crate::error::{Error, Result};
-use crate::queues::{Consumer, Group};
 use crate::record::batch::BatchHeader;
 use crate::record::command::{Cancel, EpochStart, Void};
 use crate::record::message::Message;
-use crate::record::name::GroupStart;
-use crate::record::queue::{Acknowledge, Assign, Reserve, Retry};
 use crate::record::ready::ReadyList;
 use crate::record::{Fact, RawRecord, decode};
 use crate::schedule_log::{Entry, EntryState};
-use crate::units::{ConsumerNumber, DueKey, GroupNumber, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// What a batch says of all its records.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,7 @@ pub(super) fn apply_record(
     match fact {
         Fact::Message(message) => apply_message(state, effects, arrival, &message),
         Fact::Retry(retry) => apply_retry(state, effects, arrival, &retry),
+        Fact::Redrive(redrive) => apply_redrive(state, effects, arrival, &redrive),
         Fact::Ready(list) => {
             state.schedule.skip(arrival.sequence);
             apply_ready(state, effects, list)
@@ -88,10 +89,21 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             }
         }
         Fact::Group { subject, start, name } => {
-            let outcome = apply_group(state, *subject, *start, name).map_or(Outcome::NotFound, Outcome::Group);
+            let outcome = apply_group(state, *subject, *start, name);
             effects.outcomes.push((arrival.sequence, outcome));
         }
-        Fact::GroupEnd(group) => apply_group_end(state, effects, *group),
+        Fact::GroupEnd { group, end } => {
+            let outcome = apply_group_end(state, effects, arrival.sequence, *group, *end);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::GroupReset { group, start } => {
+            let outcome = apply_group_reset(state, *group, *start);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Expire(expire) => {
+            let outcome = Outcome::Expired(apply_expire(state, effects, expire));
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
         Fact::Consumer { group, name } => {
             let outcome = apply_consumer(state, *group, name).map_or(Outcome::NotFound, Outcome::Consumer);
             effects.outcomes.push((arrival.sequence, outcome));
@@ -106,7 +118,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
         Fact::Acknowledge(acknowledge) => apply_acknowledge(state, effects, acknowledge),
         Fact::Void(void) => apply_void(state, effects, *void),
         Fact::EpochStart(start) => apply_epoch_start(state, arrival.sequence, start),
-        Fact::Message(_) | Fact::Retry(_) | Fact::Ready(_) => {}
+        Fact::Message(_) | Fact::Retry(_) | Fact::Redrive(_) | Fact::Ready(_) => {}
     }
     Ok(())
 }
@@ -122,24 +134,45 @@ fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, mes
 }
 
 /// An entry is ready by its own fact, or waits.
-fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) {
+pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) {
     if arrival.time.is_due(entry.due()) {
-        state.schedule.note_dispatched_at_once(arrival.sequence);
-        make_ready(state, effects, entry);
+        place_at_once(state, effects, entry);
     } else {
         state.schedule.insert(entry);
         effects.feed.arrive(entry);
     }
 }
 
+/// An entry is ready by its own fact, whatever its due time.
+pub(super) fn place_at_once(state: &mut State, effects: &mut Effects, entry: Entry) {
+    state.schedule.note_dispatched_at_once(entry.sequence());
+    make_ready(state, effects, entry);
+}
+
 fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
-    state.dispatch.push(entry);
-    if effects.woken_subject != Some(entry.subject())
-        && let Some(subject) = state.subjects.get(entry.subject())
-    {
+    let number = state.dispatch.push(entry);
+    let Some(subject) = state.subjects.get(entry.subject()) else { return };
+    if entry.sequence() < subject.ended_before {
+        // It is of a group that was removed: nobody is owed it.
+        if let Some(number) = number {
+            give_up(state, entry.subject(), number);
+        }
+    } else if effects.woken_subject != Some(entry.subject()) {
         effects.woken_subject = Some(entry.subject());
         effects.woken.extend(subject.groups.iter().copied());
     }
+}
+
+/// Finishes a ready message for every group, those to come included.
+fn give_up(state: &mut State, subject: SubjectNumber, number: ReadyNumber) {
+    let Some(entry) = state.subjects.get_mut(subject) else { return };
+    entry.gone.insert(number.0);
+    for group in &entry.groups {
+        if let Some(group) = state.groups.get_mut(group) {
+            group.void(number);
+        }
+    }
+    state.settle(subject);
 }
 
 fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) -> Result<()> {
@@ -183,122 +216,6 @@ fn apply_cancel(state: &mut State, cancel: Cancel) -> Outcome {
     }
 }
 
-fn apply_group(state: &mut State, subject: SubjectNumber, start: GroupStart, name: &str) -> Option<GroupNumber> {
-    let start = match start {
-        GroupStart::Earliest => state.dispatch.finished_below(subject),
-        GroupStart::Latest => state.dispatch.next_number(subject),
-    };
-    let group = ensure_group(state, subject, start, name)?;
-    // What lies below its start counts as acknowledged by it.
-    state.settle(subject);
-    Some(group)
-}
-
-/// The group of this name, made to start at `start` where there is none.
-fn ensure_group(state: &mut State, subject: SubjectNumber, start: ReadyNumber, name: &str) -> Option<GroupNumber> {
-    if let Some(there) = state.group_named(subject, name) {
-        return Some(there);
-    }
-    let floor = state.ended_groups.get(&(subject, name.to_owned())).copied().unwrap_or_default();
-    // Below this nothing is kept any more.
-    let start = start.max(state.dispatch.finished_below(subject));
-    let entry = state.subjects.get_mut(subject)?;
-    let number = state.next_group;
-    state.next_group = number.next();
-    let mut group = Group::new(number, subject, name, start, floor);
-    for voided in entry.voided.range(start..) {
-        group.done.insert(voided.0);
-    }
-    entry.groups.push(number);
-    state.groups.insert(number, group);
-    Some(number)
-}
-
-fn apply_group_end(state: &mut State, effects: &mut Effects, number: GroupNumber) {
-    let Some(group) = state.groups.remove(&number) else { return };
-    state.ended_groups.insert((group.subject, group.name.clone()), group.offset_end());
-    if let Some(subject) = state.subjects.get_mut(group.subject) {
-        subject.groups.retain(|other| *other != number);
-    }
-    state.settle(group.subject);
-    effects.woken.insert(number);
-}
-
-fn apply_consumer(state: &mut State, group: GroupNumber, name: &str) -> Option<ConsumerNumber> {
-    let group = state.groups.get_mut(&group)?;
-    if let Some(there) = group.consumer_named(name) {
-        return Some(there);
-    }
-    let number = state.next_consumer;
-    state.next_consumer = number.next();
-    group.consumers.insert(number, Consumer::new(number, name, group.offset_floor));
-    Some(number)
-}
-
-fn apply_reserve(state: &mut State, effects: &mut Effects, reserve: &Reserve) {
-    if let Some(group) = state.groups.get_mut(&reserve.group) {
-        group.reserve(reserve);
-        effects.woken.insert(reserve.group);
-    }
-}
-
-fn apply_assign(state: &mut State, assign: &Assign<'_>) {
-    if let Some(group) = state.groups.get_mut(&assign.group) {
-        group.assign(assign);
-    }
-}
-
-fn apply_acknowledge(state: &mut State, effects: &mut Effects, acknowledge: &Acknowledge<'_>) {
-    let Some(group) = state.groups.get_mut(&acknowledge.group) else { return };
-    let subject = group.subject;
-    if group.acknowledge(acknowledge) {
-        state.settle(subject);
-    }
-    // Room under the consumer's limit: a pull that waited for it may go on.
-    effects.woken.insert(acknowledge.group);
-}
-
-/// A delivery ends and its message begins again elsewhere, later: one fact, so that it is never
-/// in both places and never in none. The first one makes the group a group of the target subject,
-/// from number 0, whatever its own start was.
-fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry: &Retry) -> Result<()> {
-    let nothing = |state: &mut State| {
-        state.schedule.skip(arrival.sequence);
-        Ok(())
-    };
-    if state.subjects.get(retry.target).is_none() {
-        return nothing(state);
-    }
-    let Some(group) = state.groups.get(&retry.group) else { return nothing(state) };
-    let (subject, name) = (group.subject, group.name.clone());
-    let holds = group.consumers.get(&retry.consumer).and_then(|consumer| consumer.held.get(&retry.offset));
-    if holds.is_none_or(|held| held.number != retry.number) {
-        return nothing(state);
-    }
-    let origin = match state.dispatch.find(subject, retry.number) {
-        Err(error @ Error::Storage { .. }) => return Err(error),
-        Ok(origin) => origin,
-        Err(_) => rescue_one_ready(&effects.storage, state, subject, retry.number)?,
-    };
-    // Where it is nowhere to be found the new entry takes its place, and is voided when it is read.
-    let origin = origin.unwrap_or_else(|| Entry::new(DueKey::START, 1, arrival.sequence, Location::NOWHERE, subject));
-    if let Some(group) = state.groups.get_mut(&retry.group) {
-        group.take(retry.consumer, retry.offset, retry.number);
-    }
-    ensure_group(state, retry.target, ReadyNumber(0), &name);
-    let key = DueKey { due: retry.due, sequence: arrival.sequence };
-    let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
-    place(
-        state,
-        effects,
-        arrival,
-        Entry::new(key, attempt, origin.payload_sequence(), origin.location(), retry.target),
-    );
-    state.settle(subject);
-    effects.woken.insert(retry.group);
-    Ok(())
-}
-
 fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
     match void {
         Void::Pending { sequence, .. } => {
@@ -311,18 +228,13 @@ fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
             if number < state.dispatch.finished_below(subject) || number >= state.dispatch.next_number(subject) {
                 return;
             }
-            let Some(entry) = state.subjects.get_mut(subject) else { return };
-            if !entry.voided.insert(number) {
+            let Some(entry) = state.subjects.get(subject) else { return };
+            if entry.gone.contains(number.0) {
                 return;
             }
             state.voided = state.voided.saturating_add(1);
-            for group in entry.groups.clone() {
-                if let Some(group) = state.groups.get_mut(&group) {
-                    group.void(number);
-                    effects.woken.insert(group.number);
-                }
-            }
-            state.settle(subject);
+            effects.woken.extend(entry.groups.iter().copied());
+            give_up(state, subject, number);
         }
     }
 }

@@ -13,6 +13,7 @@ use super::options::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
 use super::snapshot::{NamedFiles, NamedRun, Snapshot};
 use super::state::{KnownRun, State};
+use super::subject_names::holds_dead_letters;
 use crate::dispatch_log::{FrozenReady, row_of};
 use crate::error::Result;
 use crate::message_log::Stream;
@@ -20,7 +21,7 @@ use crate::planted::{self, Planted};
 use crate::run::{DispatchRow, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
 use crate::storage::Storage;
-use crate::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// Rows of a dispatch run that are written between two looks at the budget.
 const ROWS_PER_PIECE: usize = 512;
@@ -73,6 +74,8 @@ pub struct CheckpointWork {
     copy_after: Millis,
     parts: Vec<(RunNumber, FrozenPart)>,
     ready: Vec<FrozenReady>,
+    /// Segments with the facts that made dead letters of what is in `ready`.
+    dead_letter_segments: BTreeSet<SegmentNumber>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
     dispatch_run: Option<Arc<Run>>,
@@ -109,6 +112,7 @@ impl CheckpointWork {
         let frozen = state.schedule.freeze(state.position.trusted);
         let parts: Vec<_> = frozen.into_iter().map(|part| (take_number(), part)).collect();
         let ready = state.dispatch.freeze();
+        let dead_letter_segments = dead_letter_segments(state, &ready);
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
         let snapshot = Snapshot::of(state, &planned, feed.resume_from);
@@ -124,6 +128,7 @@ impl CheckpointWork {
             copy_after,
             parts,
             ready,
+            dead_letter_segments,
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
             dispatch_run: None,
@@ -185,7 +190,8 @@ impl CheckpointWork {
             return Ok(());
         }
         let head = RunHead { number: self.dispatch_number, stream: self.stream.id, row_count: row_count as u64 };
-        let writer = RunWriter::create(storage, head)?;
+        let mut writer = RunWriter::create(storage, head)?;
+        self.dead_letter_segments.iter().for_each(|segment| writer.hold(LocationFile::Segment(*segment)));
         self.stage = Stage::Dispatch(Box::new(DispatchRunWork { writer, subject: 0, entry: 0 }));
         Ok(())
     }
@@ -247,6 +253,17 @@ fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
         created: known.created,
     };
     known.map(candidate).collect()
+}
+
+/// The segments that say why messages died that are about to lie in a run: they are held as long as
+/// the run is, since a dead letter is told with its reason.
+fn dead_letter_segments(state: &State, ready: &[FrozenReady]) -> BTreeSet<SegmentNumber> {
+    let is_dead = |subject| state.subjects.get(subject).is_some_and(|subject| holds_dead_letters(&subject.name));
+    if planted::is_on(Planted::DeadLetterFactRetired) {
+        return BTreeSet::new();
+    }
+    let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| &ready.entries);
+    dead.filter_map(|entry| state.segment_of(entry.sequence())).collect()
 }
 
 /// A dispatch run under way.

@@ -138,7 +138,7 @@ pub(super) fn read_checkpoint(storage: &dyn Storage, stream: &Stream, number: u3
     if crc32fast::hash(logical) != header.digest.get() {
         return Err(Error::corrupt(&path, 36, format!("digest {:08x}", header.digest), "another"));
     }
-    let (snapshot, files) = Snapshot::decode(&path, &body)?;
+    let (snapshot, files) = Snapshot::decode(&path, header.format_version.get(), &body)?;
     Ok(ReadCheckpoint { number, snapshot, files })
 }
 

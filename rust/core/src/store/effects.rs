@@ -17,14 +17,21 @@ use crate::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, Subjec
 /// What `apply` found of a fact that somebody asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The message was pending and is cancelled, now or by an earlier command.
+    /// The message was pending and is cancelled, now or by an earlier command; the dead letter is
+    /// moved; the group is removed.
     Done,
     /// Its ready fact came first.
     AlreadyDispatched,
-    /// No such message.
+    /// No such message, or no such group.
     NotFound,
-    /// The group of that name, which may have been there before.
+    /// The group of that name, which is new.
     Group(GroupNumber),
+    /// The group of that name, which was there before.
+    GroupThere(GroupNumber),
+    /// Nothing changed, since the group has so many consumers.
+    HasConsumers(u32),
+    /// So many messages have expired.
+    Expired(u64),
     /// The consumer of that name, which may have been there before.
     Consumer(ConsumerNumber),
 }

@@ -13,6 +13,7 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
     out.u32(group.number.0);
     out.u32(group.subject.0);
     out.text(&group.name);
+    out.u64(group.start.0);
     out.u64(group.cursor.0);
     out.u64(group.reserved_number.0);
     out.u64(group.marked_below.0);
@@ -43,9 +44,12 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
     }
 }
 
-fn read_group(from: &mut FieldReader<'_>) -> Result<Group> {
+fn read_group(from: &mut FieldReader<'_>, format: u32) -> Result<Group> {
     let (number, subject, name) = (GroupNumber(from.u32()?), SubjectNumber(from.u32()?), from.text()?);
     let mut group = Group::new(number, subject, &name, ReadyNumber(0), PullOffset(0));
+    if format > 1 {
+        group.start = ReadyNumber(from.u64()?);
+    }
     group.cursor = ReadyNumber(from.u64()?);
     group.reserved_number = ReadyNumber(from.u64()?);
     group.marked_below = ReadyNumber(from.u64()?);
@@ -78,11 +82,15 @@ fn read_consumer(from: &mut FieldReader<'_>) -> Result<Consumer> {
     Ok(consumer)
 }
 
-/// Reads all groups, and tells each one's subject.
-pub(super) fn read_groups(from: &mut FieldReader<'_>, subjects: &mut Subjects) -> Result<BTreeMap<GroupNumber, Group>> {
+/// Reads all groups, and tells each one's subject. Format 1 does not say where a group began.
+pub(super) fn read_groups(
+    from: &mut FieldReader<'_>,
+    format: u32,
+    subjects: &mut Subjects,
+) -> Result<BTreeMap<GroupNumber, Group>> {
     let mut groups = BTreeMap::new();
     for _ in 0..from.count(72)? {
-        let group = read_group(from)?;
+        let group = read_group(from, format)?;
         let Some(subject) = subjects.get_mut(group.subject) else {
             return Err(from.malformed("a group of a known subject"));
         };

@@ -9,7 +9,7 @@ use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::effects::{Effects, Outcome};
 use super::options::OwnerOptions;
 use super::proposals::Proposals;
-use super::pull::{Deciding, Delivery, LoadedPostings, Pull, PullRequest};
+use super::pull::{Deciding, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
 use super::rescue::Rescue;
 use super::rescue_ready::rescue_ready;
@@ -20,15 +20,10 @@ use crate::clock::Reading;
 use crate::error::{Error, Result};
 use crate::message_log::SEGMENT_HEADER_BYTES;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
-use crate::record::command::{Void, encode_void};
-use crate::record::name::{encode_consumer_end, encode_group_end, encode_subject};
-use crate::record::queue::{Retry, encode_acknowledge, encode_retry, ranges_of};
 use crate::record::{RecordFault, Records};
 use crate::schedule_log::Feed;
 use crate::storage::Storage;
-use crate::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
-};
+use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence};
 
 /// A batch that is visible: durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +34,6 @@ pub struct VisibleBatch<'a> {
     pub start: Location,
     /// Its records: everything behind the header.
     pub records: &'a [u8],
-}
-
-/// Where a retried message goes.
-#[derive(Clone, Copy, Debug)]
-pub struct RetryTarget<'a> {
-    /// The subject's number.
-    pub subject: SubjectNumber,
-    /// Its name, where its fact must go along.
-    pub name: Option<&'a str>,
 }
 
 /// See the module.
@@ -206,70 +192,6 @@ impl Owner {
             self.void_ready(subject, *number, proposals);
         }
         Ok(lost)
-    }
-
-    /// Proposes to give up a ready message whose payload is damaged.
-    pub fn void_ready(&self, subject: SubjectNumber, number: ReadyNumber, proposals: &mut Proposals) {
-        proposals.push(1, false, |bytes| encode_void(bytes, Void::Ready { subject, number }));
-    }
-
-    /// Proposes an acknowledgement of these offsets, which must ascend.
-    pub fn acknowledge(group: GroupNumber, consumer: ConsumerNumber, offsets: &[u64], proposals: &mut Proposals) {
-        let ranges = ranges_of(offsets.iter().copied());
-        proposals.push(1, false, |bytes| encode_acknowledge(bytes, group, consumer, &ranges));
-    }
-
-    /// Proposes that a delivery ends and its message comes again at `due`, as a message of the
-    /// target subject.
-    pub fn retry(
-        group: GroupNumber,
-        consumer: ConsumerNumber,
-        delivery: &Delivery,
-        due: Millis,
-        target: RetryTarget<'_>,
-        proposals: &mut Proposals,
-    ) {
-        let retry = Retry {
-            group,
-            consumer,
-            offset: delivery.offset,
-            number: delivery.number,
-            due,
-            target: target.subject,
-            attempt: delivery.attempt.saturating_add(1),
-        };
-        proposals.push(if target.name.is_some() { 2 } else { 1 }, false, |bytes| {
-            if let Some(name) = target.name {
-                encode_subject(bytes, target.subject, name);
-            }
-            encode_retry(bytes, &retry);
-        });
-    }
-
-    /// Proposes a consumer's end; from now on it gets nothing, and what it holds goes to others.
-    pub fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber, proposals: &mut Proposals) {
-        self.deciding.end_consumer(group, consumer);
-        proposals.push(1, false, |bytes| encode_consumer_end(bytes, group, consumer));
-    }
-
-    /// Proposes the end of every consumer there is. An embedded store does so once after opening:
-    /// its consumers died with the process before.
-    pub fn end_all_consumers(&mut self, proposals: &mut Proposals) {
-        let all: Vec<(GroupNumber, ConsumerNumber)> = self
-            .state
-            .groups
-            .values()
-            .flat_map(|group| group.consumers.keys().map(|consumer| (group.number, *consumer)))
-            .collect();
-        for (group, consumer) in all {
-            self.end_consumer(group, consumer, proposals);
-        }
-    }
-
-    /// Proposes a group's removal.
-    pub fn end_group(&mut self, group: GroupNumber, proposals: &mut Proposals) {
-        self.deciding.end_group(group);
-        proposals.push(1, false, |bytes| encode_group_end(bytes, group));
     }
 
     /// The next sequence to apply: everything below is in the state.

@@ -35,6 +35,8 @@ pub struct RecoveryProgress {
     pub facts: u64,
     /// Log bytes applied so far.
     pub bytes: u64,
+    /// Log bytes to apply in all.
+    pub bytes_whole: u64,
 }
 
 /// What opening found and did.
@@ -137,7 +139,7 @@ pub fn recover(
     Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
 }
 
-fn feed_from(checkpoint: Option<&ReadCheckpoint>) -> DueKey {
+pub(super) fn feed_from(checkpoint: Option<&ReadCheckpoint>) -> DueKey {
     checkpoint.map_or(DueKey::START, |read| read.snapshot.feed_from)
 }
 
@@ -197,6 +199,8 @@ fn restore(
     };
     let runs = open_runs(storage, stream, used)?;
     let state = state_of(stream, &used.snapshot, &used.files, &runs)?;
+    check_windows(&state)?;
+    check_postings(&state)?;
     let kept = older.into_iter().cloned().chain([used.files.kept(used.number)]).collect();
     Ok((state, kept))
 }
@@ -215,7 +219,12 @@ fn open_runs(
     Ok(runs)
 }
 
-fn open_run(storage: &Arc<dyn Storage>, stream: Stream, kind: RunKind, named: &NamedRun) -> Result<Arc<Run>> {
+pub(super) fn open_run(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    kind: RunKind,
+    named: &NamedRun,
+) -> Result<Arc<Run>> {
     let run = Run::open(storage.as_ref(), named.number, kind, &stream.id)?;
     if run.length() != named.length || run.digest() != named.check {
         let words = |length: u64, check: u32| format!("{length} bytes with check {check:08x}");
@@ -225,7 +234,8 @@ fn open_run(storage: &Arc<dyn Storage>, stream: Stream, kind: RunKind, named: &N
     Ok(Arc::new(run))
 }
 
-fn state_of(
+/// The state as of the checkpoint, with the runs that are given.
+pub(super) fn state_of(
     stream: Stream,
     snapshot: &Snapshot,
     files: &NamedFiles,
@@ -252,22 +262,25 @@ fn state_of(
             state.runs.insert(named.number, KnownRun { run: Arc::clone(run), created: named.created });
         }
     }
-    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect::<Result<_>>()?;
-    check_postings(&state)?;
+    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect();
     state.schedule = Schedule::restored(windows, snapshot.position.next_sequence, snapshot.position.trusted);
     Ok(state)
 }
 
-/// A window whose run is no longer named must have nothing pending in it.
-fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Result<Window> {
+fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Window {
     let run = window.run.and_then(|number| runs.get(&number)).cloned();
-    let has_run = run.is_some();
-    let window = Window::restored(window.bits.clone(), run);
-    if window.pending() > 0 && !has_run {
-        let found = format!("{} pending from sequence {} on, and no run", window.pending(), window.first());
-        return Err(Error::corrupt(CHECKPOINT_FOLDER, 0, "a run for each window with pending entries", found));
+    Window::restored(window.bits.clone(), run)
+}
+
+/// A window whose run is no longer named must have nothing pending in it.
+fn check_windows(state: &State) -> Result<()> {
+    for window in state.schedule.windows() {
+        if window.pending() > 0 && window.run().is_none() {
+            let found = format!("{} pending from sequence {} on, and no run", window.pending(), window.first());
+            return Err(Error::corrupt(CHECKPOINT_FOLDER, 0, "a run for each window with pending entries", found));
+        }
     }
-    Ok(window)
+    Ok(())
 }
 
 /// Every unfinished ready message of the checkpoint must be in one of its runs.
@@ -352,11 +365,12 @@ fn apply_log(
     report: &mut RecoveryReport,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<()> {
+    let bytes_whole = scanner.ending().bytes;
     while let Some(batch) = scanner.next_batch()? {
         owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
         report.facts = report.facts.saturating_add(u64::from(batch.header.count.get()));
         report.bytes = report.bytes.saturating_add(u64::from(batch.header.length.get()));
-        progress(RecoveryProgress { facts: report.facts, bytes: report.bytes });
+        progress(RecoveryProgress { facts: report.facts, bytes: report.bytes, bytes_whole });
         owner.take_outcomes();
         owner.take_woken();
         scanner.recycle(batch.bytes);

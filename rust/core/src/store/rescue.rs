@@ -1,15 +1,15 @@
 //! A block of a schedule run cannot be read: its entries come from the log where that is still
 //! kept, and what is not found there is given up by name. All others flow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::log_lookup::visit_facts;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::message_log::BatchReader;
-use crate::record::batch::BATCH_HEADER_BYTES;
-use crate::record::{Fact, Records, decode};
-use crate::run::{DamagedBlock, Row, RowKey, RowScan, Run, ScanBuffer, ScheduleRow};
+use crate::record::retry::Retry;
+use crate::record::{Fact, RawRecord, decode};
+use crate::run::{DamagedBlock, Row, RowKey, RowScan, Run, RunKind, ScanBuffer, ScheduleRow};
 use crate::schedule_log::Entry;
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, RunNumber, Sequence};
@@ -84,35 +84,73 @@ fn last_key_before(scan: &mut RowScan<'_, ScheduleRow>, block: u32) -> Option<Ro
     last
 }
 
-/// The entries that messages of these sequences made, read from the log where it is kept.
+/// The entries that facts of these sequences made, read from the log where it is kept: messages,
+/// and what was given back or brought back, which points to the payload of an earlier message.
 pub(super) fn entries_from_log(
     storage: &Arc<dyn Storage>,
     state: &State,
     wanted: &BTreeSet<Sequence>,
 ) -> Result<Vec<Entry>> {
-    let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
-    let starts = state.segments.iter();
-    let before = starts.clone().take_while(|start| start.position.next_sequence <= *first).last();
-    let Some(start) = before.or_else(|| starts.clone().next()) else { return Ok(Vec::new()) };
-    let mut reader = BatchReader::new(Arc::clone(storage), state.stream, start.position.end, state.position.end);
     let mut entries = Vec::new();
-    while let Some(batch) = reader.next_batch()? {
-        let base = Sequence(batch.header.base_sequence.get());
-        if base > *last {
-            break;
-        }
-        let records = batch.start.0.saturating_add(BATCH_HEADER_BYTES as u64);
-        for (at, record) in Records::new(batch.records(), base).flatten() {
-            if !wanted.contains(&record.sequence) {
-                continue;
+    let mut moved: Vec<(Sequence, Entry)> = Vec::new();
+    visit(storage, state, wanted, &mut |location, record| {
+        let entry = |due, attempt, payload, location, subject| {
+            Entry::new(DueKey { due, sequence: record.sequence }, attempt, payload, location, subject)
+        };
+        match decode(record) {
+            Some(Fact::Message(message)) => {
+                entries.push(entry(message.due, 1, record.sequence, location, message.subject));
             }
-            if let Some(Fact::Message(message)) = decode(&record) {
-                let key = DueKey { due: message.due, sequence: record.sequence };
-                let location = Location(records.saturating_add(at as u64));
-                entries.push(Entry::new(key, 1, record.sequence, location, message.subject));
+            Some(Fact::Retry(Retry { due, attempt, target, payload_sequence: Some(payload), .. })) => {
+                let attempt = u16::try_from(attempt).unwrap_or(u16::MAX);
+                moved.push((payload, entry(due, attempt, payload, Location::NOWHERE, target)));
             }
+            Some(Fact::Redrive(redrive)) => {
+                let payload = redrive.payload_sequence;
+                moved.push((payload, entry(redrive.due, 1, payload, Location::NOWHERE, redrive.target)));
+            }
+            _ => {}
         }
-        reader.recycle(batch.bytes);
+    })?;
+    let payloads: BTreeSet<Sequence> = moved.iter().map(|(payload, _)| *payload).collect();
+    let mut places: BTreeMap<Sequence, Location> = BTreeMap::new();
+    visit(storage, state, &payloads, &mut |location, record| {
+        if matches!(decode(record), Some(Fact::Message(_))) {
+            places.insert(record.sequence, location);
+        }
+    })?;
+    for (payload, entry) in moved {
+        let place = places.get(&payload).copied().or_else(|| copied_payload(state, payload));
+        entries.extend(place.map(|place| entry.with_location(place)));
     }
+    entries.sort_unstable_by_key(Entry::sequence);
     Ok(entries)
+}
+
+fn visit(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    wanted: &BTreeSet<Sequence>,
+    visit: &mut dyn FnMut(Location, &RawRecord<'_>),
+) -> Result<()> {
+    visit_facts(storage, state.stream, &state.segments, state.position.end, wanted, visit)
+}
+
+/// Where the message of this sequence was copied to: its own row in a run says so.
+fn copied_payload(state: &State, message: Sequence) -> Option<Location> {
+    let known = state.runs.values().map(|known| &known.run);
+    let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= message);
+    for run in runs.filter(|run| message <= run.last_sequence()) {
+        let mut buffer = ScanBuffer::<ScheduleRow>::default();
+        let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
+        loop {
+            match scan.peek() {
+                Ok(Some(row)) if row.key.sequence == message => return Some(row.location),
+                Ok(Some(_)) => scan.advance(),
+                Ok(None) => break,
+                Err(_) => scan.skip_block(),
+            }
+        }
+    }
+    None
 }

@@ -14,6 +14,7 @@ use super::state::State;
 use crate::dispatch_log::{Posting, read_postings};
 use crate::error::{Error, Result};
 use crate::message_log::BatchReader;
+use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, Records, decode};
 use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
@@ -99,6 +100,11 @@ fn find_again(
     Ok(found)
 }
 
+/// True where the entry of a retry is ready by its own fact, as a dead letter always is.
+fn is_ready_at_once(retry: &Retry<'_>, time: BatchTime) -> bool {
+    time.is_due(retry.due) || retry.destination != Destination::Again
+}
+
 /// What became ready in the subject and is told by the log that is kept, in order.
 fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber) -> Result<Vec<DueKey>> {
     let Some(start) = state.segments.first() else { return Ok(Vec::new()) };
@@ -117,8 +123,11 @@ fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber)
                 Some(Fact::Message(message)) if message.subject == subject && time.is_due(message.due) => {
                     add(arrived(message.due));
                 }
-                Some(Fact::Retry(retry)) if retry.target == subject && time.is_due(retry.due) => {
+                Some(Fact::Retry(retry)) if retry.target == subject && is_ready_at_once(&retry, time) => {
                     add(arrived(retry.due));
+                }
+                Some(Fact::Redrive(redrive)) if redrive.target == subject && time.is_due(redrive.due) => {
+                    add(arrived(redrive.due));
                 }
                 Some(Fact::Ready(list)) => {
                     list.entries().filter(|(_, of)| *of == subject).for_each(|(key, _)| add(key));

@@ -5,10 +5,11 @@
 //! 1. position: `end u64 | chain u32 | next_sequence u64 | epoch u32 | trusted_ms u64`
 //! 2. `delay_ms_max u64 | voided u64 | next_group u32 | next_consumer u32 | next_run u32`
 //! 3. epochs: count, then `epoch u32 | nonce 16 | first_sequence u64`
-//! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64`, voided numbers
-//!    (count, `u64` each)
-//! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | cursor u64 |
-//!    reserved_number u64 | marked_below u64 | offset_floor u64 | done_below u64`, done ranges
+//! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64 | gone_below u64`,
+//!    gone ranges (count, `first u64 | end u64`), `ended_before u64 | expired u64 |
+//!    expired_before_ms u64`
+//! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | start u64 |
+//!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | done_below u64`, done ranges
 //!    (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
 //!    (count, then `number u32 | name | next_offset u64 | reserved_offset u64`, held: count,
 //!    `offset u64 | number u64 | deliveries u32`)
@@ -32,6 +33,7 @@ use super::codec::{FieldReader, FieldWriter};
 use super::group_codec::{read_groups, write_group};
 use super::retention::KeptFiles;
 use super::state::{EpochInfo, LogPosition, SegmentStart, State};
+use super::subject_codec::{QueueSnapshot, read_subjects, write_subjects};
 use super::subjects::Subjects;
 use crate::error::Result;
 use crate::planted::{self, Planted};
@@ -39,8 +41,8 @@ use crate::queues::Group;
 use crate::run::Run;
 use crate::schedule_log::TwoBits;
 use crate::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber,
-    Sequence, SubjectNumber,
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence,
+    SubjectNumber,
 };
 
 /// One window of the schedule, as of the position.
@@ -48,13 +50,6 @@ use crate::units::{
 pub(super) struct WindowSnapshot {
     pub(super) bits: TwoBits,
     pub(super) run: Option<RunNumber>,
-}
-
-/// One subject's queue, as of the position.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct QueueSnapshot {
-    pub(super) next: ReadyNumber,
-    pub(super) finished_below: ReadyNumber,
 }
 
 /// All small state as of one position.
@@ -161,7 +156,7 @@ impl Snapshot {
             out.array(&info.nonce);
             out.u64(info.first_sequence.0);
         }
-        self.write_subjects(&mut out);
+        write_subjects(&mut out, &self.subjects, &self.queues);
         out.count(self.groups.len());
         for group in self.groups.values() {
             write_group(&mut out, group);
@@ -188,21 +183,6 @@ impl Snapshot {
         (out.bytes, logical)
     }
 
-    fn write_subjects(&self, out: &mut FieldWriter) {
-        out.count(self.subjects.iter().count());
-        for (number, subject) in self.subjects.iter() {
-            let queue = self.queues.get(&number).copied();
-            out.u32(number.0);
-            out.text(&subject.name);
-            out.u64(queue.map(|queue| queue.next.0).unwrap_or_default());
-            out.u64(queue.map(|queue| queue.finished_below.0).unwrap_or_default());
-            out.count(subject.voided.len());
-            for number in &subject.voided {
-                out.u64(number.0);
-            }
-        }
-    }
-
     fn write_windows(&self, out: &mut FieldWriter) {
         out.count(self.windows.len());
         for window in &self.windows {
@@ -215,11 +195,11 @@ impl Snapshot {
         }
     }
 
-    /// Reads a body.
+    /// Reads a body that this format wrote.
     ///
     /// # Errors
     /// `Corrupt` where the bytes are not one.
-    pub(super) fn decode(path: &str, body: &[u8]) -> Result<(Self, NamedFiles)> {
+    pub(super) fn decode(path: &str, format: u32, body: &[u8]) -> Result<(Self, NamedFiles)> {
         let mut from = FieldReader::new(path, body);
         let position = read_position(&mut from)?;
         let (delay_ms_max, voided) = (from.u64()?, from.u64()?);
@@ -233,8 +213,8 @@ impl Snapshot {
                 first_sequence: Sequence(from.u64()?),
             });
         }
-        let (mut subjects, queues) = read_subjects(&mut from)?;
-        let groups = read_groups(&mut from, &mut subjects)?;
+        let (mut subjects, queues) = read_subjects(&mut from, format)?;
+        let groups = read_groups(&mut from, format, &mut subjects)?;
         let mut ended_groups = BTreeMap::new();
         for _ in 0..from.count(20)? {
             ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
@@ -290,26 +270,6 @@ fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
         epoch: Epoch(from.u32()?),
         trusted: Millis(from.u64()?),
     })
-}
-
-fn read_subjects(from: &mut FieldReader<'_>) -> Result<(Subjects, BTreeMap<SubjectNumber, QueueSnapshot>)> {
-    let mut subjects = Subjects::default();
-    let mut queues = BTreeMap::new();
-    for _ in 0..from.count(36)? {
-        let (number, name) = (SubjectNumber(from.u32()?), from.text()?);
-        if number.0 > crate::dispatch_log::SUBJECT_NUMBER_MAX || !subjects.add(number, &name) {
-            return Err(from.malformed("a subject with a number and name of its own"));
-        }
-        let queue = QueueSnapshot { next: ReadyNumber(from.u64()?), finished_below: ReadyNumber(from.u64()?) };
-        queues.insert(number, queue);
-        for _ in 0..from.count(8)? {
-            let voided = ReadyNumber(from.u64()?);
-            if let Some(subject) = subjects.get_mut(number) {
-                subject.voided.insert(voided);
-            }
-        }
-    }
-    Ok((subjects, queues))
 }
 
 fn read_windows(from: &mut FieldReader<'_>) -> Result<Vec<WindowSnapshot>> {

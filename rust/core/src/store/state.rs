@@ -10,7 +10,8 @@ use crate::queues::Group;
 use crate::run::Run;
 use crate::schedule_log::Schedule;
 use crate::units::{
-    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence, SubjectNumber,
+    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
+    SubjectNumber,
 };
 
 /// One epoch that the stream has seen.
@@ -127,16 +128,18 @@ impl State {
     }
 
     /// Raises what is finished of a subject to what all its groups have finished. With no group
-    /// left, what was finished stays so, and nothing else becomes it.
+    /// left, what was finished, given up or has expired stays so, and nothing else becomes it.
     pub fn settle(&mut self, subject: SubjectNumber) {
         let Some(entry) = self.subjects.get_mut(subject) else { return };
         let floors = entry.groups.iter().filter_map(|number| self.groups.get(number)).map(|group| group.done.below());
-        if let Some(floor) = floors.min() {
-            let floor = crate::units::ReadyNumber(floor);
-            self.dispatch.finish_below(subject, floor);
-            if entry.voided.first().is_some_and(|first| *first < floor) {
-                entry.voided = entry.voided.split_off(&floor);
-            }
-        }
+        let floor = floors.min().unwrap_or_else(|| entry.gone.below());
+        self.dispatch.finish_below(subject, ReadyNumber(floor));
+        entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);
+    }
+
+    /// The segment in which the fact of this sequence stands, where that is kept.
+    pub fn segment_of(&self, sequence: Sequence) -> Option<SegmentNumber> {
+        let after = self.segments.partition_point(|start| start.position.next_sequence <= sequence);
+        self.segments.get(after.checked_sub(1)?).map(|start| start.segment)
     }
 }

@@ -1,8 +1,9 @@
 //! Names and numbers of subjects, and which groups each has.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use crate::units::{GroupNumber, ReadyNumber, SubjectNumber};
+use crate::queues::RangeSet;
+use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
 /// A subject, as applied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -11,8 +12,16 @@ pub struct Subject {
     pub name: String,
     /// Its groups, in the order in which they came to be.
     pub groups: Vec<GroupNumber>,
-    /// Ready numbers that were given up, not yet below what is finished.
-    pub voided: BTreeSet<ReadyNumber>,
+    /// Ready numbers that are finished for groups to come, too: what is finished, was voided or has
+    /// expired.
+    pub gone: RangeSet,
+    /// Entries of facts before this one are finished as soon as they are ready: their group was
+    /// removed with all that it gave back.
+    pub ended_before: Sequence,
+    /// Messages that have expired.
+    pub expired: u64,
+    /// The latest time before which messages have expired.
+    pub expired_before: Millis,
 }
 
 /// All subjects. Numbers are never reused.

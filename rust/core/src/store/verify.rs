@@ -38,11 +38,32 @@ pub struct Verification {
     pub voided: Vec<String>,
 }
 
+/// How far a verification has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VerificationProgress {
+    /// Log bytes read so far.
+    pub bytes: u64,
+    /// Log bytes to read in all.
+    pub bytes_whole: u64,
+}
+
 /// Verifies a store that nobody has open.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`; everything else is a finding.
 pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verification> {
+    verify_telling(storage, identity, &mut |_| {})
+}
+
+/// As [`verify`], telling how far it is.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_telling(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    progress: &mut dyn FnMut(VerificationProgress),
+) -> Result<Verification> {
     let mut found = Verification::default();
     let mut checkpoints = Vec::new();
     for number in list_checkpoints(storage.as_ref())? {
@@ -68,7 +89,7 @@ pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verific
         }
     };
     let target = older.and(newer).map(|read| (read.number, &read.snapshot));
-    if let Err(error) = replay(storage, identity, &mut owner, target, &mut found) {
+    if let Err(error) = replay(storage, identity, &mut owner, target, &mut found, progress) {
         found.findings.push(error.to_string());
     }
     Ok(found)
@@ -111,14 +132,18 @@ fn replay(
     owner: &mut Owner,
     target: Option<(u32, &Snapshot)>,
     found: &mut Verification,
+    progress: &mut dyn FnMut(VerificationProgress),
 ) -> Result<()> {
     let position = owner.state().position;
     let floor = owner.state().segments.first().map_or(position, |start| start.position);
     let start = ScanStart { vouched: position.end, ..scan_start(&floor) };
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
+    let (mut bytes, bytes_whole) = (0_u64, scanner.ending().bytes);
     compare_at(owner, target, found);
     while let Some(batch) = scanner.next_batch()? {
         check_batch(&batch, owner.state(), found);
+        bytes = bytes.saturating_add(u64::from(batch.header.length.get()));
+        progress(VerificationProgress { bytes, bytes_whole });
         if batch.start >= position.end {
             owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
             compare_at(owner, target, found);

@@ -122,19 +122,28 @@ impl Levels {
         }
     }
 
-    /// Moves the entries of the millisecond `tick`, which base has reached, to `into`. False
-    /// where there are none.
-    pub(super) fn take_tick(&mut self, tick: u64, into: &mut Vec<Entry>, pool: &mut ChunkPool) -> bool {
+    /// True where something is due in the millisecond `tick`, which base has reached.
+    pub(super) fn is_in_use(&self, tick: u64) -> bool {
+        let [lowest, ..] = &self.stack;
+        let at = slot_of(tick, 0);
+        lowest.occupied.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// How many entries are due in the millisecond `tick`, which base has reached.
+    pub(super) fn tick_len(&self, tick: u64) -> usize {
+        let [lowest, ..] = &self.stack;
+        lowest.slots.get(slot_of(tick, 0)).map_or(0, Slot::len)
+    }
+
+    /// Moves the entries of the millisecond `tick`, which base has reached, to `into`.
+    pub(super) fn take_tick(&mut self, tick: u64, into: &mut Vec<Entry>, pool: &mut ChunkPool) {
         let [lowest, ..] = &mut self.stack;
         let at = slot_of(tick, 0);
-        let before = into.len();
         if let Some(slot) = lowest.slots.get_mut(at) {
+            self.length = self.length.saturating_sub(slot.len());
             slot.move_to(into, pool);
         }
         lowest.mark_empty(at);
-        let moved = into.len().saturating_sub(before);
-        self.length = self.length.saturating_sub(moved);
-        moved > 0
     }
 
     /// Removes the latest entries so that `keep`, which is less than there are and not zero,

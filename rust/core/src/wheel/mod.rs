@@ -36,6 +36,8 @@ pub struct Wheel {
     pool: ChunkPool,
     /// Every entry due before this is in `staged` or `late`.
     base: u64,
+    /// No entry in the levels is due before this: most milliseconds end with one comparison.
+    quiet_until: u64,
     staged: Vec<Entry>,
     /// How many of `staged` were handed out.
     staged_taken: usize,
@@ -50,6 +52,7 @@ impl Wheel {
             levels: Levels::new(),
             pool: ChunkPool::default(),
             base: now.0,
+            quiet_until: u64::MAX,
             staged: Vec::new(),
             staged_taken: 0,
             late: BinaryHeap::new(),
@@ -64,6 +67,7 @@ impl Wheel {
         if entry.due().0 < self.base {
             self.late.push(Reverse(ByKey(entry)));
         } else {
+            self.quiet_until = self.quiet_until.min(entry.due().0);
             self.levels.insert(self.base, entry, &mut self.pool);
         }
     }
@@ -90,10 +94,9 @@ impl Wheel {
         let mut room = limit;
         while room > 0 {
             let Some(due) = self.first_in_hand().map(Entry::due) else {
-                if self.stage_next(now.0) {
-                    continue;
-                }
-                break;
+                let Some(tick) = self.next_tick_until(now.0) else { break };
+                room = room.saturating_sub(self.take_or_stage(tick, room, into));
+                continue;
             };
             if due > now {
                 break;
@@ -110,10 +113,9 @@ impl Wheel {
 
     /// The key of the entry that is handed out next, if that is due at `now` or before.
     pub fn first_until(&mut self, now: Millis) -> Option<DueKey> {
-        while self.first_in_hand().is_none() {
-            if !self.stage_next(now.0) {
-                return None;
-            }
+        if self.first_in_hand().is_none() {
+            let tick = self.next_tick_until(now.0)?;
+            self.stage(tick);
         }
         self.first_in_hand().map(Entry::key).filter(|key| key.due <= now)
     }
@@ -223,21 +225,44 @@ impl Wheel {
         }
     }
 
-    /// Takes the next millisecond in use apart, if it is at `now` or before. Otherwise moves
-    /// `base` past `now` and returns false. Nothing may be in hand.
-    fn stage_next(&mut self, now: u64) -> bool {
-        while let Some(tick) = self.levels.next_tick(self.base).filter(|tick| *tick <= now) {
-            self.move_base(tick);
-            if self.levels.take_tick(tick, &mut self.staged, &mut self.pool) {
-                sort_by_key(&mut self.staged);
-                self.move_base(tick.saturating_add(1));
-                return true;
+    /// The next millisecond in use, if it is at `now` or before; `base` is there then. Otherwise
+    /// moves `base` past `now`. Nothing may be in hand.
+    fn next_tick_until(&mut self, now: u64) -> Option<u64> {
+        while now >= self.quiet_until {
+            let next = self.levels.next_tick(self.base).unwrap_or(u64::MAX);
+            if next > now {
+                self.quiet_until = next;
+                self.move_base(now.saturating_add(1).max(self.base));
+                return None;
+            }
+            self.move_base(next);
+            if self.levels.is_in_use(next) {
+                return Some(next);
             }
         }
-        if now >= self.base {
-            self.move_base(now.saturating_add(1));
+        None
+    }
+
+    /// Takes the millisecond `tick` apart, which base has reached: into `into` where there is room
+    /// for all of it, and else to be handed out piece by piece. Returns how many went to `into`.
+    fn take_or_stage(&mut self, tick: u64, room: usize, into: &mut Vec<Entry>) -> usize {
+        let count = self.levels.tick_len(tick);
+        if count > room {
+            self.stage(tick);
+            return 0;
         }
-        false
+        let before = into.len();
+        self.levels.take_tick(tick, into, &mut self.pool);
+        sort_by_key(into.get_mut(before..).unwrap_or_default());
+        self.length = self.length.saturating_sub(count);
+        self.move_base(tick.saturating_add(1));
+        count
+    }
+
+    fn stage(&mut self, tick: u64) {
+        self.levels.take_tick(tick, &mut self.staged, &mut self.pool);
+        sort_by_key(&mut self.staged);
+        self.move_base(tick.saturating_add(1));
     }
 
     fn move_base(&mut self, to: u64) {

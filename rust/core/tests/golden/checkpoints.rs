@@ -7,11 +7,13 @@ use delaymq_core::message_log::{
 };
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::command::{Cancel, Void, encode_cancel, encode_void};
+use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::message::{Message, encode_message};
-use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group, encode_group_end, encode_subject};
-use delaymq_core::record::queue::{
-    NumberRange, Reserve, Retry, encode_acknowledge, encode_assign, encode_reserve, encode_retry,
+use delaymq_core::record::name::{
+    GroupEnd, GroupStart, encode_consumer, encode_group, encode_group_end, encode_subject,
 };
+use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
+use delaymq_core::record::retry::{Destination, Retry, encode_retry};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{
     CheckpointProgress, NewStore, OwnerOptions, Recovered, VisibleBatch, checkpoint_path, open_identity, recover,
@@ -27,13 +29,14 @@ use crate::records;
 const NOW: Millis = Millis(1_700_000_000_000);
 const ORDERS: SubjectNumber = SubjectNumber(1);
 const RETRIES: SubjectNumber = SubjectNumber(2);
+const DEAD_LETTERS: SubjectNumber = SubjectNumber(3);
 const BILLING: GroupNumber = GroupNumber(1);
 const WORKER: ConsumerNumber = ConsumerNumber(1);
 
 type Encode = fn(&mut Vec<u8>);
 
 /// Batch by batch what happens: sequences count from 1.
-const HISTORY: [&[Encode]; 4] = [
+const HISTORY: [&[Encode]; 5] = [
     &[
         records::epoch_start,
         |out| encode_subject(out, ORDERS, "orders"),
@@ -53,7 +56,7 @@ const HISTORY: [&[Encode]; 4] = [
     ],
     &[
         |out| encode_cancel(out, Cancel { target: DueKey { due: NOW.plus(90_000), sequence: Sequence(12) } }),
-        |out| encode_group_end(out, GroupNumber(2)),
+        |out| encode_group_end(out, GroupNumber(2), GroupEnd::Alone),
         |out| encode_reserve(out, RESERVE),
         |out| encode_assign(out, BILLING, WORKER, PullOffset(0), &[NumberRange { first: 0, count: 3 }]),
     ],
@@ -62,11 +65,20 @@ const HISTORY: [&[Encode]; 4] = [
         |out| encode_retry(out, &RETRY),
         |out| encode_void(out, Void::Ready { subject: ORDERS, number: ReadyNumber(3) }),
     ],
+    &[
+        |out| message(out, 0, b"ready 4"),
+        |out| message(out, 0, b"ready 5"),
+        |out| message(out, 0, b"ready 6"),
+        |out| encode_expire(out, ORDERS, NOW.plus(1), &[NumberRange { first: 5, count: 1 }]),
+        |out| encode_assign(out, BILLING, WORKER, PullOffset(3), &[NumberRange { first: 4, count: 1 }]),
+        |out| encode_subject(out, DEAD_LETTERS, "%DEAD_RETRY%orders%billing"),
+        |out| encode_retry(out, &DEAD_LETTER),
+    ],
 ];
 
 const RESERVE: Reserve =
     Reserve { group: BILLING, consumer: WORKER, offset_end: PullOffset(256), number_end: ReadyNumber(256) };
-const RETRY: Retry = Retry {
+const RETRY: Retry<'_> = Retry {
     group: BILLING,
     consumer: WORKER,
     offset: PullOffset(2),
@@ -74,6 +86,19 @@ const RETRY: Retry = Retry {
     due: Millis(NOW.0 + 30_000),
     target: RETRIES,
     attempt: 2,
+    payload_sequence: Some(Sequence(9)),
+    destination: Destination::Again,
+};
+const DEAD_LETTER: Retry<'_> = Retry {
+    group: BILLING,
+    consumer: WORKER,
+    offset: PullOffset(3),
+    number: ReadyNumber(4),
+    due: NOW,
+    target: DEAD_LETTERS,
+    attempt: 1,
+    payload_sequence: Some(Sequence(21)),
+    destination: Destination::DeadLetter { reason: "it cannot be" },
 };
 
 fn message(out: &mut Vec<u8>, delay_ms: u64, body: &[u8]) {

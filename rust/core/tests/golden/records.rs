@@ -1,21 +1,22 @@
 //! One golden file for every kind of record, each read back by the library too.
 
 use delaymq_core::record::command::{Cancel, EpochStart, Void, encode_cancel, encode_epoch_start, encode_void};
+use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, Meta, encode_message, encode_meta};
 use delaymq_core::record::name::{
-    GroupStart, encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_subject,
+    GroupEnd, GroupStart, encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset,
+    encode_subject,
 };
-use delaymq_core::record::queue::{
-    NumberRange, Reserve, Retry, encode_acknowledge, encode_assign, encode_reserve, encode_retry,
-};
+use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
 use delaymq_core::record::ready::encode_ready;
+use delaymq_core::record::retry::{Destination, Redrive, Retry, encode_redrive, encode_retry};
 use delaymq_core::record::{Fact, decode, seal_record};
 use delaymq_core::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
 
-use crate::files::{Outcome, compare};
+use crate::files::{Outcome, compare, golden_bytes};
 
 /// A sequence with something in its upper half, so that the whole mark is seen.
 const SEQUENCE: Sequence = Sequence((2 << 32) + 41);
@@ -114,7 +115,9 @@ fn names() -> Outcome {
     compare_record("record_group_latest", |out| {
         encode_group(out, SubjectNumber(3), GroupStart::Latest, "βilling");
     })?;
-    compare_record("record_group_end", |out| encode_group_end(out, group))?;
+    compare_record("record_group_end", |out| encode_group_end(out, group, GroupEnd::Alone))?;
+    compare_record("record_group_end_with_retries", |out| encode_group_end(out, group, GroupEnd::WithItsRetries))?;
+    compare_record("record_group_reset", |out| encode_group_reset(out, group, GroupStart::Latest))?;
     compare_record("record_consumer", |out| encode_consumer(out, group, "worker-1"))?;
     compare_record("record_consumer_end", |out| encode_consumer_end(out, group, consumer))
 }
@@ -127,16 +130,45 @@ fn queues() -> Outcome {
     compare_record("record_reserve", |out| encode_reserve(out, reserve))?;
     compare_record("record_assign", |out| encode_assign(out, group, consumer, PullOffset(100), &ranges))?;
     compare_record("record_acknowledge", |out| encode_acknowledge(out, group, consumer, &ranges))?;
-    let retry = Retry {
-        group,
-        consumer,
-        offset: PullOffset(101),
-        number: ReadyNumber(11),
-        due: Millis(1_700_000_900_000),
+    compare_record("record_expire", |out| {
+        encode_expire(out, SubjectNumber(3), Millis(1_700_000_600_000), &ranges);
+    })
+}
+
+const RETRY: Retry<'_> = Retry {
+    group: GroupNumber(5),
+    consumer: ConsumerNumber(6),
+    offset: PullOffset(101),
+    number: ReadyNumber(11),
+    due: Millis(1_700_000_900_000),
+    target: SubjectNumber(8),
+    attempt: 2,
+    payload_sequence: Some(Sequence(7)),
+    destination: Destination::Again,
+};
+
+#[test]
+fn moves() -> Outcome {
+    compare_record("record_retry", |out| encode_retry(out, &RETRY))?;
+    let destination = Destination::DeadLetter { reason: "no such örder" };
+    compare_record("record_retry_dead_letter", |out| encode_retry(out, &Retry { destination, ..RETRY }))?;
+    let redrive = Redrive {
+        group: GroupNumber(9),
         target: SubjectNumber(8),
-        attempt: 2,
+        number: ReadyNumber(4),
+        due: Millis(1_700_000_900_000),
+        payload_sequence: Sequence(7),
     };
-    compare_record("record_retry", |out| encode_retry(out, &retry))
+    compare_record("record_redrive", |out| encode_redrive(out, &redrive))
+}
+
+#[test]
+fn a_retry_that_format_1_wrote_is_read() -> Outcome {
+    let bytes = golden_bytes("record_retry_of_format_1")?;
+    let record = read_record(&bytes, SEQUENCE).map_err(|fault| format!("{fault:?}"))?;
+    let Some(Fact::Retry(retry)) = decode(&record) else { return Err("no retry".into()) };
+    assert_eq!(retry, Retry { payload_sequence: None, ..RETRY });
+    Ok(())
 }
 
 /// Does not build when a kind of fact is added, so that its golden file is not forgotten.
@@ -148,15 +180,18 @@ fn every_kind_of_fact_has_a_golden_file() {
         Fact::Ready(_) => "record_ready",
         Fact::Subject { .. } => "record_subject",
         Fact::Group { .. } => "record_group",
-        Fact::GroupEnd(_) => "record_group_end",
+        Fact::GroupEnd { .. } => "record_group_end",
+        Fact::GroupReset { .. } => "record_group_reset",
         Fact::Consumer { .. } => "record_consumer",
         Fact::ConsumerEnd { .. } => "record_consumer_end",
         Fact::Reserve(_) => "record_reserve",
         Fact::Assign(_) => "record_assign",
         Fact::Acknowledge(_) => "record_acknowledge",
         Fact::Retry(_) => "record_retry",
+        Fact::Redrive(_) => "record_redrive",
+        Fact::Expire(_) => "record_expire",
         Fact::Void(_) => "record_void_ready",
         Fact::EpochStart(_) => "record_epoch_start",
     };
-    assert_eq!(file_of(&Fact::GroupEnd(GroupNumber(1))), "record_group_end");
+    assert_eq!(file_of(&Fact::GroupEnd { group: GroupNumber(1), end: GroupEnd::Alone }), "record_group_end");
 }

@@ -7,7 +7,7 @@ use delaymq_core::message_log::Class;
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group, encode_subject};
-use delaymq_core::store::{NamedSubject, Receipt};
+use delaymq_core::store::{NamedSubject, Receipt, retry_subject};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use super::{Label, Node};
@@ -177,11 +177,6 @@ impl Node {
         self.label(Label::Asked(ask));
         self.send().map(drop)
     }
-}
-
-/// The name of the subject that takes what a group gives back.
-pub fn retry_subject(subject: &str, group: &str) -> String {
-    format!("%RETRY%{subject}%{group}")
 }
 
 fn count_of(records: usize) -> u32 {

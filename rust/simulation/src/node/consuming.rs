@@ -6,13 +6,13 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::decode_message;
+use delaymq_core::record::retry::Destination;
 use delaymq_core::run::{read_payload, run_path};
-use delaymq_core::store::{Delivery, Owner, Pull, PullRequest, RetryTarget};
+use delaymq_core::store::{Delivery, Owner, Pull, PullRequest, RetryTarget, dead_letter_subject, retry_subject};
 use delaymq_core::units::{
     ConsumerNumber, GroupNumber, Location, LocationFile, Millis, PullOffset, Sequence, SubjectNumber,
 };
 
-use super::asking::retry_subject;
 use super::{Label, Node};
 
 /// A consumer of a group.
@@ -174,14 +174,45 @@ impl Node {
         delay_ms: u64,
         ask: u64,
     ) -> Result<Millis> {
-        let name = retry_subject(names.0, names.1);
-        let named = self.names.assign(&name)?;
         let due = self.reading.now.plus(delay_ms);
-        let target = RetryTarget { subject: named.number, name: named.needs_fact.then_some(name.as_str()) };
+        let name = retry_subject(names.0, names.1);
+        self.move_on(&name, place, delivery, due, Destination::Again, ask)?;
+        Ok(due)
+    }
+
+    /// Puts a delivery away among the group's dead letters; returns when it died. `ask` labels the
+    /// fact.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn dead_letter(
+        &mut self,
+        names: (&str, &str),
+        place: (GroupNumber, ConsumerNumber),
+        delivery: &Delivery,
+        reason: &str,
+        ask: u64,
+    ) -> Result<Millis> {
+        let due = self.reading.now;
+        let name = dead_letter_subject(names.0, names.1);
+        self.move_on(&name, place, delivery, due, Destination::DeadLetter { reason }, ask)?;
+        Ok(due)
+    }
+
+    fn move_on(
+        &mut self,
+        name: &str,
+        place: (GroupNumber, ConsumerNumber),
+        delivery: &Delivery,
+        due: Millis,
+        destination: Destination<'_>,
+        ask: u64,
+    ) -> Result<()> {
+        let named = self.names.assign(name)?;
+        let target = RetryTarget { subject: named.number, name: named.needs_fact.then_some(name), destination };
         Owner::retry(place.0, place.1, delivery, due, target, &mut self.proposals);
         self.label(Label::Asked(ask));
-        self.send()?;
-        Ok(due)
+        self.send().map(drop)
     }
 
     /// What a consumer holds as applied, to be handed to it again when it comes back: under the

@@ -17,6 +17,9 @@ use delaymq_simulation::replica::Replica;
 
 pub const START: Millis = Millis(1_700_000_000_000);
 
+/// A consumer of a group.
+pub type Place = (GroupNumber, ConsumerNumber);
+
 pub struct Rig {
     pub disk: Disk,
     pub clock: SimulatedClock,
@@ -150,7 +153,7 @@ impl Rig {
         let fact = self.node().subscribe(subject, group, start).unwrap().unwrap();
         self.settle();
         match self.node().take_outcome(fact) {
-            Some(Outcome::Group(group)) => group,
+            Some(Outcome::Group(group) | Outcome::GroupThere(group)) => group,
             other => panic!("{other:?}"),
         }
     }

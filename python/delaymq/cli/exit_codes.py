@@ -1,0 +1,65 @@
+"""One table of exit codes. `docs/cli.md` shows the same one, and a test compares them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from delaymq.cli.failures import NoServer, UsageError
+from delaymq.errors import (
+    Corrupt,
+    DelaymqError,
+    DiskFull,
+    InvalidArgument,
+    Locked,
+    MissingFile,
+    WrongType,
+)
+
+__all__ = ["MEANINGS", "Exit", "code_of"]
+
+
+class Exit(IntEnum):
+    """How the command ended."""
+
+    DONE = 0
+    FOUND = 1
+    USAGE = 2
+    STORE = 3
+    DAMAGED = 4
+    BUSY = 5
+    FULL = 6
+    PART = 7
+    NO_SERVER = 8
+    INTERRUPTED = 130
+    PIPE = 141
+    TERMINATED = 143
+
+
+MEANINGS = {
+    Exit.DONE: "done",
+    Exit.FOUND: "damage was found, or a promise is broken",
+    Exit.USAGE: "the command line, the configuration or a line of the input is wrong",
+    Exit.STORE: "the store cannot be used as asked, or the operating system refused a call",
+    Exit.DAMAGED: "the store is damaged or a file of it is missing; nothing was touched",
+    Exit.BUSY: "another process has the store open",
+    Exit.FULL: "the disk is full; nothing of what was refused is stored",
+    Exit.PART: "only a part could be done: a receipt was too late, or fewer messages came than were asked for",
+    Exit.NO_SERVER: "`--server` was given, and this release has no server",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C); what was not acknowledged is given back",
+    Exit.PIPE: "whoever read the output went away; what was not acknowledged is given back",
+    Exit.TERMINATED: "ended by SIGTERM; what was not acknowledged is given back",
+}
+
+KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], ...] = (
+    (NoServer, Exit.NO_SERVER),
+    ((UsageError, InvalidArgument, WrongType), Exit.USAGE),
+    (DiskFull, Exit.FULL),
+    (Locked, Exit.BUSY),
+    ((Corrupt, MissingFile), Exit.DAMAGED),
+    (DelaymqError, Exit.STORE),
+)
+
+
+def code_of(error: DelaymqError) -> Exit:
+    """The exit code that tells of an error."""
+    return next(code for kinds, code in KINDS if isinstance(error, kinds))

@@ -1,0 +1,116 @@
+"""`delaymq groups`: list, start, reset and remove groups."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from delaymq.cli.administered import administered
+from delaymq.cli.arguments import CommandParser, add_verb
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.terminal import table
+from delaymq.inspection import inspect
+
+if TYPE_CHECKING:
+    from delaymq.cli.arguments import Verbs
+
+__all__ = ["add_to"]
+
+EXAMPLES = (
+    "delaymq groups list --store ./data",
+    "delaymq groups start order.timeout billing --start latest --store ./data",
+    "delaymq groups reset order.timeout billing --start earliest --store ./data",
+    "delaymq groups remove order.timeout billing --store ./data",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(verbs, "groups", None, summary="list, start, reset and remove groups", examples=EXAMPLES)
+    parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
+    listing = add_verb(
+        parts,
+        "list",
+        run_list,
+        summary="list the groups with how far they are",
+        details="Takes no lock, so the store may be open elsewhere.",
+        examples=EXAMPLES[:1],
+    )
+    listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_place(listing)
+    start = add_verb(parts, "start", run_start, summary="make a group without consuming for it", examples=EXAMPLES[1:2])
+    _add_names(start)
+    start.add_argument("--start", choices=("earliest", "latest"), default="earliest", help="where it begins")
+    reset = add_verb(
+        parts,
+        "reset",
+        run_reset,
+        summary="let a group begin again",
+        details="What it gave back and its dead letters stay. Refused while it has consumers.",
+        examples=EXAMPLES[2:3],
+    )
+    _add_names(reset)
+    reset.add_argument("--start", choices=("earliest", "latest"), required=True, help="where it begins")
+    remove = add_verb(
+        parts,
+        "remove",
+        run_remove,
+        summary="remove a group, with what it gave back and its dead letters",
+        details="Refused while it has consumers.",
+        examples=EXAMPLES[3:],
+    )
+    _add_names(remove)
+
+
+def _add_names(verb: CommandParser) -> None:
+    verb.add_argument("subject", metavar="SUBJECT", help="its subject")
+    verb.add_argument("group", metavar="GROUP", help="its name")
+    add_place(verb)
+
+
+def run_list(chosen: argparse.Namespace) -> int:
+    """Lists the groups of subjects of users."""
+    seen = inspect(folder_of(chosen, settings_of(chosen)))
+    groups = [group for group in seen.groups if not group.subject.startswith("%")]
+    if chosen.subject is not None:
+        groups = [group for group in groups if group.subject == chosen.subject]
+    if chosen.json:
+        for group in groups:
+            print(json.dumps(dataclasses.asdict(group), ensure_ascii=False))
+        return Exit.DONE
+    rows = [
+        (group.name, group.subject, group.lag, group.in_flight, len(group.consumers), group.dead_letters, group.cursor)
+        for group in groups
+    ]
+    heads = ("group", "subject", "lag", "in flight", "consumers", "dead letters", "cursor")
+    print(table(heads, rows, sys.stdout) if rows else "no groups")
+    return Exit.DONE
+
+
+def run_start(chosen: argparse.Namespace) -> int:
+    """Makes a group."""
+    with administered(chosen) as store:
+        store.start_group(chosen.subject, chosen.group, chosen.start)
+    print(f"group {chosen.group} of {chosen.subject} begins at the {chosen.start}")
+    return Exit.DONE
+
+
+def run_reset(chosen: argparse.Namespace) -> int:
+    """Lets a group begin again."""
+    with administered(chosen) as store:
+        store.reset_group(chosen.subject, chosen.group, chosen.start)
+    print(f"group {chosen.group} of {chosen.subject} begins again at the {chosen.start}")
+    return Exit.DONE
+
+
+def run_remove(chosen: argparse.Namespace) -> int:
+    """Removes a group."""
+    with administered(chosen) as store:
+        store.remove_group(chosen.subject, chosen.group)
+    print(f"group {chosen.group} of {chosen.subject} is removed")
+    return Exit.DONE

@@ -1,0 +1,223 @@
+"""`delaymq inspect`: what is in a store, without its lock."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from delaymq.cli.arguments import add_verb, duration
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.terminal import alarming, byte_words, clear, strong, table
+from delaymq.inspection import Holder, Inspection
+from delaymq.inspection import inspect as look
+
+if TYPE_CHECKING:
+    from delaymq.cli.arguments import Verbs
+
+__all__ = ["add_to", "run"]
+
+EVERY = timedelta(seconds=2)
+BUSY_SHARE = 4  # a picture is made at most a quarter of the time
+ROWS_MAX = 20
+
+EXAMPLES = (
+    "delaymq inspect --store ./data",
+    "delaymq inspect --store ./data --watch",
+    "delaymq inspect --store ./data --json | jq .groups",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "inspect",
+        run,
+        summary="show what is in a store: messages, groups, files, and what holds space and why",
+        details="Takes no lock, so the store may be open elsewhere, and changes nothing.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
+    verb.add_argument("--every", type=duration, default=EVERY, metavar="TIME", help="how often (default 2s)")
+    verb.add_argument("--all", action="store_true", help=f"every row of each table, not the first {ROWS_MAX}")
+    verb.add_argument("--json", action="store_true", help="one JSON object a picture")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Shows the store, once or until it is interrupted; 1 where something of it cannot be read."""
+    folder = folder_of(chosen, settings_of(chosen))
+    while True:
+        began = time.monotonic()
+        seen = look(folder)
+        took = time.monotonic() - began
+        if chosen.json:
+            print(json.dumps(dataclasses.asdict(seen), default=_plain, ensure_ascii=False), flush=True)
+        else:
+            rows = sys.maxsize if chosen.all else ROWS_MAX
+            words = "\n".join(_picture(seen, rows))
+            print((clear(sys.stdout) if chosen.watch else "") + words, flush=True)
+        if not chosen.watch:
+            return Exit.FOUND if seen.damaged else Exit.DONE
+        time.sleep(max(chosen.every.total_seconds(), took * BUSY_SHARE))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(value)
+
+
+def _picture(seen: Inspection, rows: int) -> Iterator[str]:
+    out = sys.stdout
+    state = f"open in process {seen.open_in}" if seen.open_in else "closed" if seen.sealed else "not closed in order"
+    yield f"{strong(seen.path, out)}: {state}, epoch {seen.epoch}, {seen.seen:%Y-%m-%d %H:%M:%S} UTC"
+    due = f"; the next is due {_from(seen.next_due, seen.seen)}" if seen.next_due else ""
+    yield f"{seen.pending:,} pending{due}; {seen.ready:,} ready; {seen.voided:,} given up as damaged"
+    checkpoint = f"checkpoint {seen.checkpoint}" if seen.checkpoint else "no checkpoint"
+    behind = f"{seen.facts_behind:,} facts ({byte_words(seen.bytes_behind)}) behind it to apply at an open"
+    unconfirmed = f"; {seen.facts_unconfirmed:,} facts not confirmed yet" if seen.facts_unconfirmed else ""
+    yield f"{checkpoint}, {behind}{unconfirmed}"
+    for words in seen.damaged:
+        yield f"{alarming('DAMAGED', out)}: {words}"
+    yield from _subjects(seen, rows)
+    yield from _groups(seen, rows)
+    yield from _files(seen)
+    yield from _space(seen, rows)
+
+
+def _from(due: datetime, now: datetime) -> str:
+    left = due - now
+    if left < timedelta(0):
+        return f"for {_words(-left)}"
+    return f"in {_words(left)}"
+
+
+def _words(span: timedelta) -> str:
+    """A span as people say it: 3d 4h, 12m 5s, 0.4s."""
+    seconds = span.total_seconds()
+    if seconds < 10:  # noqa: PLR2004 - below that a second is coarse
+        return f"{seconds:.1f}s"
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{int(number)}{unit}")
+    return " ".join(parts[:2])
+
+
+def _named(subject: str) -> str:
+    """A subject in words: those that a store makes for a group are named after both."""
+    for prefix, words in (("%RETRY%", "given back"), ("%DEAD_RETRY%", "dead letters")):
+        if subject.startswith(prefix):
+            name, _, group = subject.removeprefix(prefix).rpartition("%")
+            return f"{name} ({words} by {group})"
+    return subject
+
+
+def _cut(rows: list[tuple[object, ...]], most: int) -> tuple[list[tuple[object, ...]], list[str]]:
+    left = len(rows) - most
+    return rows[:most], [f"… and {left:,} more; --all shows them"] if left > 0 else []
+
+
+def _subjects(seen: Inspection, most: int) -> Iterator[str]:
+    if not seen.subjects:
+        return
+    ordered = sorted(seen.subjects, key=lambda subject: (-subject.pending - subject.ready, subject.name))
+    rows: list[tuple[object, ...]] = [
+        (
+            _named(subject.name),
+            subject.pending,
+            _from(subject.next_due, seen.seen) if subject.next_due else "",
+            subject.ready,
+            subject.groups,
+        )
+        for subject in ordered
+    ]
+    rows, more = _cut(rows, most)
+    yield ""
+    yield table(("subject", "pending", "next due", "ready", "groups"), rows, sys.stdout)
+    yield from more
+
+
+def _groups(seen: Inspection, most: int) -> Iterator[str]:
+    if not seen.groups:
+        return
+    ordered = sorted(seen.groups, key=lambda group: (-group.lag, group.subject, group.name))
+    rows: list[tuple[object, ...]] = [
+        (group.name, _named(group.subject), group.lag, group.in_flight, len(group.consumers), group.cursor)
+        for group in ordered
+    ]
+    rows, more = _cut(rows, most)
+    yield ""
+    yield table(("group", "subject", "lag", "in flight", "consumers", "cursor"), rows, sys.stdout)
+    yield from more
+
+
+KINDS = {
+    "segment": "log segments",
+    "schedule_run": "runs of pending messages",
+    "dispatch_run": "runs of ready messages",
+    "unused_run": "runs that go at the next open",
+    "checkpoint": "checkpoints",
+    "aside": "set aside by repairs",
+    "pin": "pins",
+    "other": "other files",
+}
+
+
+def _files(seen: Inspection) -> Iterator[str]:
+    counts, sizes = Counter[str](), Counter[str]()
+    for file in seen.files:
+        counts[file.kind] += 1
+        sizes[file.kind] += file.bytes
+    rows = [(words, counts[kind], byte_words(sizes[kind])) for kind, words in KINDS.items() if counts[kind]]
+    yield ""
+    yield table(("files", "count", "size"), rows, sys.stdout)
+    yield f"{byte_words(sum(sizes.values()))} in all"
+
+
+def _space(seen: Inspection, most: int) -> Iterator[str]:
+    """Who holds the log, the oldest first; what is older than all of them waits for its age."""
+    if not seen.holders:
+        return
+    ordered: list[tuple[object, ...]] = [
+        (f"segment {holder.segment}", byte_words(holder.bytes), _why(holder)) for holder in seen.holders
+    ]
+    rows, more = _cut(ordered, most)
+    yield ""
+    yield table(("needed from", "log", "why"), rows, sys.stdout)
+    yield from more
+    for pin in seen.pins:
+        yield f"nothing is removed while the pin {pin} is there"
+    first = min(holder.segment for holder in seen.holders)
+    older = [file for file in seen.files if file.kind == "segment" and _number(file.path) < first]
+    if older:
+        size = byte_words(sum(file.bytes for file in older))
+        yield f"{size} of the log is needed by nobody, and goes when it is older than keep_finished (72h by default)"
+
+
+def _why(holder: Holder) -> str:
+    match holder.kind:
+        case "group":
+            return f"group {holder.group} of {_named(holder.subject or '')} has {holder.messages:,} not finished"
+        case "no_group":
+            return f"{holder.messages:,} ready on {holder.subject}, which no group consumes"
+        case "pending":
+            return f"{holder.messages:,} pending in run {holder.number}"
+        case "checkpoint":
+            return f"checkpoint {holder.number} is kept, and reads from there"
+        case _:
+            return "there is no checkpoint yet: an open applies the whole log"
+
+
+def _number(path: str) -> int:
+    return int(path.removeprefix("log/").removesuffix(".segment"))

@@ -1,0 +1,189 @@
+"""What the command line may be configured with, and where each value comes from.
+
+A file in TOML, then the environment, then `--set`, then the options of the verb: the later wins.
+Only the command reads them; the library reads no file and no environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delaymq.cli.failures import UsageError
+
+__all__ = ["KEYS", "PREFIX", "Key", "Setting", "Settings", "load"]
+
+PREFIX = "DELAYMQ_"
+FILE_VARIABLE = "DELAYMQ_CONFIG"
+NAME_PARTS = "__"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key.
+
+    Attributes:
+        name: The table and the name in it, with the unit.
+        expected: What a value must be, in words.
+        read: The value, out of what TOML gives; raises ValueError.
+        meaning: What it does.
+        default: What holds without it, in words.
+    """
+
+    name: str
+    expected: str
+    read: Callable[[object], object]
+    meaning: str
+    default: str
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return PREFIX + self.name.upper().replace(".", NAME_PARTS)
+
+
+def _text(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    return value
+
+
+def _durability(value: object) -> object:
+    if value not in ("disk", "os"):
+        raise ValueError
+    return value
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError
+    return value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+KEYS = (
+    Key("store.path", "a path", _text, "the store's folder", "`--store` must be given"),
+    Key("store.durability", '"disk" or "os"', _durability, "what an answer waits for", '"disk"'),
+    Key("store.segment_bytes", "a whole number", _whole, "the size of a log file, fixed when it is made", "128 MiB"),
+    Key("store.delay_days_max", "a number", _number, "the longest delay that is accepted", "3653"),
+    Key("store.keep_finished_hours", "a number", _number, "how long files stay after all in them is finished", "72"),
+    Key("consume.group", "a name", _text, "who consumes", "`--group` must be given"),
+    Key("consume.in_flight_max", "a whole number", _whole, "messages that may be out unacknowledged", "256"),
+)
+BY_NAME = {key.name: key for key in KEYS}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value, and where it was found."""
+
+    value: Any
+    origin: str
+
+
+class Settings(Mapping[str, Any]):
+    """The values that were given, by key; what was not given is absent."""
+
+    def __init__(self, found: dict[str, Setting]) -> None:
+        """Takes over what `load` found."""
+        self._found = found
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - each key has a kind of its own
+        return self._found[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def origin(self, name: str) -> str:
+        """Where a value was found."""
+        return self._found[name].origin
+
+
+def load(file: Path | None, environment: Mapping[str, str], pairs: Sequence[str]) -> Settings:
+    """Reads what is configured.
+
+    Args:
+        file: The file of `--config`; without one that of the variable DELAYMQ_CONFIG, if any.
+        environment: The environment.
+        pairs: The `key=value` of each `--set`.
+
+    Raises:
+        UsageError: A file cannot be read, a key is unknown, or a value is refused.
+    """
+    found: dict[str, Setting] = {}
+    named = environment.get(FILE_VARIABLE)
+    path = file if file is not None else Path(named) if named else None
+    if path is not None:
+        for name, value in _flat(_read_file(path)):
+            found[name] = _checked(name, value, str(path))
+    for variable, text in sorted(environment.items()):
+        if variable.startswith(PREFIX) and NAME_PARTS in variable:
+            name = variable.removeprefix(PREFIX).lower().replace(NAME_PARTS, ".")
+            found[name] = _checked(name, _from_text(name, text), f"the variable {variable}")
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set: expected key=value, found {pair!r}")
+        found[name] = _checked(name, _from_text(name, text), f"--set {name}")
+    return Settings(found)
+
+
+def _read_file(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: is not TOML: {error}") from error
+
+
+def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _from_text(name: str, text: str) -> object:
+    """A value of the environment or of `--set`: numbers are written as in TOML, text without quotes."""
+    key = BY_NAME.get(name)
+    if key is None or key.read not in (_whole, _number):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _checked(name: str, value: object, origin: str) -> Setting:
+    key = BY_NAME.get(name)
+    if key is None:
+        [nearest] = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0)
+        raise UsageError(f"{origin}: unknown key {name}; the nearest is {nearest}")
+    try:
+        return Setting(key.read(value), origin)
+    except ValueError:
+        raise UsageError(f"{origin}: {name}: expected {key.expected}, found {value!r}") from None
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of this process."""
+    return os.environ

@@ -1,0 +1,115 @@
+"""Tables and bars, for people. What is piped gets no escape codes, and a terminal none with NO_COLOR."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import IO, Self
+
+__all__ = ["Bar", "byte_words", "clear", "is_lively", "strong", "table"]
+
+FIRST_AFTER_SECONDS = 0.5  # what is done sooner needs no bar
+EVERY_SECONDS = 0.1
+BAR_COLUMNS = 30
+KIBI = 1024
+
+
+def is_lively(stream: IO[str]) -> bool:
+    """True for a terminal that can move its cursor."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def has_colour(stream: IO[str]) -> bool:
+    """True where colours may be used."""
+    return is_lively(stream) and not os.environ.get("NO_COLOR")
+
+
+def strong(text: str, stream: IO[str]) -> str:
+    """Text that stands out, where that can be."""
+    return f"\x1b[1m{text}\x1b[0m" if has_colour(stream) else text
+
+
+def alarming(text: str, stream: IO[str]) -> str:
+    """Text that warns, where that can be."""
+    return f"\x1b[1;31m{text}\x1b[0m" if has_colour(stream) else text
+
+
+def clear(stream: IO[str]) -> str:
+    """What begins the next picture on a terminal, and an empty line elsewhere."""
+    return "\x1b[H\x1b[J" if is_lively(stream) else "\n"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str]) -> str:
+    """A plain table: text to the left, numbers to the right. Numbers are given as int."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(heads))]
+    widths = [max(len(line[column]) for line in [list(heads), *cells]) for column in range(len(heads))]
+
+    def line(words: Sequence[str]) -> str:
+        aligned = [
+            word.rjust(width) if right else word.ljust(width)
+            for word, width, right in zip(words, widths, numeric, strict=True)
+        ]
+        return "  ".join(aligned).rstrip()
+
+    return "\n".join([strong(line(heads), stream), *(line(row) for row in cells)])
+
+
+def byte_words(count: int) -> str:
+    """Bytes as people read them: 812 B, 4.2 MiB."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < KIBI or unit == "TiB":
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= KIBI
+    raise AssertionError(unit)
+
+
+class Bar:
+    """How far something has come, on one line that goes away at the end. Nothing where it is not a terminal."""
+
+    def __init__(self, what: str, stream: IO[str]) -> None:
+        """Says what is done, and where to draw."""
+        self._what = what
+        self._stream = stream
+        self._live = is_lively(stream)
+        self._next = time.monotonic() + FIRST_AFTER_SECONDS
+        self._drawn = 0
+
+    def show(self, done: int, whole: int | None, words: str = "") -> None:
+        """Draws how many bytes are done, of how many if that is known; ten times a second at most."""
+        now = time.monotonic()
+        if not self._live or now < self._next:
+            return
+        self._next = now + EVERY_SECONDS
+        self._draw(self.line(done, whole, words))
+
+    def line(self, done: int, whole: int | None, words: str) -> str:
+        """The words of one picture."""
+        if not whole:
+            return f"{self._what}  {byte_words(done)}  {words}"
+        share = min(done / whole, 1.0)
+        full = int(share * BAR_COLUMNS)
+        return f"{self._what}  [{'#' * full}{'.' * (BAR_COLUMNS - full)}] {share:4.0%}  {words}"
+
+    def _draw(self, line: str) -> None:
+        line = line[: shutil.get_terminal_size().columns - 1]
+        self._stream.write("\r" + line.ljust(self._drawn))
+        self._stream.flush()
+        self._drawn = len(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._drawn:
+            self._stream.write("\r" + " " * self._drawn + "\r")
+            self._stream.flush()

@@ -1,0 +1,205 @@
+"""Looking at a store without its lock, also while another process has it open."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from delaymq import _core
+from delaymq.durations import moment
+from delaymq.errors import StoreError
+
+__all__ = ["Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedFile:
+    """One file of a store.
+
+    Attributes:
+        path: Its path, relative to the store.
+        kind: segment, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
+        bytes: Its length.
+        rows: Messages of a run; 0 for everything else.
+        unfinished: Those of them that are not finished.
+    """
+
+    path: str
+    kind: str
+    bytes: int
+    rows: int
+    unfinished: int
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedSubject:
+    """One subject.
+
+    Attributes:
+        name: Its name.
+        pending: Messages that wait for their time.
+        next_due: When the first of them is due, UTC, or None.
+        ready: Messages that became due and that some group has not finished.
+        next_number: How many messages have become ready, ever.
+        groups: How many groups it has.
+    """
+
+    name: str
+    pending: int
+    next_due: datetime | None
+    ready: int
+    next_number: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedGroup:
+    """One group of a subject.
+
+    Attributes:
+        subject: Its subject.
+        name: Its name.
+        cursor: The next number that it has never assigned.
+        next_number: The number that the subject's next ready message gets.
+        lag: Ready messages that it has not finished.
+        in_flight: Those of them that a consumer holds.
+        start: The ready number that it began with.
+        dead_letters: Its dead letters.
+        consumers: Each consumer's name and how many messages it holds.
+    """
+
+    subject: str
+    name: str
+    cursor: int
+    next_number: int
+    lag: int
+    in_flight: int
+    start: int
+    dead_letters: int
+    consumers: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Someone who needs the log from a segment on.
+
+    Attributes:
+        kind: `group`: it has not finished messages that lie there; `no_group`: ready messages that
+            nobody consumes; `pending`: messages that wait; `checkpoint`: an open may start from it;
+            `replay`: there is no checkpoint, and an open reads all.
+        subject: The subject, or None.
+        group: The group, or None.
+        number: The number of the run or checkpoint, or None.
+        messages: How many messages; 0 where that is no matter of messages.
+        segment: The oldest segment that is needed.
+        bytes: Bytes of the log from there on.
+    """
+
+    kind: str
+    subject: str | None
+    group: str | None
+    number: int | None
+    messages: int
+    segment: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A store as of the last fact that was visible when it was looked at.
+
+    Attributes:
+        path: The store's folder.
+        seen: When it was looked at, UTC.
+        open_in: The process that has it open, or None; also None where the system does not tell.
+        epoch: How often it was opened for writing.
+        checkpoint: The number of the newest checkpoint, or None.
+        next_sequence: The sequence behind the last fact that was read.
+        trusted: The store's own clock at that fact, UTC.
+        sealed: True where the store was closed in good order.
+        facts_behind: Facts that an open would apply behind the checkpoint.
+        bytes_behind: Bytes of them in the log.
+        facts_unconfirmed: Facts on their way, or left by a crash for the next open to judge; they
+            are counted nowhere else.
+        pending: Messages that wait for their time.
+        next_due: When the first of them is due, UTC, or None.
+        ready: Messages that became due and that some group has not finished.
+        voided: Messages given up because their bytes were damaged.
+        files: Every file.
+        subjects: Every subject.
+        groups: Every group.
+        holders: Who needs which part of the log, who needs the oldest first.
+        pins: Readers, by the names of their pins, that keep every file where it is.
+        damaged: Parts of runs that could not be read, in words.
+    """
+
+    path: str
+    seen: datetime
+    open_in: int | None
+    epoch: int
+    checkpoint: int | None
+    next_sequence: int
+    trusted: datetime
+    sealed: bool
+    facts_behind: int
+    bytes_behind: int
+    facts_unconfirmed: int
+    pending: int
+    next_due: datetime | None
+    ready: int
+    voided: int
+    files: tuple[InspectedFile, ...]
+    subjects: tuple[InspectedSubject, ...]
+    groups: tuple[InspectedGroup, ...]
+    holders: tuple[Holder, ...]
+    pins: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+
+def inspect(path: str | os.PathLike[str]) -> Inspection:
+    """Looks at the store in a folder, also while another process has it open.
+
+    Takes no lock, repairs nothing and changes no file; while it reads it leaves a pin, so that no
+    file goes away under it, where it may write to the folder.
+
+    Raises:
+        NotAStore: The folder holds something else.
+        NewerFormat: A later release wrote it.
+        Corrupt: Durable bytes are damaged; an open would be refused as well.
+        MissingFile: A file that the store needs is gone.
+        StorageError: The operating system refused a call.
+    """
+    folder = os.fsdecode(path)
+    try:
+        found = _core.inspect(folder)
+    except StoreError as error:
+        error.store = folder
+        error.add_note(f"the store is {folder}")
+        raise
+    return Inspection(
+        path=folder,
+        seen=moment(found.pop("seen_ms")),
+        trusted=moment(found.pop("trusted_ms")),
+        next_due=_moment(found.pop("next_due_ms")),
+        files=tuple(InspectedFile(**fields) for fields in found.pop("files")),
+        subjects=tuple(_subject(fields) for fields in found.pop("subjects")),
+        groups=tuple(_group(fields) for fields in found.pop("groups")),
+        holders=tuple(Holder(**fields) for fields in found.pop("holders")),
+        pins=tuple(found.pop("pins")),
+        damaged=tuple(found.pop("damaged")),
+        **found,
+    )
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else moment(milliseconds)
+
+
+def _subject(fields: dict[str, Any]) -> InspectedSubject:
+    return InspectedSubject(next_due=_moment(fields.pop("next_due_ms")), **fields)
+
+
+def _group(fields: dict[str, Any]) -> InspectedGroup:
+    return InspectedGroup(consumers=tuple(map(tuple, fields.pop("consumers"))), **fields)

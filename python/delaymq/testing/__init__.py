@@ -1,0 +1,22 @@
+"""Tests of programs that use delaymq, without waiting: a clock to turn, a look at what is ready, a crash.
+
+::
+
+    from datetime import timedelta
+
+    from delaymq.testing import ready
+
+
+    def test_a_reminder_comes_after_thirty_days(delaymq_store, delaymq_clock):
+        remind(delaymq_store, "pay the rent", timedelta(days=30))
+        delaymq_clock.advance(timedelta(days=30))
+        assert [message.body for message in ready(delaymq_store, "reminder")] == [b"pay the rent"]
+
+The fixtures `delaymq_store` and `delaymq_clock` come with the package; `delaymq.testing.strategies` has
+hypothesis strategies for messages.
+"""
+
+from delaymq.testing.clock import Clock
+from delaymq.testing.store import ReadyMessage, crash, last_life, open_store, open_store_async, ready
+
+__all__ = ["Clock", "ReadyMessage", "crash", "last_life", "open_store", "open_store_async", "ready"]

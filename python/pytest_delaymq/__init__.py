@@ -1,0 +1,39 @@
+"""The fixtures of `delaymq.testing`, as pytest finds them.
+
+pytest imports this when it starts, in every project that has delaymq installed. So it stands beside
+the package and not in it, and imports delaymq only when a test asks for a fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import delaymq
+    import delaymq.testing
+
+__all__ = ["delaymq_clock", "delaymq_store"]
+
+
+@pytest.fixture
+def delaymq_clock() -> delaymq.testing.Clock:
+    """A clock that stands still until the test turns it."""
+    from delaymq.testing import Clock  # noqa: PLC0415 - see the module
+
+    return Clock()
+
+
+@pytest.fixture
+def delaymq_store(tmp_path: Path, delaymq_clock: delaymq.testing.Clock) -> Iterator[delaymq.Store]:
+    """A store of the test's own, on `delaymq_clock`; closed at the end, also after `crash`."""
+    from delaymq.testing import last_life, open_store  # noqa: PLC0415 - see the module
+
+    store = open_store(tmp_path / "delaymq", delaymq_clock)
+    try:
+        yield store
+    finally:
+        last_life(store).close()

@@ -1,0 +1,125 @@
+//! Looking at a store without its lock.
+
+use std::path::PathBuf;
+
+use delaymq_core::units::Millis;
+use delaymq_engine::{FileKind, Holder, HolderKind, Inspected, InspectedFile, InspectedGroup, InspectedSubject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors;
+
+/// Looks at the store in a folder: the fields of `delaymq.Inspection`.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let seen = py.detach(|| delaymq_engine::inspect(&path)).map_err(|error| errors::raised(py, error))?;
+    fields(py, &seen)
+}
+
+fn fields<'py>(py: Python<'py>, seen: &Inspected) -> PyResult<Bound<'py, PyDict>> {
+    let inspection = &seen.inspection;
+    let fields = PyDict::new(py);
+    fields.set_item("seen_ms", seen.seen.0)?;
+    fields.set_item("open_in", seen.open_in)?;
+    fields.set_item("epoch", inspection.epoch.0)?;
+    fields.set_item("checkpoint", inspection.checkpoint)?;
+    fields.set_item("next_sequence", inspection.next_sequence.0)?;
+    fields.set_item("trusted_ms", inspection.trusted.0)?;
+    fields.set_item("sealed", inspection.sealed)?;
+    fields.set_item("facts_behind", inspection.facts_behind)?;
+    fields.set_item("bytes_behind", inspection.bytes_behind)?;
+    fields.set_item("facts_unconfirmed", inspection.facts_unconfirmed)?;
+    fields.set_item("pending", inspection.pending)?;
+    fields.set_item("next_due_ms", milliseconds(inspection.next_due))?;
+    fields.set_item("ready", inspection.ready)?;
+    fields.set_item("voided", inspection.voided)?;
+    fields.set_item("files", list(py, &inspection.files, file)?)?;
+    fields.set_item("subjects", list(py, &inspection.subjects, subject)?)?;
+    fields.set_item("groups", list(py, &inspection.groups, group)?)?;
+    fields.set_item("holders", list(py, &inspection.holders, holder)?)?;
+    fields.set_item("pins", &seen.pins)?;
+    fields.set_item("damaged", &inspection.damaged)?;
+    Ok(fields)
+}
+
+fn milliseconds(time: Option<Millis>) -> Option<u64> {
+    time.map(|time| time.0)
+}
+
+type Fields<'py> = PyResult<Bound<'py, PyDict>>;
+
+fn list<'py, T>(
+    py: Python<'py>,
+    all: &[T],
+    one: impl Fn(Python<'py>, &T) -> Fields<'py>,
+) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, all.iter().map(|item| one(py, item)).collect::<PyResult<Vec<_>>>()?)
+}
+
+fn file<'py>(py: Python<'py>, file: &InspectedFile) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    fields.set_item("path", &file.path)?;
+    fields.set_item("kind", kind_word(file.kind))?;
+    fields.set_item("bytes", file.bytes)?;
+    fields.set_item("rows", file.rows)?;
+    fields.set_item("unfinished", file.unfinished)?;
+    Ok(fields)
+}
+
+const fn kind_word(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Segment => "segment",
+        FileKind::ScheduleRun => "schedule_run",
+        FileKind::DispatchRun => "dispatch_run",
+        FileKind::UnusedRun => "unused_run",
+        FileKind::Checkpoint => "checkpoint",
+        FileKind::Aside => "aside",
+        FileKind::Pin => "pin",
+        FileKind::Other => "other",
+    }
+}
+
+fn subject<'py>(py: Python<'py>, subject: &InspectedSubject) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &subject.name)?;
+    fields.set_item("pending", subject.pending)?;
+    fields.set_item("next_due_ms", milliseconds(subject.next_due))?;
+    fields.set_item("ready", subject.ready)?;
+    fields.set_item("next_number", subject.next_number)?;
+    fields.set_item("groups", subject.groups)?;
+    Ok(fields)
+}
+
+fn group<'py>(py: Python<'py>, group: &InspectedGroup) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    fields.set_item("subject", &group.subject)?;
+    fields.set_item("name", &group.name)?;
+    fields.set_item("cursor", group.cursor)?;
+    fields.set_item("next_number", group.next_number)?;
+    fields.set_item("lag", group.lag)?;
+    fields.set_item("in_flight", group.in_flight)?;
+    fields.set_item("start", group.start)?;
+    fields.set_item("dead_letters", group.dead_letters)?;
+    fields.set_item("consumers", &group.consumers)?;
+    Ok(fields)
+}
+
+fn holder<'py>(py: Python<'py>, holder: &Holder) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    let (kind, subject, group, number) = match &holder.kind {
+        HolderKind::Group { subject, group } => ("group", Some(subject), Some(group), None),
+        HolderKind::NoGroup { subject } => ("no_group", Some(subject), None, None),
+        HolderKind::Pending { run } => ("pending", None, None, Some(*run)),
+        HolderKind::Checkpoint { number } => ("checkpoint", None, None, Some(*number)),
+        HolderKind::Replay => ("replay", None, None, None),
+    };
+    fields.set_item("kind", kind)?;
+    fields.set_item("subject", subject)?;
+    fields.set_item("group", group)?;
+    fields.set_item("number", number)?;
+    fields.set_item("messages", holder.messages)?;
+    fields.set_item("segment", holder.segment.0)?;
+    fields.set_item("bytes", holder.bytes)?;
+    Ok(fields)
+}

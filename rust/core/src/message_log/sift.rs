@@ -1,0 +1,199 @@
+//! Reading whatever can be read of a damaged log: whole batches, and single records of those that
+//! are not whole. Nothing is judged by what was promised; nothing is written.
+//!
+//! A record behind a damaged one is found again by its own check, which proves its sequence: it is
+//! believed where that sequence can be the next ones, and its payload fits its check as well.
+
+use std::sync::Arc;
+
+use super::judge::{Fault, Scratch, check_records, read_header};
+use super::segment::{SEGMENT_HEADER_BYTES, Stream, list_segments};
+use super::window::{Opening, WINDOW_BYTES, Window};
+use crate::error::{Error, Result};
+use crate::record::batch::{BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader};
+use crate::record::header::{RECORD_HEADER_BYTES, RawRecord, read_any_record, read_record};
+use crate::storage::Storage;
+use crate::units::{Location, Millis, SegmentNumber, Sequence, padded};
+
+/// What was found in the log.
+#[derive(Debug)]
+pub enum Find<'a> {
+    /// A batch that is whole, but for payloads.
+    Batch {
+        /// Its header.
+        header: BatchHeader,
+        /// Where that begins.
+        start: Location,
+        /// Everything behind it.
+        records: &'a [u8],
+    },
+    /// A record of a batch that is not whole.
+    Record {
+        /// The record; its payload is not checked.
+        record: RawRecord<'a>,
+        /// Where it begins.
+        location: Location,
+        /// The trusted time of its batch, where that can be read.
+        trusted: Option<Millis>,
+    },
+    /// Bytes that cannot be read, or a file that is not there.
+    Damage(Error),
+}
+
+/// Shows everything that can be read of all segments that are there, in the order of the log.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`. Damage is shown.
+pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+    let mut sieve =
+        Sieve { window: Window::new(Arc::clone(storage), stream), scratch: Scratch::new(), next: Sequence(0) };
+    let mut expected: Option<SegmentNumber> = None;
+    for number in list_segments(storage.as_ref())? {
+        while let Some(missing) = expected.filter(|missing| *missing < number) {
+            let reason = "segments before and behind it are there".to_owned();
+            show(Find::Damage(Error::MissingFile { path: super::segment::segment_path(missing), reason }));
+            expected = Some(missing.next());
+        }
+        expected = Some(number.next());
+        match sieve.window.open(number)? {
+            Opening::Ready => {}
+            Opening::Unreadable(error) => show(Find::Damage(error)),
+            Opening::Missing => continue,
+        }
+        sieve.segment(show)?;
+    }
+    Ok(())
+}
+
+struct Sieve {
+    window: Window,
+    scratch: Scratch,
+    /// Behind the last sequence that was seen; 0 before the first.
+    next: Sequence,
+}
+
+impl Sieve {
+    fn segment(&mut self, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+        let mut at = SEGMENT_HEADER_BYTES;
+        while at < self.window.end() {
+            at = match read_header(&mut self.window, at)? {
+                Ok(header) => {
+                    self.batch(&header, at, show)?;
+                    if header.is_seal() {
+                        return Ok(());
+                    }
+                    at.saturating_add(header.length.get())
+                }
+                Err(fault) => self.unreadable(at, &fault, show)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// A batch whose header is whole.
+    fn batch(&mut self, header: &BatchHeader, at: u32, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+        let (path, start, stream) = (self.window.path(), self.window.at(at), self.window.stream().id);
+        let base = Sequence(header.base_sequence.get());
+        let end = base.plus(u64::from(header.count.get()));
+        let bytes = self.window.bytes(at, header.length.get() as usize)?;
+        let records = bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
+        match check_records(bytes, at, header, &stream, &mut self.scratch) {
+            Ok(()) => show(Find::Batch { header: *header, start, records }),
+            Err(fault) => {
+                show(Find::Damage(fault.corrupt(&path)));
+                let place = Place { start, trusted: Some(Millis(header.trusted_ms.get())) };
+                sift_records(records, base, Some(end), place, show);
+            }
+        }
+        self.next = end;
+        Ok(())
+    }
+
+    /// Bytes where a batch should begin: up to the next batch, or the end of the segment, single
+    /// records are looked for. Returns where to go on.
+    fn unreadable(&mut self, at: u32, fault: &Fault, show: &mut dyn FnMut(Find<'_>)) -> Result<u32> {
+        let next_batch = self.next_batch(at.saturating_add(8))?;
+        let to = next_batch.unwrap_or(self.window.end());
+        let (path, start) = (self.window.path(), self.window.at(at));
+        let bytes = self.window.bytes(at, to.saturating_sub(at) as usize)?;
+        let is_empty = bytes.iter().all(|byte| *byte == 0);
+        if is_empty && next_batch.is_none() {
+            return Ok(to);
+        }
+        show(Find::Damage(fault.corrupt(&path)));
+        if !is_empty && self.next.0 > 0 {
+            let records = bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
+            self.next = sift_records(records, self.next, None, Place { start, trusted: None }, show);
+        }
+        Ok(to)
+    }
+
+    /// Where the next batch with a whole header begins.
+    fn next_batch(&mut self, from: u32) -> Result<Option<u32>> {
+        let mut at = from;
+        let mut candidates = Vec::new();
+        while at < self.window.end() {
+            let bytes = self.window.bytes(at, WINDOW_BYTES)?;
+            if bytes.is_empty() {
+                break;
+            }
+            let taken = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let marks = bytes.chunks_exact(BATCH_MAGIC.len()).zip((at..).step_by(BATCH_MAGIC.len()));
+            candidates.clear();
+            candidates.extend(marks.filter(|(mark, _)| **mark == BATCH_MAGIC).map(|(_, offset)| offset));
+            for candidate in &candidates {
+                let header = read_header(&mut self.window, *candidate)?;
+                if header.is_ok_and(|header| header.base_sequence.get() >= self.next.0) {
+                    return Ok(Some(*candidate));
+                }
+            }
+            at = at.saturating_add(taken);
+        }
+        Ok(None)
+    }
+}
+
+/// Where records stand that are looked for.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Where their batch begins.
+    start: Location,
+    trusted: Option<Millis>,
+}
+
+/// Shows the records in the bytes behind a batch header, from sequence `first` on and below `end`;
+/// returns the sequence behind the last.
+fn sift_records(
+    bytes: &[u8],
+    first: Sequence,
+    end: Option<Sequence>,
+    place: Place,
+    show: &mut dyn FnMut(Find<'_>),
+) -> Sequence {
+    let (mut next, mut at, mut last_end) = (first, 0_usize, 0_usize);
+    while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEADER_BYTES) {
+        let in_place = if at == last_end { read_record(rest, next).ok() } else { None };
+        let skipped_max = (at.saturating_sub(last_end) / RECORD_HEADER_BYTES) as u64;
+        let again = || {
+            let record = read_any_record(rest, next)?;
+            let fits = record.sequence >= next && record.sequence.since(next) <= skipped_max;
+            (fits && at > last_end && record.payload_is_whole()).then_some(record)
+        };
+        let record = in_place.or_else(again).filter(|record| end.is_none_or(|end| record.sequence < end));
+        let Some(record) = record else {
+            at = at.saturating_add(8);
+            continue;
+        };
+        let offset = at.saturating_add(BATCH_HEADER_BYTES) as u64;
+        let location = Location(place.start.0.saturating_add(offset));
+        next = record.sequence.next();
+        at = at.saturating_add(padded(record.header.length.get() as usize));
+        last_end = at;
+        show(Find::Record { record, location, trusted: place.trusted });
+    }
+    next
+}
+
+#[cfg(test)]
+#[path = "sift_tests.rs"]
+mod tests;

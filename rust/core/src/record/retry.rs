@@ -1,0 +1,255 @@
+//! Facts by which a message goes on elsewhere: retry (kind 13), which also makes dead letters, and
+//! redrive (17). Each begins a new entry, under its own sequence, of the payload that it names.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::read_struct;
+use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
+
+/// The kind byte of a retry.
+pub const KIND_RETRY: u8 = 13;
+/// The kind byte of a redrive.
+pub const KIND_REDRIVE: u8 = 17;
+/// The longest reason of a dead letter, in bytes of UTF-8.
+pub const REASON_BYTES_MAX: usize = 1024;
+
+/// `destination` of a retry that comes again.
+const AGAIN: u32 = 0;
+/// `destination` of a retry that makes a dead letter.
+const DEAD_LETTER: u32 = 1;
+
+/// Fixed part of a retry; the payload is the reason of a dead letter.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 4 | `group` |
+/// | 4 | 4 | `consumer` |
+/// | 8 | 8 | `offset`: the consumer's pull offset that ends |
+/// | 16 | 8 | `number`: the group's number under that offset |
+/// | 24 | 8 | `due_ms` of the new entry; of a dead letter, when it died |
+/// | 32 | 4 | `target`: the subject that the new entry goes to |
+/// | 36 | 4 | `attempt`: which delivery the next one will be; of a dead letter, how many there were |
+/// | 40 | 8 | `payload_sequence`: the sequence of the message |
+/// | 48 | 4 | `destination`: 0 it comes again, 1 it is a dead letter |
+/// | 52 | 4 | `reserved` |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RetryFixed {
+    group: U32,
+    consumer: U32,
+    offset: U64,
+    number: U64,
+    due_ms: U64,
+    target: U32,
+    attempt: U32,
+    payload_sequence: U64,
+    destination: U32,
+    reserved: U32,
+}
+const _: () = assert!(size_of::<RetryFixed>() == 56);
+
+/// Fixed part of a retry as format 1 wrote it: the first fields of [`RetryFixed`], told from it by
+/// its length. It always came again.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RetryFixedOfFormat1 {
+    group: U32,
+    consumer: U32,
+    offset: U64,
+    number: U64,
+    due_ms: U64,
+    target: U32,
+    attempt: U32,
+}
+const _: () = assert!(size_of::<RetryFixedOfFormat1>() == 40);
+
+/// What becomes of a message whose delivery ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination<'a> {
+    /// The group gets it again when it is due.
+    Again,
+    /// It is put away among the group's dead letters, at once.
+    DeadLetter {
+        /// Why, in the words of who gave it up.
+        reason: &'a str,
+    },
+}
+
+/// One delivery ends, and an entry for the same payload begins in the target subject under this
+/// fact's own sequence. The group becomes a group of the target, from number 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the table above describes every field")]
+pub struct Retry<'a> {
+    pub group: GroupNumber,
+    pub consumer: ConsumerNumber,
+    pub offset: PullOffset,
+    pub number: ReadyNumber,
+    pub due: Millis,
+    pub target: SubjectNumber,
+    pub attempt: u32,
+    /// `None` in what format 1 wrote.
+    pub payload_sequence: Option<Sequence>,
+    pub destination: Destination<'a>,
+}
+
+/// Appends a retry.
+pub fn encode_retry(out: &mut Vec<u8>, retry: &Retry<'_>) {
+    let (destination, reason) = match retry.destination {
+        Destination::Again => (AGAIN, ""),
+        Destination::DeadLetter { reason } => (DEAD_LETTER, reason),
+    };
+    let fixed = RetryFixed {
+        group: U32::new(retry.group.0),
+        consumer: U32::new(retry.consumer.0),
+        offset: U64::new(retry.offset.0),
+        number: U64::new(retry.number.0),
+        due_ms: U64::new(retry.due.0),
+        target: U32::new(retry.target.0),
+        attempt: U32::new(retry.attempt),
+        payload_sequence: U64::new(retry.payload_sequence.unwrap_or_default().0),
+        destination: U32::new(destination),
+        reserved: U32::ZERO,
+    };
+    encode_record(out, KIND_RETRY, 0, fixed.as_bytes(), &[reason.as_bytes()]);
+}
+
+/// Reads a retry.
+pub fn decode_retry<'a>(record: &RawRecord<'a>) -> Option<Retry<'a>> {
+    let fixed: RetryFixedOfFormat1 = read_struct(record.fixed)?;
+    let of_format_1 = Retry {
+        group: GroupNumber(fixed.group.get()),
+        consumer: ConsumerNumber(fixed.consumer.get()),
+        offset: PullOffset(fixed.offset.get()),
+        number: ReadyNumber(fixed.number.get()),
+        due: Millis(fixed.due_ms.get()),
+        target: SubjectNumber(fixed.target.get()),
+        attempt: fixed.attempt.get(),
+        payload_sequence: None,
+        destination: Destination::Again,
+    };
+    if record.fixed.len() == size_of::<RetryFixedOfFormat1>() {
+        return Some(of_format_1);
+    }
+    let fixed: RetryFixed = read_struct(record.fixed)?;
+    let destination = match fixed.destination.get() {
+        AGAIN => Destination::Again,
+        DEAD_LETTER => Destination::DeadLetter { reason: std::str::from_utf8(record.payload).ok()? },
+        _ => return None,
+    };
+    Some(Retry { payload_sequence: Some(Sequence(fixed.payload_sequence.get())), destination, ..of_format_1 })
+}
+
+/// Fixed part of a redrive.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 4 | `group`: the group of the dead-letter subject |
+/// | 4 | 4 | `target`: the retry subject that the new entry goes to |
+/// | 8 | 8 | `number`: the dead letter's ready number |
+/// | 16 | 8 | `due_ms` of the new entry |
+/// | 24 | 8 | `payload_sequence`: the sequence of the message |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RedriveFixed {
+    group: U32,
+    target: U32,
+    number: U64,
+    due_ms: U64,
+    payload_sequence: U64,
+}
+const _: () = assert!(size_of::<RedriveFixed>() == 32);
+
+/// A dead letter is finished, and an entry for the same payload begins in the target subject under
+/// this fact's own sequence, its deliveries counted from 1 again. One that is finished already is
+/// not moved a second time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the table above describes every field")]
+pub struct Redrive {
+    pub group: GroupNumber,
+    pub target: SubjectNumber,
+    pub number: ReadyNumber,
+    pub due: Millis,
+    pub payload_sequence: Sequence,
+}
+
+/// Appends a redrive.
+pub fn encode_redrive(out: &mut Vec<u8>, redrive: &Redrive) {
+    let fixed = RedriveFixed {
+        group: U32::new(redrive.group.0),
+        target: U32::new(redrive.target.0),
+        number: U64::new(redrive.number.0),
+        due_ms: U64::new(redrive.due.0),
+        payload_sequence: U64::new(redrive.payload_sequence.0),
+    };
+    encode_record(out, KIND_REDRIVE, 0, fixed.as_bytes(), &[]);
+}
+
+/// Reads a redrive.
+pub fn decode_redrive(record: &RawRecord<'_>) -> Option<Redrive> {
+    let fixed: RedriveFixed = read_struct(record.fixed)?;
+    Some(Redrive {
+        group: GroupNumber(fixed.group.get()),
+        target: SubjectNumber(fixed.target.get()),
+        number: ReadyNumber(fixed.number.get()),
+        due: Millis(fixed.due_ms.get()),
+        payload_sequence: Sequence(fixed.payload_sequence.get()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{header::read_record, seal_record};
+
+    fn retry(destination: Destination<'_>) -> Retry<'_> {
+        Retry {
+            group: GroupNumber(1),
+            consumer: ConsumerNumber(2),
+            offset: PullOffset(3),
+            number: ReadyNumber(4),
+            due: Millis(5),
+            target: SubjectNumber(6),
+            attempt: 7,
+            payload_sequence: Some(Sequence(8)),
+            destination,
+        }
+    }
+
+    #[test]
+    fn a_retry_of_format_1_names_no_payload_and_comes_again() {
+        let mut bytes = Vec::new();
+        let fixed = RetryFixedOfFormat1 {
+            group: U32::new(1),
+            consumer: U32::new(2),
+            offset: U64::new(3),
+            number: U64::new(4),
+            due_ms: U64::new(5),
+            target: U32::new(6),
+            attempt: U32::new(7),
+        };
+        encode_record(&mut bytes, KIND_RETRY, 0, fixed.as_bytes(), &[]);
+        seal_record(&mut bytes, Sequence(9)).unwrap();
+        let read = decode_retry(&read_record(&bytes, Sequence(9)).unwrap()).unwrap();
+        assert_eq!(read, Retry { payload_sequence: None, ..retry(Destination::Again) });
+    }
+
+    #[test]
+    fn a_destination_that_is_not_known_is_no_retry() {
+        for (destination, is_known) in [(AGAIN, true), (DEAD_LETTER, true), (2, false)] {
+            let mut bytes = Vec::new();
+            encode_retry(&mut bytes, &retry(Destination::DeadLetter { reason: "because" }));
+            bytes[16 + 48] = destination as u8;
+            let header_and_fixed = (bytes[..16].to_vec(), bytes[16..72].to_vec());
+            let mut bytes = Vec::new();
+            encode_record(&mut bytes, KIND_RETRY, 0, &header_and_fixed.1, &[b"because"]);
+            seal_record(&mut bytes, Sequence(9)).unwrap();
+            let read = decode_retry(&read_record(&bytes, Sequence(9)).unwrap()).map(|read| read.destination);
+            assert_eq!(read.is_some(), is_known, "{destination}");
+            if destination == DEAD_LETTER {
+                assert_eq!(read, Some(Destination::DeadLetter { reason: "because" }));
+            }
+        }
+    }
+}

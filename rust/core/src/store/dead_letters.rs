@@ -1,0 +1,86 @@
+//! What is known of dead letters. A dead letter is an entry of its group's dead-letter subject; why
+//! it died stands in the fact that made it, and in no other place. So the log is kept from that
+//! fact on for as long as the dead letter is ([`super::checkpoint`] sees to it), and the reason is
+//! read from there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::log_lookup::visit_facts;
+use super::owner::Owner;
+use super::state::{SegmentStart, State};
+use super::subject_names::dead_letter_subject;
+use crate::error::Result;
+use crate::message_log::Stream;
+use crate::record::retry::{Destination, Retry};
+use crate::record::{Fact, decode};
+use crate::storage::Storage;
+use crate::units::{GroupNumber, Location, ReadyNumber, Sequence, SubjectNumber};
+
+/// Where the dead letters of a group are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeadLetterQueue {
+    /// The dead-letter subject.
+    pub subject: SubjectNumber,
+    /// The group there.
+    pub group: GroupNumber,
+}
+
+/// The reasons that were found, by the sequence of the dead letter.
+pub type DeadLetterReasons = BTreeMap<Sequence, String>;
+
+/// The log as it was at one moment, to be read with nobody waiting.
+#[derive(Clone)]
+pub struct LogReading {
+    storage: Arc<dyn Storage>,
+    stream: Stream,
+    segments: Vec<SegmentStart>,
+    end: Location,
+}
+
+impl LogReading {
+    /// Why these dead letters died. One whose fact cannot be read is not among them. Slow.
+    ///
+    /// # Errors
+    /// Those of the storage, and `Corrupt` where the log is damaged on the way.
+    pub fn reasons(&self, wanted: &BTreeSet<Sequence>) -> Result<DeadLetterReasons> {
+        let mut reasons = BTreeMap::new();
+        visit_facts(&self.storage, self.stream, &self.segments, self.end, wanted, &mut |_, record| {
+            if !record.payload_is_whole() {
+                return;
+            }
+            if let Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) = decode(record) {
+                reasons.insert(record.sequence, reason.to_owned());
+            }
+        })?;
+        Ok(reasons)
+    }
+}
+
+impl State {
+    /// Where a group's dead letters are; `None` where it never had one.
+    pub fn dead_letter_queue(&self, subject: &str, group: &str) -> Option<DeadLetterQueue> {
+        let subject = self.subjects.number(&dead_letter_subject(subject, group))?;
+        Some(DeadLetterQueue { subject, group: self.group_named(subject, group)? })
+    }
+
+    /// The numbers from `first` on that a group has not finished, ascending, at most `limit`.
+    pub fn unfinished_numbers(&self, group: GroupNumber, first: ReadyNumber, limit: usize) -> Vec<ReadyNumber> {
+        let Some(group) = self.groups.get(&group) else { return Vec::new() };
+        let next = self.dispatch.next_number(group.subject);
+        let gaps = group.done.gaps(first.0, next.0);
+        gaps.into_iter().flat_map(|(first, end)| first..end).map(ReadyNumber).take(limit).collect()
+    }
+}
+
+impl Owner {
+    /// The log as of now.
+    pub fn log_reading(&self) -> LogReading {
+        LogReading {
+            storage: Arc::clone(&self.effects.storage),
+            stream: self.state.stream,
+            segments: self.state.segments.clone(),
+            end: self.state.position.end,
+        }
+    }
+}

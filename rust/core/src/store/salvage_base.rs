@@ -1,0 +1,152 @@
+//! What a damaged store still knows for certain: one of its checkpoints, and the facts behind it up
+//! to the first that cannot be read. From there on the numbers of ready messages cannot be counted
+//! any more, so that whatever names them is not believed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::checkpoint_file::ReadCheckpoint;
+use super::options::OwnerOptions;
+use super::owner::{Owner, VisibleBatch};
+use super::recovery::{feed_from, first_position, open_run, state_of};
+use super::salvage_late::Late;
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::message_log::{Find, Stream, sift};
+use crate::record::Records;
+use crate::run::RunKind;
+use crate::storage::Storage;
+use crate::units::{Millis, Sequence};
+
+/// Sequences of which nothing can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The first.
+    pub first: Sequence,
+    /// How many.
+    pub count: u64,
+}
+
+/// What is known, and what is not.
+pub(super) struct Base {
+    pub(super) owner: Owner,
+    pub(super) late: Late,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) damage: Vec<Error>,
+    /// True where neither a checkpoint nor the first fact of the log is there.
+    pub(super) is_blind: bool,
+}
+
+/// Starts from a checkpoint, or from the first fact, and reads the whole log.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`.
+pub(super) fn base(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpoint>) -> Result<Base> {
+    let (owner, damage) = lenient(storage, stream, from)?;
+    let next = owner.applied();
+    let mut reading = Reading {
+        base: Base { owner, late: Late::default(), gaps: Vec::new(), damage, is_blind: false },
+        exact: true,
+        next,
+        from_start: from.is_none(),
+    };
+    sift(storage, stream, &mut |find| reading.take(find))?;
+    Ok(reading.base)
+}
+
+/// The state of a checkpoint with the runs that can be opened.
+fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpoint>) -> Result<(Owner, Vec<Error>)> {
+    let mut damage = Vec::new();
+    let mut runs = BTreeMap::new();
+    let state = match from {
+        None => State::new(stream, first_position()),
+        Some(used) => {
+            let schedule = used.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
+            let dispatch = used.files.dispatch_runs.iter().map(|named| (named, RunKind::Dispatch));
+            for (named, kind) in schedule.chain(dispatch) {
+                match open_run(storage, stream, kind, named) {
+                    Ok(run) => drop(runs.insert(named.number, run)),
+                    Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
+                    Err(error) => damage.push(error),
+                }
+            }
+            state_of(stream, &used.snapshot, &used.files, &runs)?
+        }
+    };
+    Ok((Owner::with_state(storage, state, OwnerOptions::default(), Vec::new(), 1, feed_from(from)), damage))
+}
+
+struct Reading {
+    base: Base,
+    /// True up to the first fact that cannot be read.
+    exact: bool,
+    /// The next sequence that is expected.
+    next: Sequence,
+    from_start: bool,
+}
+
+impl Reading {
+    fn take(&mut self, find: Find<'_>) {
+        let position = self.base.owner.state().position;
+        match find {
+            Find::Damage(error) => self.base.damage.push(error),
+            Find::Batch { header, start, records } => {
+                if start < position.end && header.base_sequence.get() < position.next_sequence.0 {
+                    return;
+                }
+                let base = Sequence(header.base_sequence.get());
+                self.pass(base);
+                let follows = base == position.next_sequence && header.chain_before.get() == position.chain;
+                if self.exact && follows && start >= position.end {
+                    let applied = self.base.owner.apply(&VisibleBatch { header, start, records });
+                    self.base.owner.take_outcomes();
+                    self.base.owner.take_woken();
+                    if applied.is_ok() {
+                        self.next = self.base.owner.applied();
+                        return;
+                    }
+                    self.base.damage.extend(applied.err());
+                }
+                self.exact = self.exact && header.record_count.get() == 0;
+                self.take_late(start, records, base, Millis(header.trusted_ms.get()));
+            }
+            Find::Record { record, location, trusted } => {
+                if location < position.end && record.sequence < position.next_sequence {
+                    return;
+                }
+                self.exact = false;
+                self.pass(record.sequence);
+                self.base.late.take(&record, location, trusted);
+                self.next = record.sequence.next();
+            }
+        }
+    }
+
+    fn take_late(&mut self, start: crate::units::Location, records: &[u8], base: Sequence, trusted: Millis) {
+        let known = self.base.owner.state().schedule.next_sequence();
+        let first = start.0.saturating_add(crate::record::batch::BATCH_HEADER_BYTES as u64);
+        for (at, record) in Records::new(records, base).flatten() {
+            if record.sequence >= known {
+                let location = crate::units::Location(first.saturating_add(at as u64));
+                self.base.late.take(&record, location, Some(trusted));
+            }
+            self.next = self.next.max(record.sequence.next());
+        }
+    }
+
+    /// Notes what lies between what was read before and `sequence`.
+    fn pass(&mut self, sequence: Sequence) {
+        if sequence <= self.next {
+            return;
+        }
+        self.exact = false;
+        let is_first = self.from_start && self.next == first_position().next_sequence;
+        if is_first {
+            // What was retired is no gap, and nothing says how much of it was.
+            self.base.is_blind = true;
+        } else {
+            self.base.gaps.push(Gap { first: self.next, count: sequence.since(self.next) });
+        }
+        self.next = sequence;
+    }
+}

@@ -1,0 +1,131 @@
+//! Finding the payload of a message that is to be kept: where its entry says, else another copy of
+//! it in the log or in a run.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::message_log::{Find, Stream, segment_path, sift};
+use crate::record::message::KIND_MESSAGE;
+use crate::record::{RawRecord, Records};
+use crate::run::{Row, RowScan, Run, RunKind, ScanBuffer, ScheduleRow, list_runs, read_payload, run_path};
+use crate::storage::{Storage, StorageFile};
+use crate::units::{Location, LocationFile, Sequence};
+
+/// Files held open at once.
+const OPEN_FILES: usize = 64;
+
+/// Reads payloads by their locations.
+pub(super) struct Payloads {
+    storage: Arc<dyn Storage>,
+    open: HashMap<String, Arc<dyn StorageFile>>,
+}
+
+impl Payloads {
+    pub(super) fn new(storage: &Arc<dyn Storage>) -> Self {
+        Self { storage: Arc::clone(storage), open: HashMap::new() }
+    }
+
+    /// Reads the record at `location` into `into`.
+    ///
+    /// # Errors
+    /// `DamagedPayload` or `MissingFile` where it is not there; `Storage`.
+    pub(super) fn read(&mut self, location: Location, sequence: Sequence, into: &mut Vec<u8>) -> Result<()> {
+        let path = match location.file() {
+            LocationFile::Segment(number) => segment_path(number),
+            LocationFile::Run(number) => run_path(number),
+        };
+        if self.open.len() >= OPEN_FILES {
+            self.open.clear();
+        }
+        let file = match self.open.get(&path) {
+            Some(file) => Arc::clone(file),
+            None => match self.storage.open(&path) {
+                Err(error) if error.is_not_found() => {
+                    let reason = format!("the payload of sequence {sequence} lies there");
+                    return Err(Error::MissingFile { path, reason });
+                }
+                other => {
+                    let file = other?;
+                    self.open.insert(path, Arc::clone(&file));
+                    file
+                }
+            },
+        };
+        read_payload(file.as_ref(), u64::from(location.offset()), sequence, None, into)
+    }
+}
+
+/// Other places of these payloads: whole ones of the log, else where a run says that it has a copy.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`.
+pub(super) fn other_copies(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    wanted: &BTreeSet<Sequence>,
+) -> Result<BTreeMap<Sequence, Location>> {
+    let mut found = BTreeMap::new();
+    if wanted.is_empty() {
+        return Ok(found);
+    }
+    let mut offer = |record: &RawRecord<'_>, location: Location| {
+        let is_meant = record.header.kind == KIND_MESSAGE && wanted.contains(&record.sequence);
+        if is_meant && record.payload_is_whole() {
+            found.insert(record.sequence, location);
+        }
+    };
+    sift(storage, stream, &mut |find| each_record(&find, &mut offer))?;
+    for run in readable_runs(storage.as_ref(), stream, RunKind::Schedule)? {
+        each_row::<ScheduleRow>(&run, &mut |row| {
+            if row.length > 0 && wanted.contains(&row.payload_sequence) {
+                found.entry(row.payload_sequence).or_insert(row.location);
+            }
+        });
+    }
+    Ok(found)
+}
+
+/// Shows each record of a find, with its location.
+pub(super) fn each_record(find: &Find<'_>, show: &mut dyn FnMut(&RawRecord<'_>, Location)) {
+    match find {
+        Find::Batch { header, start, records } => {
+            let first = start.0.saturating_add(crate::record::batch::BATCH_HEADER_BYTES as u64);
+            for (at, record) in Records::new(records, Sequence(header.base_sequence.get())).flatten() {
+                show(&record, Location(first.saturating_add(at as u64)));
+            }
+        }
+        Find::Record { record, location, .. } => show(record, *location),
+        Find::Damage(_) => {}
+    }
+}
+
+/// Every run of a kind whose footer can be read, named by a checkpoint or not.
+///
+/// # Errors
+/// `Storage`.
+pub(super) fn readable_runs(storage: &dyn Storage, stream: Stream, kind: RunKind) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for number in list_runs(storage)? {
+        match Run::open(storage, number, kind, &stream.id) {
+            Ok(run) => runs.push(run),
+            Err(error @ Error::Storage { .. }) => return Err(error),
+            // Damaged, or of the other kind.
+            Err(_) => {}
+        }
+    }
+    Ok(runs)
+}
+
+/// Shows the rows of a run, past blocks that cannot be read.
+pub(super) fn each_row<R: Row>(run: &Run, show: &mut dyn FnMut(&R)) {
+    let mut buffer = ScanBuffer::default();
+    let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
+    loop {
+        match scan.next_row() {
+            Ok(None) => break,
+            Ok(Some(row)) => show(&row),
+            Err(_) => scan.skip_block(),
+        }
+    }
+}

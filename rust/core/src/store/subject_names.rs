@@ -1,0 +1,41 @@
+//! The names of the subjects that delaymq makes by itself, one of each for every group. Names of
+//! users hold no `%`, so these are nobody's.
+
+/// What the names of retry subjects start with.
+const RETRY_PREFIX: &str = "%RETRY%";
+/// What the names of dead-letter subjects start with.
+const DEAD_LETTER_PREFIX: &str = "%DEAD_RETRY%";
+
+/// The subject that takes what a group gives back.
+pub fn retry_subject(subject: &str, group: &str) -> String {
+    format!("{RETRY_PREFIX}{subject}%{group}")
+}
+
+/// The subject that takes a group's dead letters.
+pub fn dead_letter_subject(subject: &str, group: &str) -> String {
+    format!("{DEAD_LETTER_PREFIX}{subject}%{group}")
+}
+
+/// True where a subject of this name holds dead letters.
+pub(super) fn holds_dead_letters(name: &str) -> bool {
+    name.starts_with(DEAD_LETTER_PREFIX)
+}
+
+/// True where users publish to a subject of this name.
+pub fn is_of_users(name: &str) -> bool {
+    !name.starts_with('%')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_delaymq_makes_are_told_from_those_of_users() {
+        let (retry, dead) = (retry_subject("order", "billing"), dead_letter_subject("order", "billing"));
+        assert_eq!((retry.as_str(), dead.as_str()), ("%RETRY%order%billing", "%DEAD_RETRY%order%billing"));
+        assert_eq!([is_of_users("order"), is_of_users(&retry), is_of_users(&dead)], [true, false, false]);
+        let dead_only = ["order", &retry, &dead].map(holds_dead_letters);
+        assert_eq!(dead_only, [false, false, true]);
+    }
+}

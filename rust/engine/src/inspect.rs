@@ -1,0 +1,97 @@
+//! Looking at a store without its lock, while a pin keeps its files where they are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{Inspection, PIN_FOLDER, open_identity};
+use delaymq_core::units::Millis;
+
+use crate::clock::{Clock, SystemClock};
+use crate::files::FileStorage;
+use crate::lock::holder;
+
+/// How long a pin holds files back where its reader died, in milliseconds.
+const PIN_MS: u64 = 600_000;
+/// What looks damaged under a writer is read again so often, and so long apart.
+const TRIES: u32 = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(150);
+
+/// What was seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inspected {
+    /// The store.
+    pub inspection: Inspection,
+    /// The process that has it open, where the kernel tells.
+    pub open_in: Option<u32>,
+    /// When it was looked at, by the wall clock.
+    pub seen: Millis,
+    /// Pins that have not expired, this reader's own not among them: their names.
+    pub pins: Vec<String>,
+}
+
+/// Looks at the store in the folder `path`. Repairs nothing and changes no file, but for a pin while
+/// it reads, where the folder may be written to.
+///
+/// # Errors
+/// `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`, `Storage`.
+pub fn inspect(path: &Path) -> Result<Inspected> {
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
+    let identity = open_identity(storage.as_ref(), None)?;
+    let now = SystemClock.read().wall();
+    let pin = Pin::leave(path, now);
+    let mut tries = 1;
+    let inspection = loop {
+        match delaymq_core::store::inspect(&storage, &identity) {
+            Err(error) if may_pass(&error) && tries < TRIES && holder(path).is_some() => {
+                tries = tries.saturating_add(1);
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            other => break other?,
+        }
+    };
+    let pins = pins_of(storage.as_ref(), now, pin.as_ref())?;
+    Ok(Inspected { inspection, open_in: holder(path), seen: now, pins })
+}
+
+/// A writer may have been in the middle of it.
+fn may_pass(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. }) || error.is_not_found()
+}
+
+fn pins_of(storage: &dyn Storage, now: Millis, own: Option<&Pin>) -> Result<Vec<String>> {
+    let names = match storage.list(PIN_FOLDER) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other?,
+    };
+    let holds = |name: &String| {
+        let expiry = name.split_once('-').and_then(|(digits, _)| digits.parse::<u64>().ok());
+        expiry.is_some_and(|expiry| expiry > now.0) && own.is_none_or(|own| own.name != *name)
+    };
+    Ok(names.into_iter().filter(holds).collect())
+}
+
+/// A file that keeps retention from removing anything; it goes when the reader is done.
+struct Pin {
+    path: PathBuf,
+    name: String,
+}
+
+impl Pin {
+    /// `None` where the folder may not be written to: then nothing can be held back.
+    fn leave(root: &Path, now: Millis) -> Option<Self> {
+        let name = format!("{}-inspect-{}", now.0.saturating_add(PIN_MS), std::process::id());
+        let path = root.join(PIN_FOLDER).join(&name);
+        std::fs::OpenOptions::new().write(true).create_new(true).open(&path).ok()?;
+        Some(Self { path, name })
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // One that cannot be removed expires.
+        drop(std::fs::remove_file(&self.path));
+    }
+}

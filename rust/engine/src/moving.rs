@@ -1,0 +1,72 @@
+//! Messages that a consumer does not finish: given back to come again, or put away as dead letters.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::retry::{Destination, REASON_BYTES_MAX};
+use delaymq_core::store::{Owner, RetryTarget, dead_letter_subject};
+use delaymq_core::units::Millis;
+
+use crate::delivery::DeliveryKey;
+use crate::inbox::Haste;
+use crate::member::Consuming;
+use crate::names::Subject;
+use crate::subscription::Subscription;
+
+impl Subscription {
+    /// Gives a message back: the group gets it again after the delay. Returns at once; durable
+    /// after [`Self::flush`]. One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `delay`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn give_back(&self, key: DeliveryKey, delay_ms: u64) -> Result<()> {
+        self.shared.check()?;
+        let delay_ms_max = self.shared.options.delay_ms_max;
+        if delay_ms > delay_ms_max {
+            return Err(Error::InvalidArgument {
+                argument: "delay",
+                expected: format!("at most {delay_ms_max} ms"),
+                found: format!("{delay_ms} ms"),
+            });
+        }
+        let (now, from) = self.shared.now();
+        let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
+        self.move_on(key, due, &self.member.retry_subject, Destination::Again)
+    }
+
+    /// Puts a message away among the dead letters of the group, with the reason: the group does not
+    /// get it again unless somebody brings it back. Returns at once; durable after [`Self::flush`].
+    /// One that is not held any more changes nothing.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `reason`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn dead_letter(&self, key: DeliveryKey, reason: &str) -> Result<()> {
+        self.shared.check()?;
+        if reason.len() > REASON_BYTES_MAX {
+            return Err(Error::TooLarge {
+                argument: "reason",
+                limit: REASON_BYTES_MAX as u64,
+                found: reason.len() as u64,
+            });
+        }
+        let (now, _) = self.shared.now();
+        let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
+        let subject = self.shared.names.subject(&name)?;
+        self.move_on(key, now, &subject, Destination::DeadLetter { reason })
+    }
+
+    fn move_on(&self, key: DeliveryKey, due: Millis, target: &Subject, destination: Destination<'_>) -> Result<()> {
+        let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
+        let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
+        let name = target.needs_fact.then_some(&*target.name);
+        let to = RetryTarget { subject: target.number, name, destination };
+        let mut guard = self.shared.seat()?;
+        let seat = guard.get()?;
+        Owner::retry(group, consumer, &delivery, due, to, &mut seat.proposals);
+        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
+        if target.needs_fact && seat.proposals.is_empty() {
+            self.shared.names.submitted(std::slice::from_ref(target));
+        }
+        drop(guard);
+        self.hurry(sent?.is_some());
+        Ok(())
+    }
+}

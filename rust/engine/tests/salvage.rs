@@ -1,0 +1,82 @@
+//! Looking at a store without its lock, and saving a damaged one, from Rust.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use delaymq_core::error::Error;
+use delaymq_engine::{Due, Durability, FileKind, HolderKind, inspect, look_for_salvage, salvage_into};
+use support::{collect, consume, open, options, publish, subscribe};
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// A closed store: 20 pending messages, 10 ready ones of which the group has finished 4.
+fn filled(path: &Path) {
+    let store = open(path, options(Durability::Disk));
+    for number in 0..20_u8 {
+        publish(&store, "late", Due::After(HOUR_MS), &[number; 50]);
+    }
+    let group = subscribe(&store, "now", "group");
+    for number in 0..10_u8 {
+        publish(&store, "now", Due::After(0), &[number]);
+    }
+    assert_eq!(consume(&group, 4).len(), 4);
+    assert!(group.flush(Duration::from_secs(5)).unwrap());
+    group.close().unwrap();
+    store.checkpoint().unwrap();
+    publish(&store, "late", Due::After(HOUR_MS), b"behind the checkpoint");
+    store.close().unwrap();
+}
+
+#[test]
+fn an_open_store_is_looked_at_without_its_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path());
+    let store = open(folder.path(), options(Durability::Disk));
+    let seen = inspect(folder.path()).unwrap();
+    assert_eq!(seen.open_in, Some(std::process::id()));
+    assert_eq!((seen.inspection.pending, seen.inspection.ready), (21, 6));
+    let group = seen.inspection.groups.iter().find(|group| group.subject == "now").unwrap();
+    assert_eq!((group.lag, group.name.as_str()), (6, "group"));
+    assert!(seen.inspection.files.iter().any(|file| file.kind == FileKind::ScheduleRun && file.unfinished == 20));
+    let holds = |kind: &HolderKind| matches!(kind, HolderKind::Group { subject, .. } if subject == "now");
+    assert!(seen.inspection.holders.iter().any(|holder| holds(&holder.kind) && holder.messages == 6));
+    store.close().unwrap();
+    assert_eq!(inspect(folder.path()).unwrap().open_in, None);
+}
+
+#[test]
+fn what_a_group_has_finished_is_not_saved_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, into) = (folder.path().join("from"), folder.path().join("into"));
+    filled(&from);
+    let found = salvage_into(&from, &into, &mut |_| true).unwrap();
+    assert_eq!((found.saved(), found.lost_count(), found.damage.len()), (27, 0, 0));
+    let store = open(&into, options(Durability::Disk));
+    assert_eq!(store.status().unwrap().pending, 21);
+    let group = subscribe(&store, "now", "group");
+    let bodies: Vec<u8> = collect(&group, 6).iter().map(|message| message.body()[0]).collect();
+    assert_eq!(bodies, [4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn an_open_store_is_not_salvaged() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path());
+    let store = open(folder.path(), options(Durability::Disk));
+    assert!(matches!(look_for_salvage(folder.path()), Err(Error::Locked { .. })));
+    store.close().unwrap();
+    assert_eq!(look_for_salvage(folder.path()).unwrap().saved(), 27);
+}
+
+#[test]
+fn a_folder_with_something_in_it_is_not_written_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("from");
+    filled(&from);
+    for into in [folder.path(), from.as_path()] {
+        let refused = salvage_into(&from, into, &mut |_| true).map(|found| found.saved());
+        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "into", .. })), "{refused:?}");
+    }
+}

@@ -1,0 +1,98 @@
+"""Running the command as a user does: as a process, piped or on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def arguments_of(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "delaymq", *arguments]
+
+
+def environment(**changed: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DELAYMQ_", "NO_COLOR"))}
+    return {**kept, "TERM": "xterm", **changed}
+
+
+def command(
+    *arguments: str | Path, given: bytes = b"", seconds: float = 60, **changed: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs it to its end; the streams are read as UTF-8."""
+    whole = arguments_of(*map(str, arguments))
+    ended = subprocess.run(
+        whole, input=given, capture_output=True, timeout=seconds, check=False, env=environment(**changed)
+    )
+    out, err = ended.stdout.decode(), ended.stderr.decode()
+    assert "Traceback" not in err, err
+    return subprocess.CompletedProcess(whole, ended.returncode, out, err)
+
+
+def refused(code: int, *arguments: str | Path, given: bytes = b"", **changed: str) -> str:
+    """Runs what must be refused with one line on standard error and nothing else; returns the line."""
+    ended = command(*arguments, given=given, seconds=60, **changed)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert ended.stdout == ""
+    [line] = ended.stderr.splitlines()
+    assert line.startswith("delaymq: ")
+    return line
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *arguments: str | Path, **changed: str) -> None:
+        self._leader, follower = pty.openpty()
+        whole = arguments_of(*map(str, arguments))
+        self.process = subprocess.Popen(
+            whole, stdin=follower, stdout=follower, stderr=follower, env=environment(**changed), start_new_session=True
+        )
+        os.close(follower)
+        self.shown = b""
+
+    def read(self, seconds: float) -> bool:
+        """Reads what comes next; False at the end, or where nothing came."""
+        ready, _, _ = select.select([self._leader], [], [], seconds)
+        if not ready:
+            return False
+        try:
+            piece = os.read(self._leader, 65536)
+        except OSError:
+            return False
+        self.shown += piece
+        return bool(piece)
+
+    def read_until(self, needle: bytes, seconds: float = 20) -> None:
+        end = time.monotonic() + seconds
+        while needle not in self.shown:
+            assert time.monotonic() < end, self.shown
+            self.read(0.2)
+
+    def end(self, seconds: float = 20) -> int:
+        """Reads to the end; the exit code."""
+        end = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < end, self.shown
+            self.read(0.05)
+        while self.read(0.05):
+            pass
+        os.close(self._leader)
+        return self.process.returncode
+
+
+@contextmanager
+def on_terminal(*arguments: str | Path, **changed: str) -> Iterator[Terminal]:
+    terminal = Terminal(*arguments, **changed)
+    try:
+        yield terminal
+    finally:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+            terminal.process.wait()

@@ -1,0 +1,208 @@
+"""inspect: a store without its lock, closed, open elsewhere, killed, and damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import delaymq
+from commanding import command, on_terminal, refused
+from crafting import SEGMENT_BYTES, contents, drain, flip, publish_all, runs_of, wait_until
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def inspected(folder: Path) -> dict[str, Any]:
+    ended = command("inspect", "--store", folder, "--json")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def filled(folder: Path) -> None:
+    """Two subjects, three groups, two checkpoints, and facts behind them."""
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES) as store:
+        publish_all(store, "late", [b"x" * 100] * 50, 3600)
+        publish_all(store, "now", [b"y" * 100] * 40)
+        with store.subscribe("now", group="quick") as messages:
+            assert len(drain(messages, 0.2)) == 40
+        store.subscribe("now", group="slow", start="latest").close()
+        publish_all(store, "now", [b"z" * 100] * 30)
+        with store.subscribe("now", group="quick") as messages:
+            assert len(drain(messages, 0.2)) == 30
+        publish_all(store, "alone", [b"a"] * 5)
+        wait_until(lambda: store.status().ready == 35)
+        store.checkpoint()
+        publish_all(store, "late", [b"x"] * 7, 60)
+        store.checkpoint()
+        publish_all(store, "late", [b"x"] * 3, 1800)
+
+
+def subjects(found: delaymq.Inspection) -> dict[str, tuple[int, int]]:
+    return {subject.name: (subject.pending, subject.ready) for subject in found.subjects if "%" not in subject.name}
+
+
+def test_a_closed_store(folder: Path) -> None:
+    filled(folder)
+    before = contents(folder)
+    found = delaymq.inspect(folder)
+    assert contents(folder) == before
+    assert (found.sealed, found.open_in, found.facts_unconfirmed) == (True, None, 0)
+    assert subjects(found) == {"late": (60, 0), "now": (0, 30), "alone": (0, 5)}
+    assert (found.pending, found.ready) == (60, 35)
+    groups = {(group.subject, group.name): group for group in found.groups if "%" not in group.subject}
+    assert groups["now", "quick"].lag == 0
+    assert groups["now", "slow"].lag == 30
+    assert groups["now", "slow"].cursor == 40
+    assert found.next_due is not None
+    assert 40 < (found.next_due - found.seen).total_seconds() < 61
+    kinds = [file.kind for file in found.files]
+    assert kinds.count("checkpoint") == 2
+    assert kinds.count("schedule_run") == 2
+    assert kinds.count("dispatch_run") == 1
+    assert sum(file.bytes for file in found.files) == sum(len(data) for data in before.values())
+    run = next(file for file in found.files if file.kind == "dispatch_run")
+    assert run.unfinished == 35
+    holders = {(holder.kind, holder.subject, holder.group): holder for holder in found.holders}
+    assert holders["group", "now", "slow"].messages == 30
+    assert holders["no_group", "alone", None].messages == 5
+    assert ("group", "now", "quick") not in holders
+    segments = [holder.segment for holder in found.holders]
+    assert segments == sorted(segments)
+
+
+def test_what_an_open_counts_is_what_is_inspected(folder: Path) -> None:
+    filled(folder)
+    found = delaymq.inspect(folder)
+    with delaymq.open(folder) as store:
+        status = store.status()
+        assert (found.pending, found.ready) == (status.pending, status.ready)
+        assert status.recovered_facts == found.facts_behind
+
+
+CHILD = """
+import delaymq, sys
+store = delaymq.open(sys.argv[1], segment_bytes=65536)
+for line in sys.stdin:
+    store.publish_many("a", [b"x" * 300] * 20, 3600)
+    print("stored", flush=True)
+"""
+
+
+def test_a_store_that_another_process_writes_to(folder: Path) -> None:
+    whole = [sys.executable, "-c", CHILD, str(folder)]
+    with subprocess.Popen(whole, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for number in range(1, 40):
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "stored\n"
+            found = delaymq.inspect(folder)
+            assert found.open_in == child.pid
+            assert found.pending + found.facts_unconfirmed >= 20 * number
+            assert found.pending <= 20 * number
+        wait_until(lambda: delaymq.inspect(folder).pending == 39 * 20)
+        child.send_signal(signal.SIGKILL)
+    found = delaymq.inspect(folder)
+    assert (found.open_in, found.sealed, found.pending) == (None, False, 39 * 20)
+    with delaymq.open(folder) as store:
+        assert store.status().pending == 39 * 20
+
+
+def test_writing_at_full_speed_never_looks_like_damage(folder: Path) -> None:
+    code = CHILD.replace("for line in sys.stdin:", "while True:").replace('print("stored", flush=True)', "pass")
+    delaymq.open(folder, segment_bytes=SEGMENT_BYTES).close()
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)]) as child:
+        wait_until(lambda: delaymq.inspect(folder).open_in == child.pid)
+        last = 0
+        for _ in range(30):
+            found = delaymq.inspect(folder)
+            assert found.pending >= last
+            last = found.pending
+        child.kill()
+    assert last > 0
+
+
+def test_a_pin_is_there_while_it_reads_and_not_after(folder: Path) -> None:
+    filled(folder)
+    delaymq.inspect(folder)
+    assert list((folder / "pins").iterdir()) == []
+    (folder / "pins" / "99999999999999-spark").touch()
+    (folder / "pins" / "1-old").touch()
+    assert delaymq.inspect(folder).pins == ("99999999999999-spark",)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_only_be_read(folder: Path) -> None:
+    filled(folder)
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        assert delaymq.inspect(folder).pending == 60
+    finally:
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def test_a_damaged_block_is_named_and_the_rest_is_counted(folder: Path) -> None:
+    filled(folder)
+    path = runs_of(folder, 1)[0]
+    flip(path, 4096 + 100)
+    ended = command("inspect", "--store", folder)
+    assert ended.returncode == 1
+    assert f"DAMAGED: runs/{path.name}" in ended.stdout
+
+
+def test_the_picture_names_who_holds_space(folder: Path) -> None:
+    filled(folder)
+    shown = command("inspect", "--store", folder).stdout
+    assert "60 pending; the next is due in " in shown
+    assert "group slow of now has 30 not finished" in shown
+    assert "5 ready on alone, which no group consumes" in shown
+    assert "checkpoint 2 is kept, and reads from there" in shown
+    assert "\x1b" not in shown
+    assert inspected(folder)["pending"] == 60
+
+
+def test_what_cannot_be_inspected_is_one_line(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear reader")
+    assert "not a delaymq store" in refused(3, "inspect", "--store", tmp_path)
+    assert "No such file" in refused(3, "inspect", "--store", folder)
+    filled(folder)
+    runs_of(folder, 1)[0].unlink()
+    assert "is missing" in refused(4, "inspect", "--store", folder)
+
+
+def test_watching_on_a_terminal_draws_again_until_ctrl_c(folder: Path) -> None:
+    filled(folder)
+    with on_terminal("inspect", "--store", folder, "--watch", "--every", "50ms") as terminal:
+        terminal.read_until(b"\x1b[H\x1b[J")
+        first = len(terminal.shown)
+        while b"\x1b[H\x1b[J" not in terminal.shown[first:]:
+            terminal.read(1)
+        assert b"\x1b[1m" in terminal.shown
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+
+
+def test_no_colour_where_it_is_not_wanted(folder: Path) -> None:
+    filled(folder)
+    with on_terminal("inspect", "--store", folder, NO_COLOR="1") as terminal:
+        assert terminal.end() == 0
+        assert b"\x1b" not in terminal.shown
+        assert b"60 pending" in terminal.shown
+    with on_terminal("inspect", "--store", folder, TERM="dumb") as terminal:
+        assert terminal.end() == 0
+        assert b"\x1b" not in terminal.shown

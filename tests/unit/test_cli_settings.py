@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from delaymq.cli.failures import UsageError
+from delaymq.cli.settings import KEYS, load
+
+
+def test_the_later_wins(tmp_path: Path) -> None:
+    file = tmp_path / "delaymq.toml"
+    file.write_text('[store]\npath = "a"\ndurability = "os"\n[consume]\ngroup = "g"\nin_flight_max = 5\n')
+    environment = {"DELAYMQ_STORE__PATH": "b", "DELAYMQ_CONSUME__IN_FLIGHT_MAX": "7", "HOME": "x", "DELAYMQ_WORD": "x"}
+    settings = load(file, environment, ["store.path=c"])
+    assert dict(settings) == {
+        "store.path": "c",
+        "store.durability": "os",
+        "consume.group": "g",
+        "consume.in_flight_max": 7,
+    }
+    assert settings.origin("store.path") == "--set store.path"
+    assert settings.origin("store.durability") == str(file)
+    assert settings.origin("consume.in_flight_max") == "the variable DELAYMQ_CONSUME__IN_FLIGHT_MAX"
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "delaymq.toml"
+    file.write_text("store.keep_finished_hours = 1.5\n")
+    assert load(None, {"DELAYMQ_CONFIG": str(file)}, [])["store.keep_finished_hours"] == 1.5
+    assert load(None, {}, []) == {}
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None:
+    name = key.name  # type: ignore[attr-defined]
+    text = {"store.path": "x", "store.durability": "os", "consume.group": "g"}.get(name, "12")
+    file = tmp_path / "delaymq.toml"
+    file.write_text(f"{name} = {text if text == '12' else repr(text)}\n")
+    variable = key.variable  # type: ignore[attr-defined]
+    by_file, by_variable, by_pair = (
+        load(file, {}, []),
+        load(None, {variable: text}, []),
+        load(None, {}, [f"{name}={text}"]),
+    )
+    assert by_file == by_variable == by_pair
+    assert list(by_file) == [name]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[store]\npaht = 'x'", "unknown key store.paht; the nearest is store.path"),
+        ("[store]\nkeep_finished = 72", "the nearest is store.keep_finished_hours"),
+        ("[consum]\ngroup = 'x'", "the nearest is consume.group"),
+        ("store = 5", "unknown key store"),
+        ("[store]\nsegment_bytes = true", "expected a whole number, found True"),
+        ("[store]\nkeep_finished_hours = nan", "expected a number, found nan"),
+        ("[store]\nkeep_finished_hours = '72h'", "expected a number, found '72h'"),
+        ("[store]\ndurability = 'maybe'", 'expected "disk" or "os"'),
+        ("[store\n", "is not TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(content: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "delaymq.toml"
+    file.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        load(file, {}, [])
+    assert words in str(caught.value)
+    assert str(file) in str(caught.value)
+
+
+def test_what_is_wrong_elsewhere_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the variable DELAYMQ_STORE__PAHT: unknown key"):
+        load(None, {"DELAYMQ_STORE__PAHT": "x"}, [])
+    with pytest.raises(UsageError, match="--set: expected key=value"):
+        load(None, {}, ["store.path"])
+    with pytest.raises(UsageError, match=r"--set consume\.in_flight_max: .* found 'many'"):
+        load(None, {}, ["consume.in_flight_max=many"])
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        load(tmp_path / "none.toml", {}, [])
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        load(tmp_path, {}, [])
