@@ -95,6 +95,17 @@ lock: $(TOOLS) ## Write requirements-dev.txt from requirements-dev.in, with hash
 	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
 	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-dev.txt requirements-dev.in
 
+.PHONY: dist
+dist: $(TOOLS) ## The wheel (abi3: one for every Python from 3.11) and the source distribution, in dist/
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist $(DIST_ARGS)
+	$(BIN)/maturin sdist --out dist
+	ls -l dist
+
+.PHONY: dist-test
+dist-test: $(TOOLS) ## Install the wheel of dist/ into an empty environment and run the README there
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest tests/end_to_end/test_wheel.py
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -62,8 +62,8 @@ def script_of(blocks: list[Block]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_page(page: str, folder: Path) -> str | None:
-    """Runs all Python of a page in an empty folder; what went wrong, or None."""
+def run_page(page: str, folder: Path, *, python: str = sys.executable) -> str | None:
+    """Runs all Python of a page in an empty folder, by `python`; what went wrong, or None."""
     blocks = python_blocks(page)
     script = script_of([block for block in blocks if block.file_name is None])
     files = {block.file_name: script_of([block]) for block in blocks if block.file_name is not None}
@@ -71,12 +71,12 @@ def run_page(page: str, folder: Path) -> str | None:
         (folder / name).write_text(text, "utf-8")
     if script.strip():
         (folder / "page.py").write_text(script, "utf-8")
-        if (wrong := _run([sys.executable, "-W", "error", "page.py"], folder)) is not None:
+        if (wrong := _run([python, "-W", "error", "page.py"], folder)) is not None:
             return wrong
     tests = sorted(name for name in files if name.startswith("test_"))
     if tests:
         (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", "utf-8")
-        return _run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], folder)
+        return _run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], folder)
     return None
 
 
