@@ -14,6 +14,7 @@
 
 from delaymq import errors
 from delaymq._core import __version__
+from delaymq.administration import DeadLetter, Group, Subject
 from delaymq.errors import (
     Closed,
     Corrupt,
@@ -44,9 +45,11 @@ __all__ = [
     "Closed",
     "Corrupt",
     "DamagedPayload",
+    "DeadLetter",
     "DelaymqError",
     "DiskFull",
     "ForkedProcess",
+    "Group",
     "InvalidArgument",
     "Locked",
     "Message",
@@ -64,6 +67,7 @@ __all__ = [
     "StorageError",
     "Store",
     "StoreError",
+    "Subject",
     "Subscription",
     "TimedOut",
     "TooLarge",

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from delaymq import _core
 from delaymq.durations import Duration, delay_ms, due_ms, moment
 from delaymq.errors import InvalidArgument
 
@@ -151,6 +152,22 @@ class Message:
         """
         if not self._settled:
             self._subscription.give_back(self._delivery[0], delay_ms(delay))
+            self._settled = True
+
+    def dead_letter(self, reason: str) -> None:
+        """Puts it away among the dead letters of the group, which does not get it again.
+
+        Returns at once; `Subscription.flush` waits until that is durable. `Store.dead_letters` lists
+        it with the reason, `Store.redrive` brings it back.
+
+        Raises:
+            WrongType: `reason` is not a str.
+            TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
+            Closed: The subscription is closed.
+            Poisoned: The store stopped after a failed write.
+        """
+        if not self._settled:
+            _core.dead_letter(self._subscription, self._delivery[0], reason)
             self._settled = True
 
     def __enter__(self) -> Self:

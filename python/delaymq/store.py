@@ -11,6 +11,7 @@ from typing import Literal, Self, overload
 
 from delaymq import _core
 from delaymq._reports import Reports
+from delaymq.administration import Administration
 from delaymq.durations import Duration, delay_ms
 from delaymq.errors import InvalidArgument, StoreError, WrongType
 from delaymq.message import Publish, due_of
@@ -66,6 +67,7 @@ class Status:
         poisoned: Why the store refuses everything, or None.
         aside: What this open set aside, in words.
         voided: Messages given up because their payload was damaged, since this open.
+        expired: Messages that `expire` gave up, since this open.
     """
 
     durability: str
@@ -85,9 +87,10 @@ class Status:
     poisoned: str | None
     aside: tuple[str, ...]
     voided: int
+    expired: int
 
 
-class Store:
+class Store(Administration):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.

@@ -16,7 +16,7 @@ pub(crate) const SLICE: Duration = Duration::from_millis(200);
 /// One consumer of a group.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Subscription {
-    engine: Arc<EngineSubscription>,
+    pub(crate) engine: Arc<EngineSubscription>,
     stopped: AtomicBool,
 }
 
