@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from delaymq.errors import StoreError
@@ -29,13 +30,14 @@ class Reports:
         self._core = core
         self._closed = threading.Event()
 
-    def watch(self) -> None:
-        """Begins a daemon thread that logs each report."""
-        threading.Thread(target=self._run, name="delaymq-reports", daemon=True).start()
+    def watch(self, meanwhile: Callable[[], None]) -> None:
+        """Begins a daemon thread that logs each report, and calls `meanwhile` once a second or more often."""
+        threading.Thread(target=self._run, args=(meanwhile,), name="delaymq-reports", daemon=True).start()
 
-    def _run(self) -> None:
+    def _run(self, meanwhile: Callable[[], None]) -> None:
         while not self._closed.is_set():
             try:
+                meanwhile()
                 self._log_next(WAIT_MS)
             except StoreError:
                 return
