@@ -32,12 +32,13 @@ class Played:
         self.calls.append(("start", subject, group, start))
 
     def reset_group(self, subject: str, group: str, start: str) -> None:
-        raise InvalidArgument(f"group: expected a group without consumers, found {group}")
+        raise InvalidArgument(f"group: expected a group without consumers, found {(subject, group, start)}")
 
     def remove_group(self, subject: str, group: str) -> None:
         self.calls.append(("remove", subject, group))
 
     def dead_letters(self, subject: str, group: str, limit: int) -> list[Letter]:
+        assert (subject, group) == ("a", "g")
         died = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
         return [Letter(0, b"x" * 60, "no such order", 3, died), Letter(4, None, "", 1, died)][:limit]
 
@@ -68,7 +69,9 @@ def test_groups_are_started_and_removed(played: Played, capsys: pytest.CaptureFi
 
 def test_what_is_refused_is_one_line(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["groups", "reset", "a", "g", "--start", "earliest", "--store", "x"]) == 2
-    assert capsys.readouterr().err == "delaymq: group: expected a group without consumers, found g\n"
+    assert (
+        capsys.readouterr().err == "delaymq: group: expected a group without consumers, found ('a', 'g', 'earliest')\n"
+    )
     assert played.calls == []
     with pytest.raises(SystemExit) as caught:
         main(["groups", "reset", "a", "g", "--store", "x"])

@@ -1,5 +1,7 @@
 //! Looking at a store without its lock, and saving a damaged one, from Rust.
 
+#![cfg(test)]
+
 mod support;
 
 use std::path::Path;
