@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from delaymq import errors
 from delaymq._core import __version__
+from delaymq.administration import DeadLetter, Group, Subject
 from delaymq.errors import (
     Closed,
     Corrupt,
@@ -57,6 +58,7 @@ __all__ = [
     "Closed",
     "Corrupt",
     "DamagedPayload",
+    "DeadLetter",
     "DelaymqError",
     "DiskFull",
     "ForkedProcess",
@@ -78,6 +80,7 @@ __all__ = [
     "StorageError",
     "Store",
     "StoreError",
+    "Subject",
     "Subscription",
     "TimedOut",
     "TooLarge",

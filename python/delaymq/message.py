@@ -191,6 +191,10 @@ class Received:
             self._subscription.give_back(self._delivery[0], milliseconds)
             self._settled = True
 
+    def dead_letter(self, reason: str) -> None:
+        _core.dead_letter(self._subscription, self._delivery[0], reason)
+        self._settled = True
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(subject={self.subject!r}, sequence={self.sequence}, "

@@ -63,3 +63,4 @@ class Status:
     poisoned: str | None
     aside: tuple[str, ...]
     voided: int
+    expired: int

@@ -13,6 +13,7 @@ from typing import Literal, Self, overload
 
 from delaymq import _core
 from delaymq._node import Node
+from delaymq.administration import Administration
 from delaymq._publishing import sent
 from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
 from delaymq.durations import Duration, due_of
@@ -30,7 +31,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store:
+class Store(Administration):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.

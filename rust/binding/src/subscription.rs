@@ -15,7 +15,7 @@ use crate::{errors, message};
 /// One consumer of a group.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Subscription {
-    engine: Arc<EngineSubscription>,
+    pub(crate) engine: Arc<EngineSubscription>,
     stopped: AtomicBool,
 }
 

@@ -4,6 +4,7 @@
 //! Facts stand here under their sequences, and a log keeps a prefix of what was submitted: after a
 //! crash, what lies below the first sequence of the new epoch is in, the rest is out.
 
+mod administration;
 mod deliveries;
 mod drained;
 mod facts;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
 
+pub use self::administration::{Expiry, GroupChange, SeenDead};
 pub use self::deliveries::Seen;
 
 /// How an entry came to be.
@@ -23,6 +25,11 @@ pub enum Origin {
     /// A message was given back.
     GivenBack {
         /// The next delivery is at least this one.
+        attempt: u32,
+    },
+    /// A message was put away among the dead letters.
+    Dead {
+        /// How often it had been handed over.
         attempt: u32,
     },
 }
@@ -40,6 +47,12 @@ pub struct Entry {
     pub body: Vec<u8>,
     /// How it came to be.
     pub origin: Origin,
+    /// Why it died.
+    pub reason: Option<String>,
+    /// The removal that gave it up: the group it was of is gone.
+    ended: Option<Sequence>,
+    /// The fact that brought it back, of a dead letter.
+    redriven: Option<Sequence>,
     /// When, in operations, it was first seen applied.
     applied: Option<u64>,
     /// When, in operations, a step might first have made it ready.
@@ -81,6 +94,9 @@ impl Entry {
             due,
             body: body.to_vec(),
             origin,
+            reason: None,
+            ended: None,
+            redriven: None,
             applied: None,
             steppable: None,
             immediate: false,
@@ -100,6 +116,8 @@ struct Life {
     from_latest: bool,
     retries: bool,
     crashes: u64,
+    /// It goes on from this one, which was reset.
+    after: Option<GroupNumber>,
 }
 
 /// A hand-over.
@@ -127,12 +145,31 @@ pub struct Counts {
     pub delivered: u64,
     /// Hand-overs of what had been handed over before.
     pub duplicated: u64,
-    /// Acknowledged.
-    pub acknowledged: u64,
-    /// Given back.
-    pub given_back: u64,
-    /// Voided for damage.
-    pub voided: u64,
+    /// Put away as dead letters, and known to be.
+    pub dead: u64,
+    /// Brought back.
+    pub redriven: u64,
+    /// Expired.
+    pub expired: u64,
+    /// Groups that were reset.
+    pub resets: u64,
+    /// Groups that were removed with what they gave back.
+    pub removals: u64,
+}
+
+impl Counts {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: Self) {
+        self.published += other.published;
+        self.cancelled += other.cancelled;
+        self.delivered += other.delivered;
+        self.duplicated += other.duplicated;
+        self.dead += other.dead;
+        self.redriven += other.redriven;
+        self.expired += other.expired;
+        self.resets += other.resets;
+        self.removals += other.removals;
+    }
 }
 
 /// See the module.
@@ -142,6 +179,10 @@ pub struct Oracle {
     lives: BTreeMap<GroupNumber, Life>,
     cancels: BTreeMap<Sequence, CancelNote>,
     finishes: BTreeMap<(GroupNumber, Sequence), Sequence>,
+    /// What was let expire, by entry.
+    expiries: BTreeMap<Sequence, Vec<Expiry>>,
+    /// Everything below was applied.
+    applied_end: Sequence,
     handed: BTreeMap<(GroupNumber, Sequence), Vec<HandOver>>,
     /// What may come again: it was in flight at a crash or when its consumer ended.
     may_repeat: BTreeSet<(GroupNumber, Sequence)>,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use delaymq_simulation::chance::TraceHash;
+use delaymq_simulation::checker::Counts;
 use delaymq_simulation::planted::{Plant, fault_named, names};
 use delaymq_simulation::world::{Ending, World};
 
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let mut hash = TraceHash::default();
     let (mut operations, mut crashes, mut broken, mut first_broken) = (0, 0, 0, None);
-    let (mut published, mut delivered, mut duplicated, mut cancelled) = (0, 0, 0, 0);
+    let mut counts = Counts::default();
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
         let ending = World::new(seed, arguments.tells).run();
         for line in &ending.trace {
@@ -80,10 +81,7 @@ fn main() -> ExitCode {
         hash.add_number(ending.hash);
         operations += ending.operations;
         crashes += ending.crashes;
-        published += ending.counts.published;
-        delivered += ending.counts.delivered;
-        duplicated += ending.counts.duplicated;
-        cancelled += ending.counts.cancelled;
+        counts.add(ending.counts);
         if !ending.violations.is_empty() {
             broken += 1;
             first_broken.get_or_insert(seed);
@@ -92,9 +90,11 @@ fn main() -> ExitCode {
             }
         }
     }
+    let Counts { published, delivered, duplicated, cancelled, dead, redriven, expired, resets, removals } = counts;
     println!(
         "{} seeds from {}, {operations} operations, {crashes} crashes, {published} published, {delivered} delivered, \
-         {duplicated} again, {cancelled} cancelled, hash {:016x}, {:.1} s",
+         {duplicated} again, {cancelled} cancelled, {dead} dead, {redriven} redriven, {expired} expired, \
+         {resets} resets, {removals} removals, hash {:016x}, {:.1} s",
         arguments.seeds,
         arguments.first,
         hash.value(),

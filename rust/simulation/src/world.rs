@@ -1,8 +1,10 @@
 //! One history: a machine, a store, its users, and what befalls them, all from one seed.
 
+mod administration;
 mod consumers;
 mod draining;
 mod machine;
+mod moving;
 mod operations;
 mod plan;
 mod publishing;
@@ -13,6 +15,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
+use self::administration::Change;
 use self::consumers::{Assigned, Handle};
 use self::machine::Promised;
 pub use self::plan::Plan;
@@ -82,6 +85,8 @@ pub struct World {
     a_pull_failed: bool,
     receipts: Vec<Kept>,
     cancels: BTreeSet<Sequence>,
+    /// What operators asked for, by fact.
+    changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
     asks: BTreeMap<u64, Ask>,
     next_ask: u64,
@@ -120,6 +125,7 @@ impl World {
             a_pull_failed: false,
             receipts: Vec::new(),
             cancels: BTreeSet::new(),
+            changes: BTreeMap::new(),
             dues: BTreeSet::new(),
             asks: BTreeMap::new(),
             next_ask: 1,
@@ -238,6 +244,7 @@ impl World {
             self.note(&format!("cancel {command} is answered {outcome:?}"));
             self.oracle.cancel_answered(command, outcome);
         }
+        self.hear_of_changes(|world, fact| world.node.as_mut().and_then(|node| node.take_outcome(fact)));
         self.hear_of_consumers();
     }
 

@@ -65,6 +65,11 @@ fn cancelled_bit_not_saved_is_found() {
 }
 
 #[test]
+fn redrive_unjudged_is_found() {
+    is_found("RedriveUnjudged");
+}
+
+#[test]
 fn each_fault_has_a_name_and_a_bound() {
     for (fault, name, seeds) in FAULTS {
         assert_eq!(fault_named(name), Some((fault, seeds)));

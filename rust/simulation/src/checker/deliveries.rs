@@ -83,6 +83,15 @@ impl Oracle {
         if let Some(command) = entry.cancelled {
             wrong.push(format!("cancelled by {command}, which was answered done"));
         }
+        if let Some(removal) = entry.ended {
+            wrong.push(format!("given up by removal {removal}"));
+        }
+        if matches!(entry.origin, Origin::Dead { .. }) {
+            wrong.push("it is dead".to_owned());
+        }
+        if self.is_expired(seen.group, sequence, self.applied_end) && !self.a_hand_over_failed {
+            wrong.push(format!("expired: {:?}", self.expiries.get(&sequence)));
+        }
         if sequence >= self.visible {
             wrong.push(format!("handed over before it was answered: visible is {}", self.visible));
         }
@@ -104,9 +113,13 @@ impl Oracle {
         }
         let crashes = self.lives.get(&seen.group).map_or(0, |life| self.crashes.saturating_sub(life.crashes));
         let published = self.entries.get(&sequence).is_some_and(|entry| entry.origin == Origin::Published);
+        let was_reset = self.lives.get(&seen.group).is_some_and(|life| life.after.is_some());
+        if !marked && self.was_handed_before_reset(seen.group, sequence) {
+            self.blame(format!("handed over before the reset, and not marked: {seen:?}"));
+        }
         let before = self.handed.get(&key).map(|overs| overs.iter().any(|over| !over.before_loss));
         match before {
-            None if marked && published && crashes == 0 && !self.a_hand_over_failed => {
+            None if marked && published && crashes == 0 && !self.a_hand_over_failed && !was_reset => {
                 self.blame(format!("marked as a repetition without a crash: {seen:?}"));
             }
             None => {}

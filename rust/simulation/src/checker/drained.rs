@@ -16,8 +16,11 @@ impl Oracle {
 
     /// True where the group must get this entry. Where that cannot be known from outside, it need
     /// not.
-    fn must_get(&self, group: GroupNumber, life: &Life, sequence: Sequence, entry: &Entry) -> bool {
+    pub(super) fn must_get(&self, group: GroupNumber, life: &Life, sequence: Sequence, entry: &Entry) -> bool {
         if life.subject != entry.subject || life.ended.is_some() || entry.cancelled.is_some() || entry.voided {
+            return false;
+        }
+        if entry.ended.is_some() || self.is_expired(group, sequence, Sequence(u64::MAX)) {
             return false;
         }
         if life.retries || sequence > life.created {
@@ -42,7 +45,7 @@ impl Oracle {
             }
             let given_back = matches!(entry.origin, Origin::GivenBack { .. });
             let is_done = self.finishes.keys().any(|(_, finished)| finished == sequence);
-            if given_back && !is_done && !entry.voided && entry.cancelled.is_none() {
+            if given_back && !is_done && !entry.voided && entry.cancelled.is_none() && entry.ended.is_none() {
                 found.push(format!("lost: {sequence}, which was given back: {entry:?}"));
             }
         }

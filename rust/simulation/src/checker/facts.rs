@@ -83,7 +83,7 @@ impl Oracle {
     /// A group came to be, or was found.
     pub fn group_is_known(&mut self, group: GroupNumber, subject: SubjectNumber, created: Sequence, from_latest: bool) {
         let crashes = self.crashes;
-        let known = Life { subject, created, ended: None, from_latest, retries: false, crashes };
+        let known = Life { subject, created, ended: None, from_latest, retries: false, crashes, after: None };
         let life = self.lives.entry(group).or_insert(known);
         // Two may have asked at once: the first in the log has made it.
         if created < life.created {
@@ -94,7 +94,8 @@ impl Oracle {
     /// A group of a retry subject was found.
     pub fn retry_group_is_known(&mut self, group: GroupNumber, subject: SubjectNumber) {
         let given_back = |(_, entry): &(&Sequence, &Entry)| {
-            entry.subject == subject && matches!(entry.origin, Origin::GivenBack { .. })
+            let given_back = matches!(entry.origin, Origin::GivenBack { .. }) && entry.ended.is_none();
+            entry.subject == subject && given_back
         };
         let first = self.entries.iter().find(given_back).map(|(sequence, _)| *sequence);
         self.group_is_known(group, subject, first.unwrap_or(self.visible), false);
@@ -132,8 +133,10 @@ impl Oracle {
         }
         for (_, entry) in self.entries.range_mut(base..end) {
             entry.applied.get_or_insert(self.operation);
-            entry.immediate = !header.is_held() && entry.due <= trusted;
+            let is_due = !header.is_held() && entry.due <= trusted;
+            entry.immediate = is_due || matches!(entry.origin, Origin::Dead { .. });
         }
+        self.applied_end = self.applied_end.max(end);
         let mut early = Vec::new();
         for (_, record) in Records::new(batch.visible().records, base).flatten() {
             if let Some(Fact::Ready(list)) = decode(&record) {
@@ -176,6 +179,10 @@ impl Oracle {
         self.cancels.retain(|sequence, _| *sequence < first);
         self.finishes.retain(|_, fact| *fact < first);
         self.lives.retain(|_, life| life.created < first);
+        for expiries in self.expiries.values_mut() {
+            expiries.retain(|expiry| expiry.fact < first);
+        }
+        self.applied_end = self.applied_end.min(first);
         for life in self.lives.values_mut() {
             life.ended = life.ended.filter(|fact| *fact < first);
         }
@@ -183,6 +190,8 @@ impl Oracle {
         self.may_repeat.retain(|(group, entry)| *entry < first && self.lives.contains_key(group));
         for entry in self.entries.values_mut() {
             entry.cancelled = entry.cancelled.filter(|command| *command < first);
+            entry.ended = entry.ended.filter(|fact| *fact < first);
+            entry.redriven = entry.redriven.filter(|fact| *fact < first);
             entry.known_dispatched &= !lost_visible;
             entry.applied.get_or_insert(self.operation);
         }
@@ -194,7 +203,12 @@ impl Oracle {
     /// What was handed to consumers and is not finished, beside what may come again already.
     pub fn in_flight(&self) -> usize {
         let handed = self.handed.keys();
-        handed.filter(|key| !self.finishes.contains_key(key) && !self.may_repeat.contains(key)).count()
+        let in_hand = |(group, entry): &(GroupNumber, Sequence)| {
+            let key = (*group, *entry);
+            let is_expired = self.is_expired(*group, *entry, Sequence(u64::MAX));
+            !self.finishes.contains_key(&key) && !self.may_repeat.contains(&key) && !is_expired
+        };
+        handed.filter(|key| in_hand(key)).count()
     }
 
     /// A consumer ended: what it holds may come again.

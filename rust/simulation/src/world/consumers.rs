@@ -5,7 +5,7 @@ use delaymq_core::store::{Delivery, Outcome, PullRequest, retry_subject};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence, SubjectNumber};
 
 use super::{Ask, Plan, World};
-use crate::checker::{Entry, Origin, Seen};
+use crate::checker::Seen;
 use crate::node::{Handed, Pulled};
 
 /// What a consumer holds under one offset.
@@ -203,7 +203,8 @@ impl World {
             self.assigned.insert(one.key(), one.clone());
             assigned.push(one);
         }
-        let held = self.assigned.values().filter(|one| (one.group, one.consumer) == place && !one.is_done).count();
+        let in_hand = |one: &&Assigned| (one.group, one.consumer) == place && !one.is_done && !self.is_gone(one);
+        let held = self.assigned.values().filter(in_hand).count();
         if held > self.plan.in_flight_max as usize {
             self.oracle.blame(format!("{group} {consumer} holds {held}, more than {}", self.plan.in_flight_max));
         }
@@ -234,31 +235,6 @@ impl World {
         self.survive("acknowledge", result);
     }
 
-    /// Gives one message back.
-    pub(super) fn give_back(&mut self, index: usize) {
-        let held: Vec<&Assigned> = self.assigned.values().filter(|one| one.handle == index && !one.is_done).collect();
-        let Some(one) = self.chance.pick(&held).copied().cloned() else { return };
-        let Some(handle) = self.handles.get(index).cloned() else { return };
-        let delay_ms = self.chance.one_of(&[0, 1, 5, 40, 3_000]);
-        let target = retry_subject(handle.own_subject(), &handle.group);
-        let number = self.next_ask;
-        let Some(node) = &mut self.node else { return };
-        let names = (handle.own_subject(), handle.group.as_str());
-        let due = node.reading().now.plus(delay_ms);
-        let result = node.give_back(names, (one.group, one.consumer), &one.delivery, delay_ms, number);
-        let subject = node.subject_number(&target).unwrap_or_default();
-        let attempt = one.delivery.attempt.saturating_add(1);
-        let mut again = Entry::new(subject, due, &one.handed.body, Origin::GivenBack { attempt });
-        again.published_to = one.handed.subject;
-        let entry = one.delivery.entry.sequence();
-        self.ask(Ask::GiveBack { group: one.group, entry, again: Box::new(again) });
-        self.note(&format!("{} {} gives back {} until {due}", one.group, one.consumer, one.delivery.offset));
-        if let Some(known) = self.assigned.get_mut(&one.key()) {
-            known.is_done = true;
-        }
-        self.survive("give back", result);
-    }
-
     /// Acknowledges what is not held any more, or never was: nothing may come of it.
     pub(super) fn acknowledge_stale(&mut self) {
         let Some(one) = self.chance.pick(&self.stale).cloned() else { return };
@@ -273,7 +249,12 @@ impl World {
         } else {
             let Some(handle) = self.handles.get(one.handle) else { return };
             let names = (handle.own_subject(), handle.group.as_str());
-            node.give_back(names, (one.group, one.consumer), &one.delivery, 1, ask).map(drop)
+            let place = (one.group, one.consumer);
+            if self.chance.percent(50) {
+                node.give_back(names, place, &one.delivery, 1, ask).map(drop)
+            } else {
+                node.dead_letter(names, place, &one.delivery, "void", ask).map(drop)
+            }
         };
         self.survive("acknowledge void", result);
     }

@@ -8,6 +8,9 @@ const ROUNDS_MAX: usize = 400;
 /// Rounds without anything new before the drain is over.
 const QUIET_ROUNDS: usize = 4;
 
+/// Checkpoints after which nothing is kept for the sake of an earlier one.
+const CHECKPOINTS: usize = 4;
+
 impl World {
     /// Drains the store and checks it.
     pub(super) fn drain(&mut self) {
@@ -31,12 +34,38 @@ impl World {
         if quiet < QUIET_ROUNDS && self.is_sound() {
             self.oracle.blame("the drain does not come to an end".to_owned());
         }
+        self.look_at_all_dead_letters();
         if self.is_sound() {
             self.compare();
             self.oracle.check_drained();
         }
+        if self.is_sound() && self.oracle.has_dead_letters() {
+            self.retire();
+            self.look_at_all_dead_letters();
+        }
         if self.is_sound() {
             self.leave();
+        }
+    }
+
+    /// What is finished goes, as far as retention lets it: only the dead letters are left.
+    fn retire(&mut self) {
+        for _ in 0..CHECKPOINTS {
+            self.crash();
+            self.clock.advance(self.plan.node.owner.keep_finished_ms.saturating_add(1));
+            if let Some(node) = &mut self.node {
+                node.release_clock();
+            }
+            self.settle();
+            let Some(node) = &mut self.node else { return };
+            let result = node.checkpoint();
+            self.survive("checkpoint", result);
+        }
+    }
+
+    fn look_at_all_dead_letters(&mut self) {
+        for index in 0..self.handles.len() {
+            self.look_at_dead_letters(index);
         }
     }
 
@@ -59,6 +88,10 @@ impl World {
             self.settle();
         }
         for index in 0..self.handles.len() {
+            if self.plan.redrives_at_the_end {
+                self.redrive(index, 100);
+                self.settle();
+            }
             self.subscribe(index);
             self.settle();
             self.subscribe(index);
@@ -66,6 +99,9 @@ impl World {
             self.pull(index, 1_000);
             self.collect();
             self.settle();
+            if self.plan.operator_percent > 0 && self.chance.percent(20) {
+                self.put_away(index);
+            }
             self.acknowledge(index, 100);
             self.settle();
         }

@@ -167,6 +167,7 @@ impl World {
             kept.is_here &= kept.receipt.epoch == node.epoch() || kept.receipt.key.sequence < first;
         }
         self.cancels.retain(|command| *command < first);
+        self.changes.retain(|fact, _| *fact < first);
         let replayed = self.catch_up(&mut node, first);
         if let Err(error) = replayed {
             self.oracle.blame(format!("the log cannot be read again: {error}"));
@@ -204,6 +205,7 @@ impl World {
             }
         }
         self.replica = Some(replica);
+        self.hear_of_changes(|world, fact| world.replica.as_ref().and_then(|replica| replica.outcome(fact)));
         Ok(())
     }
 
@@ -267,7 +269,9 @@ impl World {
         let mut owed: Vec<(u32, u32, u64)> = Vec::new();
         for (key, one) in before.iter() {
             let mine = (one.group, one.consumer) == (group, consumer) && one.fact.is_some_and(|fact| fact < first);
-            if mine && !self.oracle.is_finished(group, one.delivery.entry.sequence()) {
+            let entry = one.delivery.entry.sequence();
+            let expired = one.fact.is_some_and(|fact| self.oracle.is_expired(group, entry, fact));
+            if mine && !expired && !self.oracle.is_finished(group, entry) {
                 owed.push(*key);
             }
         }

@@ -14,6 +14,9 @@ impl World {
         if self.chance.percent(self.plan.crash_percent) {
             return if self.chance.percent(50) { self.crash() } else { self.stop_soon() };
         }
+        if self.chance.percent(self.plan.operator_percent) {
+            return self.operate();
+        }
         match self.chance.below(100) {
             0..=16 => self.publish(),
             17..=21 => self.cancel(),
@@ -21,7 +24,7 @@ impl World {
             34..=44 => self.log_piece(),
             45..=56 => self.for_some_consumer(Self::pull_some),
             57..=63 => self.for_some_consumer(|world, index| world.acknowledge(index, 60)),
-            64..=66 => self.for_some_consumer(Self::give_back),
+            64..=66 => self.for_some_consumer(Self::give_some_back),
             67 => self.acknowledge_stale(),
             68..=75 => self.for_some_handle(Self::subscribe),
             76 => self.for_some_consumer(Self::end_consumer),
@@ -35,12 +38,12 @@ impl World {
         }
     }
 
-    fn for_some_handle(&mut self, act: impl Fn(&mut Self, usize)) {
+    pub(super) fn for_some_handle(&mut self, act: impl Fn(&mut Self, usize)) {
         let index = self.chance.below(self.handles.len() as u64);
         act(self, usize::try_from(index).unwrap_or_default());
     }
 
-    fn for_some_consumer(&mut self, act: impl Fn(&mut Self, usize)) {
+    pub(super) fn for_some_consumer(&mut self, act: impl Fn(&mut Self, usize)) {
         let ready: Vec<usize> = self
             .handles
             .iter()

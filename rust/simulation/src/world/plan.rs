@@ -40,6 +40,14 @@ pub struct Plan {
     pub removes_groups: bool,
     /// Bodies are at most this long.
     pub body_bytes_max: u64,
+    /// Percent of the operations that an operator does.
+    pub operator_percent: u64,
+    /// True where dead letters are brought back before the end.
+    pub redrives: bool,
+    /// True where messages are let expire.
+    pub expires: bool,
+    /// True where dead letters are brought back at the end.
+    pub redrives_at_the_end: bool,
     /// True where the drain begins with a restart.
     pub restart_before_drain: bool,
 }
@@ -80,6 +88,10 @@ impl Plan {
             clock_steps: chance.percent(25),
             removes_groups: chance.percent(30),
             body_bytes_max: chance.one_of(&[8, 60, 300, 700]),
+            operator_percent: chance.one_of(&[0, 5, 15, 30]),
+            redrives: chance.percent(60),
+            expires: chance.percent(50),
+            redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
         }
     }

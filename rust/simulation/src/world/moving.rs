@@ -1,0 +1,90 @@
+//! Messages that a consumer does not finish: given back, or put away among the dead letters.
+
+use delaymq_core::store::{dead_letter_subject, retry_subject};
+use delaymq_core::units::Sequence;
+
+use super::consumers::Assigned;
+use super::{Ask, World};
+use crate::checker::{Entry, Origin};
+
+impl World {
+    /// True where the store does not hold it for its consumer: it had expired before it was assigned.
+    pub(super) fn is_gone(&self, one: &Assigned) -> bool {
+        let assigned = one.fact.unwrap_or(Sequence(u64::MAX));
+        self.oracle.is_expired(one.group, one.delivery.entry.sequence(), assigned)
+    }
+
+    /// One message that a consumer holds.
+    fn some_held(&mut self, index: usize) -> Option<Assigned> {
+        let held = self.assigned.values().filter(|one| one.handle == index && !one.is_done && !self.is_gone(one));
+        let held: Vec<Assigned> = held.cloned().collect();
+        self.chance.pick(&held).cloned()
+    }
+
+    /// Gives one message back, mostly to come again.
+    pub(super) fn give_some_back(&mut self, index: usize) {
+        if self.plan.operator_percent > 0 && self.chance.percent(25) {
+            return self.put_away(index);
+        }
+        let Some(one) = self.some_held(index) else { return };
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let delay_ms = self.chance.one_of(&[0, 1, 5, 40, 3_000]);
+        let target = retry_subject(handle.own_subject(), &handle.group);
+        let number = self.next_ask;
+        let Some(node) = &mut self.node else { return };
+        let names = (handle.own_subject(), handle.group.as_str());
+        let due = node.reading().now.plus(delay_ms);
+        let result = node.give_back(names, (one.group, one.consumer), &one.delivery, delay_ms, number);
+        let subject = node.subject_number(&target).unwrap_or_default();
+        let attempt = one.delivery.attempt.saturating_add(1);
+        let again = Entry::new(subject, due, &one.handed.body, Origin::GivenBack { attempt });
+        self.note(&format!("{} {} gives back {} until {due}", one.group, one.consumer, one.delivery.offset));
+        self.moved_on(&one, again);
+        self.survive("give back", result);
+    }
+
+    /// Somebody who holds something puts it away; where nobody does, somebody takes something first.
+    pub(super) fn put_some_away(&mut self) {
+        let holding = |world: &Self| -> Vec<usize> {
+            let held = world.assigned.values().filter(|one| !one.is_done && !world.is_gone(one));
+            held.map(|one| one.handle).collect()
+        };
+        if holding(self).is_empty() {
+            self.for_some_consumer(|world, index| world.pull(index, 3));
+            self.settle();
+        }
+        let held = holding(self);
+        if let Some(index) = self.chance.pick(&held).copied() {
+            self.put_away(index);
+        }
+    }
+
+    /// Puts one message away among the dead letters of its group.
+    pub(super) fn put_away(&mut self, index: usize) {
+        let Some(one) = self.some_held(index) else { return };
+        let Some(handle) = self.handles.get(index).cloned() else { return };
+        let length = self.chance.one_of(&[0, 10, 400]);
+        let reason = format!("{}{}", one.delivery.offset, "?".repeat(usize::try_from(length).unwrap_or_default()));
+        let target = dead_letter_subject(handle.own_subject(), &handle.group);
+        let number = self.next_ask;
+        let Some(node) = &mut self.node else { return };
+        let names = (handle.own_subject(), handle.group.as_str());
+        let due = node.reading().now;
+        let result = node.dead_letter(names, (one.group, one.consumer), &one.delivery, &reason, number);
+        let subject = node.subject_number(&target).unwrap_or_default();
+        let mut dead = Entry::new(subject, due, &one.handed.body, Origin::Dead { attempt: one.delivery.attempt });
+        dead.reason = Some(reason);
+        self.note(&format!("{} {} puts {} away", one.group, one.consumer, one.delivery.offset));
+        self.moved_on(&one, dead);
+        self.survive("put away", result);
+    }
+
+    fn moved_on(&mut self, one: &Assigned, mut again: Entry) {
+        again.published_to = one.handed.subject;
+        let entry = one.delivery.entry.sequence();
+        self.ask(Ask::GiveBack { group: one.group, entry, again: Box::new(again) });
+        if let Some(known) = self.assigned.get_mut(&one.key()) {
+            known.is_done = true;
+        }
+    }
+}
