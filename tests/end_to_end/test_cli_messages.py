@@ -65,6 +65,25 @@ def test_many_lines_go_in_and_come_out(folder: Path) -> None:
     assert [json.loads(line)["body"] for line in out] == [f"b{number}" for number in range(2500)]
 
 
+def test_tags_attributes_and_levels_go_along(folder: Path) -> None:
+    arguments = ("a", "x", "--tag", "red", "--tag", "blue", "--attribute", "shop=7", "--message-id", "order-1")
+    [receipt] = published(folder, *arguments)
+    line = {
+        "subject": "a",
+        "body": "y",
+        "level": 1,
+        "tags": ["green"],
+        "attributes": {"k": "v"},
+        "message_id": "order-2",
+    }
+    published(folder, "--jsonl", "-", given=json.dumps(line).encode())
+    out = [json.loads(one) for one in consumed(folder, "a", "--group", "g", "--count", "2", "--jsonl")]
+    assert [one["message_id"] for one in out] == ["order-1", "order-2"]
+    assert (out[0]["tags"], out[0]["attributes"], out[0]["receipt"]) == (["red", "blue"], {"shop": "7"}, receipt)
+    assert (out[1]["tags"], out[1]["attributes"]) == (["green"], {"k": "v"})
+    assert "level: expected" in refused(2, "publish", "a", "x", "--level", "19", "--store", folder)
+
+
 def test_lines_are_published_as_they_arrive(folder: Path) -> None:
     arguments = arguments_of("publish", "a", "--jsonl", "-", "--store", str(folder))
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:

@@ -18,10 +18,11 @@ from delaymq.errors import InvalidArgument
 @dataclass
 class Letter:
     number: int
-    body: bytes | None
+    body: bytes
     reason: str
     attempt: int
     died: datetime
+    damage: str | None = None
 
 
 class Played:
@@ -32,14 +33,15 @@ class Played:
         self.calls.append(("start", subject, group, start))
 
     def reset_group(self, subject: str, group: str, start: str) -> None:
-        raise InvalidArgument(f"group: expected a group without consumers, found {group}")
+        raise InvalidArgument(f"group: expected a group without consumers, found {(subject, group, start)}")
 
     def remove_group(self, subject: str, group: str) -> None:
         self.calls.append(("remove", subject, group))
 
     def dead_letters(self, subject: str, group: str, limit: int) -> list[Letter]:
+        assert (subject, group) == ("a", "g")
         died = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-        return [Letter(0, b"x" * 60, "no such order", 3, died), Letter(4, None, "", 1, died)][:limit]
+        return [Letter(0, b"x" * 60, "no such order", 3, died), Letter(4, b"", "", 1, died, "log/1 is damaged")][:limit]
 
     def redrive(self, subject: str, group: str, limit: int | None) -> int:
         self.calls.append(("redrive", subject, group, limit))
@@ -68,7 +70,9 @@ def test_groups_are_started_and_removed(played: Played, capsys: pytest.CaptureFi
 
 def test_what_is_refused_is_one_line(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["groups", "reset", "a", "g", "--start", "earliest", "--store", "x"]) == 2
-    assert capsys.readouterr().err == "delaymq: group: expected a group without consumers, found g\n"
+    assert (
+        capsys.readouterr().err == "delaymq: group: expected a group without consumers, found ('a', 'g', 'earliest')\n"
+    )
     assert played.calls == []
     with pytest.raises(SystemExit) as caught:
         main(["groups", "reset", "a", "g", "--store", "x"])
@@ -82,7 +86,7 @@ def test_dead_letters_are_listed(played: Played, capsys: pytest.CaptureFixture[s
     assert lines[0].split() == ["number", "died", "(UTC)", "attempt", "reason", "body"]
     assert "no such order" in lines[1]
     assert lines[1].endswith("x…")
-    assert lines[2].endswith("(damaged)")
+    assert lines[2].endswith("DAMAGED: log/1 is damaged")
     assert main(["dead", "list", "a", "g", "--json", "--limit", "1", "--store", "x"]) == 0
     [line] = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {
@@ -91,6 +95,7 @@ def test_dead_letters_are_listed(played: Played, capsys: pytest.CaptureFixture[s
         "reason": "no such order",
         "attempt": 3,
         "died": "2030-01-02T03:04:05+00:00",
+        "damage": None,
     }
     assert played.calls == []
 

@@ -21,8 +21,12 @@ class DeadLetter(Protocol):
         """Its number among the dead letters of its group."""
 
     @property
-    def body(self) -> bytes | None:
-        """The bytes that were published; None where they are damaged."""
+    def body(self) -> bytes:
+        """The bytes that were published."""
+
+    @property
+    def damage(self) -> str | None:
+        """What cannot be read of it, or None; such a field is empty."""
 
     @property
     def reason(self) -> str:

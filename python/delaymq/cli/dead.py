@@ -70,7 +70,7 @@ def run_list(chosen: argparse.Namespace) -> int:
             print(json.dumps(_said(letter), ensure_ascii=False))
         return Exit.DONE
     rows = [
-        (letter.number, f"{letter.died:%Y-%m-%d %H:%M:%S}", letter.attempt, letter.reason, _shown(letter.body))
+        (letter.number, f"{letter.died:%Y-%m-%d %H:%M:%S}", letter.attempt, letter.reason, _shown(letter))
         for letter in letters
     ]
     heads = ("number", "died (UTC)", "attempt", "reason", "body")
@@ -88,19 +88,19 @@ def run_redrive(chosen: argparse.Namespace) -> int:
 
 
 def _said(letter: DeadLetter) -> dict[str, Any]:
-    body = {"body": None} if letter.body is None else body_of(letter.body)
     return {
         "number": letter.number,
-        **body,
+        **body_of(letter.body),
         "reason": letter.reason,
         "attempt": letter.attempt,
         "died": letter.died.isoformat(),
+        "damage": letter.damage,
     }
 
 
-def _shown(body: bytes | None) -> str:
-    """The beginning of a body on one line."""
-    if body is None:
-        return "(damaged)"
-    text = "".join(letter if letter.isprintable() else "." for letter in body.decode(errors="replace"))
+def _shown(letter: DeadLetter) -> str:
+    """The beginning of its body on one line, or what is wrong with it."""
+    if letter.damage is not None:
+        return f"DAMAGED: {letter.damage}"
+    text = "".join(one if one.isprintable() else "." for one in letter.body.decode(errors="replace"))
     return text if len(text) <= BODY_COLUMNS else f"{text[: BODY_COLUMNS - 1]}…"
