@@ -16,6 +16,7 @@ The whole face, on one page; `help(delaymq.Store)` and so on say more:
     open(path, *, durability="disk", create=True, …) -> Store         `durability="os"` is faster
     open_async(path, *, …) -> AsyncStore             to be awaited, or entered with `async with`
     backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
+    inspect(path) -> Inspection                      what is in a folder, also of an open store
     stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
 
 Store
@@ -23,19 +24,22 @@ Store
     publish_many(subject, bodies, delays) -> Receipts      or publish_many([Publish(…), …])
     cancel(receipt) -> Outcome                             cancel_many(receipts)
     subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
-    status() -> Status      checkpoint()      close()      path      is_open
+    status() -> Status    checkpoint()    pin(duration) -> Pin    close()    path    is_open
     open(path, *, …, progress=function)                    the function is told of Progress
+    groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
+    subjects() -> [Subject]      expire(subject, older_than)
+    dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
 
 Subscription
     get(timeout) -> Message or None          for message in subscription: …
     batches(max_messages, wait)              lists of messages, the fast way
-    ack(messages)   nack(messages, delay)    many at once
+    ack(messages)   nack(messages, delay)   dead_letter(messages, reason)    many at once
     flush(timeout)                           waits until acknowledgements are durable
     stop()   close()                         stop() from any thread
     subject   group   in_flight_max
 
 Message
-    ack()   nack(delay)   with message: …    queue and return at once; settled says whether
+    ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; settled says
     subject   body   message_id   tags   attributes   receipt   sequence   key
     due   published   lateness   attempt   redelivered
 
@@ -49,6 +53,8 @@ from typing import TYPE_CHECKING
 
 from delaymq import errors
 from delaymq._core import __version__
+from delaymq._retire import Pin
+from delaymq.administration import DeadLetter, Group, Subject
 from delaymq.errors import (
     AlreadySettled,
     Closed,
@@ -71,10 +77,8 @@ from delaymq.errors import (
     WrongLoop,
     WrongType,
 )
-from delaymq.inspection import Inspection, inspect
 from delaymq.message import Message, Publish
 from delaymq.receipt import Outcome, Receipt, Receipts
-from delaymq.retries import backoff
 from delaymq.store import Progress, Status, Store
 from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` reads as `gzip.open` does
 from delaymq.subscription import Subscription
@@ -83,7 +87,9 @@ if TYPE_CHECKING:
     from delaymq.async_message import AsyncMessage
     from delaymq.async_store import AsyncStore, open_async
     from delaymq.async_subscription import AsyncSubscription
+    from delaymq.inspection import Inspection, inspect
     from delaymq.protocols import AsyncDelayQueue, DelayQueue
+    from delaymq.retries import backoff
     from delaymq.signals import stop_on_signals
 
 __all__ = [
@@ -95,10 +101,12 @@ __all__ = [
     "Closed",
     "Corrupt",
     "DamagedPayload",
+    "DeadLetter",
     "DelayQueue",
     "DelaymqError",
     "DiskFull",
     "ForkedProcess",
+    "Group",
     "Inspection",
     "InvalidArgument",
     "Locked",
@@ -108,6 +116,7 @@ __all__ = [
     "NotAStore",
     "Outcome",
     "PermissionDenied",
+    "Pin",
     "Poisoned",
     "Progress",
     "Publish",
@@ -117,6 +126,7 @@ __all__ = [
     "StorageError",
     "Store",
     "StoreError",
+    "Subject",
     "Subscription",
     "TimedOut",
     "TooLarge",
@@ -138,6 +148,9 @@ _LATER = {
     "AsyncStore": "delaymq.async_store",
     "AsyncSubscription": "delaymq.async_subscription",
     "DelayQueue": "delaymq.protocols",
+    "Inspection": "delaymq.inspection",
+    "backoff": "delaymq.retries",
+    "inspect": "delaymq.inspection",
     "open_async": "delaymq.async_store",
     "stop_on_signals": "delaymq.signals",
 }

@@ -88,6 +88,8 @@ class Subscription:
         """Queues acknowledgements; never waits."""
     def give_back(self, key: int, delay_ms: int) -> None:
         """Queues a redelivery after `delay_ms`; never waits."""
+    def dead_letter(self, key: int, reason: str, /) -> None:
+        """Queues putting a delivery away; a reason over 1,024 bytes is refused."""
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until what was queued is durable; TimedOut at the timeout."""
     def now_ms(self) -> int:
@@ -219,3 +221,29 @@ def salvage(path: str, into: str | None, progress: Callable[[int, int], object] 
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""
+
+# What operators do.
+
+def groups(store: Store) -> list[dict[str, Any]]:
+    """The fields of `delaymq.Group`, for each group of a subject of users."""
+
+def subjects(store: Store) -> list[dict[str, Any]]:
+    """The fields of `delaymq.Subject`, for each subject of users; expired_before_ms for its expiry."""
+
+def start_group(store: Store, subject: str, group: str, start: str, /) -> None:
+    """Makes a group; `start` is "earliest" or "latest". One that is there is refused."""
+
+def reset_group(store: Store, subject: str, group: str, start: str, /) -> None:
+    """Lets a group that nobody consumes for begin again."""
+
+def remove_group(store: Store, subject: str, group: str, /) -> None:
+    """Removes a group that nobody consumes for, with what it gave back and its dead letters."""
+
+def expire(store: Store, subject: str, older_than_ms: int, /) -> int:
+    """Gives up ready messages that were due so long ago and that nobody holds; how many."""
+
+def dead_letters(store: Store, subject: str, group: str, limit: int, /) -> list[dict[str, Any]]:
+    """The fields of `delaymq.DeadLetter`, the oldest first; died_ms and published_ms for the times."""
+
+def redrive(store: Store, subject: str, group: str, limit: int | None, /) -> int:
+    """Brings dead letters back; how many."""

@@ -56,6 +56,16 @@ class Settling:
         self._core.give_back(key, delay_ms)
         self.handing.has_room()
 
+    def dead_letter(self, key: int, reason: str, /) -> None:
+        """Queues that a message is put away.
+
+        Raises:
+            WrongLoop, WrongType, TooLarge, Closed, Poisoned: As `AsyncMessage.dead_letter`.
+        """
+        self._event_loop.check()
+        self._core.dead_letter(key, reason)
+        self.handing.has_room()
+
     def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> Receipt:
         """The receipt that a message was published with.
 

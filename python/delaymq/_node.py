@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from delaymq._recover import CLAIMS, Choices, recover
 from delaymq._reports import Reports
+from delaymq._retire import Retirement, Retiring, drop_expired_pins
 from delaymq.errors import ForkedProcess
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Node:
 
     core: _core.Store
     reports: Reports
+    retiring: Retiring
 
     def __init__(self, folder: str, *, watches: bool) -> None:
         """Nothing is open yet.
@@ -97,10 +99,15 @@ class Node:
     def _claim(self) -> None:
         self._place = CLAIMS.claim(self.folder)
 
+    def _retire(self) -> None:
+        drop_expired_pins(self.folder, self.core.status()["now_ms"])
+        policy = Retirement(keep_finished_ms=0) if self._chosen is None else self._chosen.policy
+        self.retiring = Retiring(self.core, policy)
+
     def _watch(self) -> None:
         self.reports = Reports(self.core)
         if self._watches:
-            self.reports.watch()
+            self.reports.watch(self.retiring.look)
 
     def _close(self) -> None:
         self.core.close()
@@ -118,6 +125,7 @@ Stage: TypeAlias = Callable[[Node], None]
 START: Final[tuple[Stage, ...]] = (
     Node._recover,  # noqa: SLF001 - the node's own stages, in their order
     Node._claim,  # noqa: SLF001
+    Node._retire,  # noqa: SLF001
     Node._watch,  # noqa: SLF001
 )
 STOP: Final[tuple[Stage, ...]] = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from delaymq import _core
+from delaymq._retire import Retirement
 from delaymq.durations import Duration, delay_ms
 from delaymq.errors import Locked, StoreError, WrongType
 from delaymq.status import Progress
@@ -26,18 +26,19 @@ DELAY_MAX = timedelta(days=3653)  # ten years
 KEEP_FINISHED = timedelta(hours=72)
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(NamedTuple):
     """What the one who opens a store chose, checked as far as Python can.
 
     Attributes:
         folder: The folder of the store.
         options: What crosses into the core.
+        policy: What may go when.
         progress: Called with facts, bytes and all bytes while the store recovers, or None.
     """
 
     folder: str
     options: dict[str, object]
+    policy: Retirement
     progress: Callable[[int, int, int], None] | None
 
     @classmethod
@@ -50,6 +51,7 @@ class Choices:
         segment_bytes: int,
         delay_max: Duration,
         keep_finished: Duration,
+        expire: Mapping[str, Duration] | None = None,
         progress: Callable[[Progress], object] | None,
         clock: Clock | None = None,
     ) -> Choices:
@@ -63,15 +65,16 @@ class Choices:
             raise _wrong_type("create", "bool", create)
         if progress is not None and not callable(progress):
             raise _wrong_type("progress", "a callable", progress)
+        policy = Retirement.made(keep_finished, expire)
         options: dict[str, object] = {
             "durability": durability,
             "create": create,
             "segment_bytes": segment_bytes,
             "delay_ms_max": delay_ms(delay_max, "delay_max"),
-            "keep_finished_ms": delay_ms(keep_finished, "keep_finished"),
+            "keep_finished_ms": policy.keep_finished_ms,
             "clock": clock,
         }
-        return cls(_folder(path), options, None if progress is None else _telling(progress))
+        return cls(_folder(path), options, policy, None if progress is None else _telling(progress))
 
 
 class Claims:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from delaymq import _core
 from delaymq._blocking import BlockingCalls
@@ -19,7 +19,9 @@ from delaymq._node import Node
 from delaymq._opening import Opening
 from delaymq._publishing import sent
 from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
+from delaymq._retire import EVERY_S, Pin, pinned
 from delaymq._wakeups import Wakeups
+from delaymq.async_administration import AsyncAdministration
 from delaymq.async_subscription import AsyncSubscription
 from delaymq.durations import Duration, due_of
 from delaymq.errors import StoreError
@@ -36,7 +38,7 @@ __all__ = ["AsyncStore", "open_async"]
 TURN = 64  # publishes after which others on the loop have their turn
 
 
-class AsyncStore:
+class AsyncStore(AsyncAdministration):
     """A folder of messages that are kept until they are due, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
@@ -52,6 +54,8 @@ class AsyncStore:
         self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
         self._published = 0
         self._closing: asyncio.Future[None] | None = None
+        if node.retiring.has_work:
+            event_loop.loop.call_soon(_look_after, weakref.ref(self))
 
     @classmethod
     def open(
@@ -63,6 +67,7 @@ class AsyncStore:
         segment_bytes: int = SEGMENT_BYTES,
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
+        expire: Mapping[str, Duration] | None = None,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
     ) -> Opening[Self]:
@@ -85,6 +90,7 @@ class AsyncStore:
                 segment_bytes=segment_bytes,
                 delay_max=delay_max,
                 keep_finished=keep_finished,
+                expire=expire,
                 progress=progress,
                 clock=clock,
             )
@@ -251,12 +257,21 @@ class AsyncStore:
         """
         await self._call(self._core.checkpoint)
 
-    async def _call(self, function: Callable[..., Answer], *arguments: object) -> Answer:
+    async def pin(self, duration: Duration) -> Pin:
+        """Holds every file of the store for so long, or until it is released, as `delaymq.Store.pin` does.
+
+        Raises:
+            WrongType, InvalidArgument, StorageError, ForkedProcess, Closed: As there.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return await self._call(pinned, self._core, self.path, duration)
+
+    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
         """Calls what may wait on a thread that may."""
         self._event_loop.check()
         if self._closing is not None:
-            return function(*arguments)  # raises at once
-        return await self._event_loop.blocking.call(function, *arguments)
+            return function(*args, **kwargs)  # raises at once
+        return await self._event_loop.blocking.call(function, *args, **kwargs)
 
     async def close(self) -> None:
         """Makes everything durable and lets go of the folder. A second call does nothing.
@@ -314,6 +329,18 @@ Answer = TypeVar("Answer")
 
 open_async = AsyncStore.open
 """`AsyncStore.open`, for those who name no class; `delaymq.open_async` is this."""
+
+
+def _look_after(reference: weakref.ref[AsyncStore]) -> None:
+    """Has expiry looked after on another thread, now and then while the store is open."""
+    store = reference()
+    if store is None or store._closing is not None:  # noqa: SLF001 - the store's own timer
+        return
+    event_loop = store._event_loop  # noqa: SLF001
+    looking = event_loop.blocking.begin(store._node.retiring.look)  # noqa: SLF001
+    # A store that is closed or poisoned meanwhile tells those who use it.
+    looking.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    event_loop.loop.call_later(EVERY_S, _look_after, reference)
 
 
 def _abandon(starting: asyncio.Future[Node], blocking: BlockingCalls) -> None:

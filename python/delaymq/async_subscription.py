@@ -167,6 +167,22 @@ class AsyncSubscription:
                 self._settling.give_back(message._delivery[0], milliseconds)  # noqa: SLF001
                 message._settled = True  # noqa: SLF001
 
+    def dead_letter(self, messages: Iterable[AsyncMessage], reason: str) -> None:
+        """Puts many messages away, for one reason; their group does not get them again.
+
+        Those that were settled before are passed over.
+
+        Raises:
+            WrongType: `reason` is not a str.
+            TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
+            Closed: The subscription is closed.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        for message in messages:
+            if not message._settled:  # noqa: SLF001
+                self._settling.dead_letter(message._delivery[0], reason)  # noqa: SLF001
+                message._settled = True  # noqa: SLF001
+
     async def flush(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109 - as the plain face
         """Waits until everything that was acknowledged or given back is durable.
 

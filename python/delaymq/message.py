@@ -56,6 +56,9 @@ class Settling(Protocol):
     def give_back(self, key: int, delay_ms: int, /) -> None:
         """Queues a redelivery."""
 
+    def dead_letter(self, key: int, reason: str, /) -> None:
+        """Queues that it is put away."""
+
     def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> _core.Receipt:
         """The receipt that a message was published with."""
 
@@ -70,7 +73,7 @@ def about(
 
 
 class Received:
-    """What `Message` and `AsyncMessage` share. A message is settled once: acknowledged or given back."""
+    """What `Message` and `AsyncMessage` share. A message is settled once: acknowledged, given back or put away."""
 
     __slots__ = ("_about", "_delivery", "_handed_ms", "_settled", "_subscription")
 
@@ -166,14 +169,14 @@ class Received:
 
     @property
     def settled(self) -> bool:
-        """True once it was acknowledged or given back."""
+        """True once it was acknowledged, given back or put away."""
         return self._settled
 
     def ack(self) -> None:
         """Says that it is done. Returns at once; the subscription's `flush` waits until that is durable.
 
         Raises:
-            AlreadySettled: It was acknowledged or given back before.
+            AlreadySettled: It was settled before.
             Closed: The subscription is closed: the message went back to its group and comes again.
             Poisoned: The store stopped after a failed write.
         """
@@ -187,7 +190,7 @@ class Received:
         Raises:
             WrongType: `delay` is neither a timedelta nor a number.
             InvalidArgument: `delay` is negative, not finite, or further than the store's longest.
-            AlreadySettled: It was acknowledged or given back before.
+            AlreadySettled: It was settled before.
             Closed: The subscription is closed: the message went back to its group and comes again.
         """
         milliseconds = delay_ms(delay)
@@ -195,11 +198,27 @@ class Received:
         self._subscription.give_back(self._delivery[0], milliseconds)
         self._settled = True
 
+    def dead_letter(self, reason: str) -> None:
+        """Puts it away among the dead letters of the group, which does not get it again.
+
+        Returns at once; the subscription's `flush` waits until that is durable. `Store.dead_letters`
+        lists it with the reason, `Store.redrive` brings it back.
+
+        Raises:
+            WrongType: `reason` is not a str.
+            TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
+            AlreadySettled: It was settled before.
+            Closed: The subscription is closed: the message went back to its group and comes again.
+            Poisoned: The store stopped after a failed write.
+        """
+        self._check_unsettled()
+        self._subscription.dead_letter(self._delivery[0], reason)
+        self._settled = True
+
     def _check_unsettled(self) -> None:
         if self._settled:
             raise AlreadySettled(
-                f"{self!r} was acknowledged or given back before: settle each message once, and not in a `with` "
-                "whose end does it",
+                f"{self!r} was settled before: settle each message once, and not in a `with` whose end does it",
                 expected="a message that is not settled",
                 found="one that is",
             )

@@ -44,6 +44,7 @@ class Status:
         poisoned: Why the store refuses everything, or None.
         aside: What this open set aside, in words.
         voided: Messages given up because their payload was damaged, since this open.
+        expired: Messages that `expire` gave up, since this open.
     """
 
     durability: str
@@ -63,3 +64,4 @@ class Status:
     poisoned: str | None
     aside: tuple[str, ...]
     voided: int
+    expired: int

@@ -15,6 +15,8 @@ from delaymq import _core
 from delaymq._node import Node
 from delaymq._publishing import sent
 from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
+from delaymq._retire import Pin, pinned
+from delaymq.administration import Administration
 from delaymq.durations import Duration, due_of
 from delaymq.errors import StoreError
 from delaymq.message import NO_TAGS, Publish, about
@@ -33,7 +35,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store:
+class Store(Administration):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
@@ -56,6 +58,7 @@ class Store:
         segment_bytes: int = SEGMENT_BYTES,
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
+        expire: Mapping[str, Duration] | None = None,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
     ) -> Self:
@@ -69,6 +72,8 @@ class Store:
             segment_bytes: The size of a file of the log, fixed when the store is made.
             delay_max: The longest delay that is accepted, a timedelta or seconds.
             keep_finished: How long files are kept after all in them is finished.
+            expire: For subjects, how long after it was due a message that nobody took is given up, by
+                `expire`, about once a minute. By default nothing that is unfinished ever goes.
             progress: Called now and then while the store recovers.
             clock: A `delaymq.testing.Clock` that a test turns, and then `"os"` spares the disk all
                 syncs; None is the system's.
@@ -90,6 +95,7 @@ class Store:
             segment_bytes=segment_bytes,
             delay_max=delay_max,
             keep_finished=keep_finished,
+            expire=expire,
             progress=progress,
             clock=clock,
         )
@@ -239,6 +245,21 @@ class Store:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         self._core.checkpoint()
+
+    def pin(self, duration: Duration) -> Pin:
+        """Holds every file of the store for so long, or until it is released: for a backup, or a reader beside it.
+
+        ::
+
+            with store.pin(timedelta(hours=1)):
+                store.checkpoint()
+                shutil.copytree(store.path, "backup")
+
+        Raises:
+            WrongType, InvalidArgument: `duration` is refused.
+            StorageError, ForkedProcess, Closed: It could not be pinned.
+        """
+        return pinned(self._core, self._path, duration)
 
     def close(self) -> None:
         """Makes everything durable and lets go of the folder. A second call does nothing.

@@ -174,6 +174,21 @@ class Subscription:
                 self._core.give_back(message._delivery[0], milliseconds)  # noqa: SLF001
                 message._settled = True  # noqa: SLF001
 
+    def dead_letter(self, messages: Iterable[Message], reason: str) -> None:
+        """Puts many messages away, for one reason; their group does not get them again.
+
+        Those that were settled before are passed over.
+
+        Raises:
+            WrongType: `reason` is not a str.
+            TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
+            Closed: The subscription is closed.
+        """
+        for message in messages:
+            if not message._settled:  # noqa: SLF001
+                self._core.dead_letter(message._delivery[0], reason)  # noqa: SLF001
+                message._settled = True  # noqa: SLF001
+
     def flush(self, timeout: Duration | None = None) -> None:
         """Waits until everything that was acknowledged or given back is durable.
 

@@ -123,6 +123,11 @@ COUNTS = [
     *(Bad(value, InvalidArgument, "1 to 10000") for value in (0, -1, 10_001)),
     *(Bad(value, WrongType, "int") for value in (True, "5", 5.0, None, math.nan)),
 ]
+LIMITS = [
+    Bad(None, WrongType, "int"),
+    *(Bad(value, WrongType, "int") for value in (True, "5", 5.0, math.nan)),
+    *(Bad(value, InvalidArgument, "at least 1") for value in (0, -1)),
+]
 PAIRS = [
     ("delay", {"delay": 1, "at": datetime.now(UTC)}),
     ("delay", {"delay": 1, "level": 1}),
@@ -231,6 +236,23 @@ TABLE += [
     ("flush(timeout)", "timeout", DURATIONS, lambda face, value: face.messages.flush(value)),
     ("batches(max_messages)", "max_messages", COUNTS, lambda face, value: face.messages.batches(value)),
     ("batches(wait)", "wait", DURATIONS, lambda face, value: face.messages.batches(5, value)),
+    ("pin(duration)", "duration", DURATIONS, lambda face, value: face.store.pin(value)),
+    ("expire(older_than)", "older_than", DURATIONS, lambda face, value: face.store.expire("consumed", value)),
+    ("expire(subject)", "subject", NAMES, lambda face, value: face.store.expire(value, 1)),
+    ("start_group(subject)", "subject", NAMES, lambda face, value: face.store.start_group(value, "g")),
+    ("start_group(group)", "group", NAMES, lambda face, value: face.store.start_group("a", value)),
+    ("start_group(start)", "start", STARTS, lambda face, value: face.store.start_group("a", "g", value)),
+    ("reset_group(subject)", "subject", NAMES, lambda face, value: face.store.reset_group(value, "g", "latest")),
+    ("reset_group(group)", "group", NAMES, lambda face, value: face.store.reset_group("a", value, "latest")),
+    ("reset_group(start)", "start", STARTS, lambda face, value: face.store.reset_group("a", "g", value)),
+    ("remove_group(subject)", "subject", NAMES, lambda face, value: face.store.remove_group(value, "g")),
+    ("remove_group(group)", "group", NAMES, lambda face, value: face.store.remove_group("a", value)),
+    ("dead_letters(subject)", "subject", NAMES, lambda face, value: face.store.dead_letters(value, "g")),
+    ("dead_letters(group)", "group", NAMES, lambda face, value: face.store.dead_letters("a", value)),
+    ("dead_letters(limit)", "limit", LIMITS, lambda face, value: face.store.dead_letters("a", "g", value)),
+    ("redrive(subject)", "subject", NAMES, lambda face, value: face.store.redrive(value, "g")),
+    ("redrive(group)", "group", NAMES, lambda face, value: face.store.redrive("a", value)),
+    ("redrive(limit)", "limit", LIMITS[1:], lambda face, value: face.store.redrive("a", "g", value)),
     ("nack(delay) of many", "delay", DURATIONS, lambda face, value: face.messages.nack([], value)),
 ]
 
@@ -255,6 +277,11 @@ OPTIONS: dict[str, list[Bad]] = {
     ],
     "delay_max": DURATIONS,
     "keep_finished": DURATIONS,
+    "expire": [
+        *(Bad(value, WrongType, "mapping") for value in (5, "a", [("a", 1)], True)),
+        Bad({5: 1}, WrongType, "str"),
+        *(Bad({"a": bad.value}, bad.kind, bad.advice) for bad in DURATIONS),
+    ],
     "progress": [Bad(value, WrongType, "callable") for value in (5, "print", True)],
 }
 
@@ -284,6 +311,18 @@ def test_a_delay_that_is_refused_settles_nothing(face: Face, bad: Bad) -> None:
     face.call(message.ack)
 
 
+def test_a_reason_that_is_refused_settles_nothing(face: Face) -> None:
+    message = face.one()
+    for bad in [
+        *(Bad(value, WrongType, "expected str") for value in (5, None, b"x")),
+        Bad("x" * 1025, TooLarge, "limit"),
+    ]:
+        refused(face, bad, "reason", lambda bad=bad: message.dead_letter(bad.value))  # type: ignore[misc]
+        refused(face, bad, "reason", lambda bad=bad: face.messages.dead_letter([message], bad.value))  # type: ignore[misc]
+    assert not message.settled
+    face.call(message.ack)
+
+
 def test_a_receipt_that_is_malformed(face: Face) -> None:
     for text in ("", "dmq1-", "dmq2-" + "A" * 64, "dmq1-" + "A" * 63, "dmq1-" + "!" * 64):
         refused(face, Bad(text, InvalidArgument), "receipt", lambda text=text: Receipt.parse(text))  # type: ignore[misc]
@@ -300,10 +339,11 @@ def test_a_receipt_of_another_store_is_answered(face: Face, tmp_path: Path) -> N
 
 
 def test_a_message_is_settled_once(face: Face) -> None:
-    for first in ("ack", "nack"):
+    for first in ("ack", "nack", "dead_letter"):
         message = face.one()
-        face.call(getattr(message, first))
-        for second in (message.ack, message.nack):
+        reason = ("no such order",) if first == "dead_letter" else ()
+        face.call(lambda message=message, first=first, reason=reason: getattr(message, first)(*reason))  # type: ignore[misc]
+        for second in (message.ack, message.nack, lambda message=message: message.dead_letter("again")):
             with pytest.raises(AlreadySettled, match="settle each message once"):
                 face.call(second)
         face.call(lambda message=message: face.messages.ack([message]))  # type: ignore[misc]

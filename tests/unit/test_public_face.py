@@ -36,6 +36,15 @@ COROUTINES = {
     "close",
     "get",
     "flush",
+    "pin",
+    "groups",
+    "subjects",
+    "start_group",
+    "reset_group",
+    "remove_group",
+    "dead_letters",
+    "redrive",
+    "expire",
 }
 PAGE_LINES, PAGE_COLUMNS = 60, 100
 

@@ -1,8 +1,10 @@
 //! Python's door to delaymq: convert, detach, call, map errors. Nothing is decided here; the
 //! boundary's manual is `python/delaymq/_core.pyi`.
 
+mod administration;
 mod bench;
 mod clock;
+mod dead_letters;
 mod errors;
 mod inspection;
 mod message;
@@ -40,6 +42,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::groups, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::subjects, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::start_group, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::reset_group, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::remove_group, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::expire, module)?)?;
+    module.add_function(wrap_pyfunction!(dead_letters::dead_letters, module)?)?;
+    module.add_function(wrap_pyfunction!(dead_letters::redrive, module)?)?;
     warn_of_debug_build(module.py())
 }
 

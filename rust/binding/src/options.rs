@@ -49,15 +49,20 @@ fn whole<T: TryFrom<u64>>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<
 
 /// The options of a subscription.
 pub(crate) fn subscription(start: &Bound<'_, PyAny>, in_flight_max: &Bound<'_, PyAny>) -> PyResult<SubscribeOptions> {
-    let start = match message::text("start", start)?.as_ref() {
-        "earliest" => GroupStart::Earliest,
-        "latest" => GroupStart::Latest,
+    let start = group_start(start)?;
+    Ok(SubscribeOptions { start, in_flight_max: whole("in_flight_max", in_flight_max)? })
+}
+
+/// Where a group begins.
+pub(crate) fn group_start(start: &Bound<'_, PyAny>) -> PyResult<GroupStart> {
+    match message::text("start", start)?.as_ref() {
+        "earliest" => Ok(GroupStart::Earliest),
+        "latest" => Ok(GroupStart::Latest),
         other => {
             let found = format!("{other:?}");
-            return Err(errors::refused(start.py(), "start", "\"earliest\" or \"latest\"", &found));
+            Err(errors::refused(start.py(), "start", "\"earliest\" or \"latest\"", &found))
         }
-    };
-    Ok(SubscribeOptions { start, in_flight_max: whole("in_flight_max", in_flight_max)? })
+    }
 }
 
 /// Calls Python's progress callback, and keeps the first exception that it raises.

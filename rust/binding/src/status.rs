@@ -27,6 +27,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'p
     fields.set_item("poisoned", status.poisoned.as_deref())?;
     fields.set_item("aside", PyTuple::new(py, &status.aside)?)?;
     fields.set_item("voided", status.voided)?;
+    fields.set_item("expired", status.expired)?;
     Ok(fields)
 }
 

@@ -15,7 +15,7 @@ use crate::{errors, message};
 /// One consumer of a group.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Subscription {
-    engine: Arc<EngineSubscription>,
+    pub(crate) engine: Arc<EngineSubscription>,
     stopped: AtomicBool,
     closed: AtomicBool,
 }
@@ -24,9 +24,7 @@ impl Subscription {
     pub(crate) fn new(engine: Arc<EngineSubscription>) -> Self {
         Self { engine, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
-}
 
-impl Subscription {
     /// What a closed subscription held went back to its group.
     fn check_open(&self, py: Python<'_>) -> PyResult<()> {
         if self.closed.load(Ordering::Acquire) { Err(errors::subscription_closed(py)) } else { Ok(()) }
@@ -64,6 +62,15 @@ impl Subscription {
     fn give_back(&self, py: Python<'_>, key: u64, delay_ms: u64) -> PyResult<()> {
         self.check_open(py)?;
         py.detach(|| self.engine.give_back(message::key_of(key), delay_ms)).map_err(|error| errors::raised(py, error))
+    }
+
+    #[pyo3(signature = (key, reason, /))]
+    fn dead_letter(&self, key: u64, reason: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = reason.py();
+        self.check_open(py)?;
+        let reason = message::text("reason", reason)?;
+        let put_away = py.detach(|| self.engine.dead_letter(message::key_of(key), &reason));
+        put_away.map_err(|error| errors::raised(py, error))
     }
 
     fn flush(&self, py: Python<'_>, timeout_ms: Option<u64>) -> PyResult<()> {

@@ -22,8 +22,6 @@ pub enum Planted {
     CancelledBitNotSaved,
     /// A dead letter is brought back again although it was before.
     RedriveUnjudged,
-    /// Retention does not hold the facts that say why messages died.
-    DeadLetterFactRetired,
 }
 
 #[cfg(feature = "planted")]

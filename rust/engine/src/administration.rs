@@ -10,6 +10,7 @@ use delaymq_core::store::{GroupListed, Outcome, ReadyPiece, State, SubjectListed
 use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
 use crate::asking::BegunGroup;
+use crate::inbox::Haste;
 use crate::names::check_name;
 use crate::options::GroupStart;
 use crate::report::Report;
@@ -127,12 +128,22 @@ impl Store {
         }
     }
 
-    /// Looks at the state, in which everything is applied that was answered before this call.
+    /// Looks at the state, in which everything is applied that was done before this call, what
+    /// consumers have queued included.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> Result<T>) -> Result<T> {
-        self.shared.check()?;
-        self.shared.apply_until(self.shared.positions.visible())?;
-        let mut guard = self.shared.seat()?;
-        look(guard.get()?.owner.state())
+        let shared = &self.shared;
+        shared.check()?;
+        let end = {
+            let mut guard = shared.seat()?;
+            let seat = guard.get()?;
+            shared.propose_acknowledged(seat);
+            shared.send(seat, Haste::URGENT)?;
+            shared.with_commits(|commits| commits.next_sequence())
+        };
+        shared.lead(end);
+        shared.wait_visible(end, None)?;
+        shared.apply_until(end)?;
+        look(shared.seat()?.get()?.owner.state())
     }
 
     pub(crate) fn checked(&self, subject: &str, group: &str) -> Result<&Shared> {

@@ -3,7 +3,7 @@
 use delaymq_core::planted::{Planted, plant};
 
 /// Every fault, its name, and the number of seeds within which it must be found.
-pub const FAULTS: [(Planted, &str, u64); 10] = [
+pub const FAULTS: [(Planted, &str, u64); 9] = [
     (Planted::AckBeforeSync, "AckBeforeSync", 100),
     (Planted::TornTailAccepted, "TornTailAccepted", 400),
     (Planted::OneTickEarly, "OneTickEarly", 100),
@@ -13,7 +13,6 @@ pub const FAULTS: [(Planted, &str, u64); 10] = [
     (Planted::CheckpointBeforeRuns, "CheckpointBeforeRuns", 200),
     (Planted::CancelledBitNotSaved, "CancelledBitNotSaved", 200),
     (Planted::RedriveUnjudged, "RedriveUnjudged", 400),
-    (Planted::DeadLetterFactRetired, "DeadLetterFactRetired", 400),
 ];
 
 /// The fault of this name, and the number of seeds within which it must be found.

@@ -70,11 +70,6 @@ fn redrive_unjudged_is_found() {
 }
 
 #[test]
-fn dead_letter_fact_retired_is_found() {
-    is_found("DeadLetterFactRetired");
-}
-
-#[test]
 fn each_fault_has_a_name_and_a_bound() {
     for (fault, name, seeds) in FAULTS {
         assert_eq!(fault_named(name), Some((fault, seeds)));

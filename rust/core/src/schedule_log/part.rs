@@ -143,7 +143,8 @@ impl PartWriter {
             .zip(self.part.entries.iter())
             .filter(|(_, entry)| bits.get(entry.sequence()) == EntryState::Pending)
             .map(|(place, entry)| (entry.due().0, place));
-        let mut order = Vec::with_capacity(reserved::<(u64, u32)>(usize::try_from(self.part.pending).unwrap_or_default()));
+        let mut order =
+            Vec::with_capacity(reserved::<(u64, u32)>(usize::try_from(self.part.pending).unwrap_or_default()));
         order.extend(pending);
         // Places are in the order of sequences, so this is the order of keys.
         order.sort_unstable();

@@ -1,0 +1,99 @@
+//! Groups, subjects and expiry, as an operator in Python asks for them.
+
+use delaymq_engine::{GroupListed, SubjectListed};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::store::Store;
+use crate::{errors, message, options};
+
+/// Fields of `delaymq.Group` for each group.
+#[pyfunction]
+pub(crate) fn groups<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
+    let engine = &store.get().engine;
+    let groups = py.detach(|| engine.groups()).map_err(|error| errors::raised(py, error))?;
+    let rows = groups.iter().map(|group| group_fields(py, group)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+fn group_fields<'py>(py: Python<'py>, group: &GroupListed) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &group.name)?;
+    fields.set_item("subject", &group.subject)?;
+    fields.set_item("start", group.start.0)?;
+    fields.set_item("cursor", group.cursor.0)?;
+    fields.set_item("next_number", group.next_number.0)?;
+    fields.set_item("lag", group.lag)?;
+    fields.set_item("in_flight", group.in_flight)?;
+    fields.set_item("consumers", group.consumers)?;
+    fields.set_item("dead_letters", group.dead_letters)?;
+    Ok(fields)
+}
+
+/// Fields of `delaymq.Subject` for each subject.
+#[pyfunction]
+pub(crate) fn subjects<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResult<Bound<'py, PyList>> {
+    let engine = &store.get().engine;
+    let subjects = py.detach(|| engine.subjects()).map_err(|error| errors::raised(py, error))?;
+    let rows = subjects.iter().map(|subject| subject_fields(py, subject)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+fn subject_fields<'py>(py: Python<'py>, subject: &SubjectListed) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &subject.name)?;
+    fields.set_item("ready", subject.ready)?;
+    fields.set_item("next_number", subject.next_number.0)?;
+    fields.set_item("groups", PyTuple::new(py, &subject.groups)?)?;
+    fields.set_item("expired", subject.expired)?;
+    fields.set_item("expired_before_ms", (subject.expired_before.0 > 0).then_some(subject.expired_before.0))?;
+    Ok(fields)
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, start, /))]
+pub(crate) fn start_group(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let start = options::group_start(start)?;
+    py.detach(|| engine.start_group(&subject, &group, start)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, start, /))]
+pub(crate) fn reset_group(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    start: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let start = options::group_start(start)?;
+    py.detach(|| engine.reset_group(&subject, &group, start)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, /))]
+pub(crate) fn remove_group(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    py.detach(|| engine.remove_group(&subject, &group)).map_err(|error| errors::raised(py, error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, older_than_ms, /))]
+pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<u64> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let subject = message::text("subject", subject)?;
+    py.detach(|| engine.expire(&subject, older_than_ms)).map_err(|error| errors::raised(py, error))
+}

@@ -1,0 +1,116 @@
+"""What goes by an operator's choice, in both faces, and what holds the files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import delaymq
+from delaymq import Closed, _retire
+from delaymq._node import START, STOP
+
+
+def test_what_expires_is_an_explicit_choice_and_is_reported(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with delaymq.open(folder, durability="os") as store:
+        store.publish_many("metrics", [b""] * 3)
+        store.publish_many("orders", [b""] * 2)
+        store.start_group("metrics", "g")
+        store.start_group("orders", "g")
+        time.sleep(0.05)
+    with (
+        caplog.at_level(logging.INFO, "delaymq"),
+        delaymq.open(folder, durability="os", expire={"metrics": 0.01, "absent": 1}) as store,
+    ):
+        until = time.monotonic() + 5
+        while store.status().ready != 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (store.status().ready, store.status().expired) == (2, 3)
+        assert {group.subject: group.lag for group in store.groups()} == {"metrics": 0, "orders": 2}
+    assert any("metrics" in record.getMessage() for record in caplog.records), caplog.text
+
+
+def test_expiry_is_looked_after_again_and_on_a_loop_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_retire, "EVERY_S", 0.05)
+    monkeypatch.setattr("delaymq.async_store.EVERY_S", 0.05)
+
+    async def main() -> None:
+        async with delaymq.open_async(folder, durability="os", expire={"metrics": timedelta(milliseconds=1)}) as store:
+            for turn in (1, 2):
+                await store.publish("metrics", b"")
+                for _ in range(500):
+                    await asyncio.sleep(0.01)
+                    if (await store.status()).expired == turn:
+                        break
+                assert (await store.status()).expired == turn
+
+    asyncio.run(main())
+
+
+def test_nothing_unfinished_goes_by_itself(folder: Path) -> None:
+    with delaymq.open(folder, durability="os", keep_finished=0) as store:
+        store.publish_many("metrics", [b""] * 3)
+        store.checkpoint()
+        store.checkpoint()
+        assert store.status().ready == 3
+        assert not store._node.retiring.has_work
+
+
+def test_a_pin_is_a_file_until_it_is_released_or_its_time_is_over(folder: Path) -> None:
+    pins = folder / "pins"
+    with delaymq.open(folder, durability="os") as store:
+        with store.pin(timedelta(hours=1)) as pin, store.pin(60) as other:
+            assert len(list(pins.iterdir())) == 2
+            assert timedelta(minutes=58) < pin.until - other.until < timedelta(minutes=60)
+        assert list(pins.iterdir()) == []
+        pin.release()
+        store.pin(0.01)
+        held = store.pin(3600)
+        time.sleep(0.05)
+
+    async def main() -> None:
+        async with delaymq.open_async(folder, durability="os") as again:
+            assert len(list(pins.iterdir())) == 1, "what is over went at the open"
+            (await again.pin(60)).release()
+
+    asyncio.run(main())
+    held.release()
+    with pytest.raises(Closed, match="open it"):
+        store.pin(60)
+
+
+def test_what_starts_and_ends_stands_in_two_lists() -> None:
+    assert [stage.__name__ for stage in START] == ["_recover", "_claim", "_retire", "_watch"]
+    assert [stage.__name__ for stage in STOP] == ["_close", "_report_the_last", "_release"]
+
+
+def test_dead_letters_and_groups_on_a_loop(folder: Path) -> None:
+    async def main() -> None:
+        async with delaymq.open_async(folder, durability="os") as store:
+            async with store.subscribe("a", group="g") as messages:
+                await store.publish_many("a", [b"1", b"2"])
+                first = await messages.get(5)
+                assert first is not None
+                first.dead_letter("no such order")
+                second = await messages.get(5)
+                assert second is not None
+                messages.dead_letter([first, second], "nor this")
+                await messages.flush(5)
+                found = await store.dead_letters("a", "g")
+                assert [(one.body, one.reason) for one in found] == [(b"1", "no such order"), (b"2", "nor this")]
+                assert await store.redrive("a", "g", limit=1) == 1
+                again = await messages.get(5)
+                assert again is not None
+                assert (again.body, again.attempt) == (b"1", 1)
+                again.ack()
+            assert [(group.name, group.dead_letters) for group in await store.groups()] == [("g", 1)]
+            await store.reset_group("a", "g", "latest")
+            await store.remove_group("a", "g")
+            await store.start_group("a", "h", "latest")
+            assert [subject.groups for subject in await store.subjects()] == [("h",)]
+
+    asyncio.run(main())
