@@ -38,6 +38,9 @@ class History:
     cancelled: list[Receipt] = field(default_factory=list)
     acknowledged: list[Message] = field(default_factory=list)
     given_back: list[Message] = field(default_factory=list)
+    dead: list[tuple[int, str]] = field(default_factory=list)
+    redriven: int = 0
+    expired: int = 0
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
         with delaymq.open(made.folder, segment_bytes=SEGMENT_BYTES) as store:
             publish(made, store, turn)
             consume(made, store)
+            administer(made, store)
             store.checkpoint()
             publish(made, store, turn + 3)
     return made
@@ -83,6 +87,21 @@ def consume(made: History, store: delaymq.Store) -> None:
                 made.acknowledged.append(message)
     with store.subscribe(SUBJECTS[2], group="latecomer", start="latest") as messages:
         assert messages.get(timeout=0) is None
+
+
+def administer(made: History, store: delaymq.Store) -> None:
+    """Dead letters that come back or stay, a reset, a removal, an expiry."""
+    with store.subscribe(SUBJECTS[3], group="undertaker") as messages:
+        for place in range(2):
+            message = messages.get(timeout=20)
+            assert message is not None
+            made.dead.append((message.sequence, f"für immer {place}"))
+            message.dead_letter(made.dead[-1][1])
+    made.redriven += store.redrive(SUBJECTS[3], "undertaker", limit=1)
+    store.reset_group(SUBJECTS[2], "latecomer", "earliest")
+    store.start_group(SUBJECTS[2], "short-lived")
+    store.remove_group(SUBJECTS[2], "short-lived")
+    made.expired += store.expire(SUBJECTS[4], 0)
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +161,23 @@ def test_what_was_acknowledged_and_given_back_is_in_the_log(history: History, re
     ranges = [record.fields["ranges"] for record in read.of_kind("acknowledge")]
     acknowledged = sum(count for found in ranges for _, count in found)
     assert acknowledged == len(history.acknowledged)
-    retries = [record.fields for record in read.of_kind("retry")]
+    retries = [record.fields for record in read.of_kind("retry") if record.fields["destination"] == "again"]
     assert [retry["attempt"] for retry in retries] == [message.attempt + 1 for message in history.given_back]
     groups = {(record.fields["name"], record.fields["start"]) for record in read.of_kind("group")}
     assert {("βilling", "earliest"), ("latecomer", "latest")} <= groups
+
+
+def test_what_operators_did_is_in_the_log(history: History, read: Store) -> None:
+    retries = [record.fields for record in read.of_kind("retry")]
+    dead = [(retry["payload_sequence"], retry["reason"]) for retry in retries if retry["destination"] == "dead_letter"]
+    assert dead == history.dead
+    redrives = [record.fields["payload_sequence"] for record in read.of_kind("redrive")]
+    assert len(redrives) == history.redriven == 3
+    assert set(redrives) <= {sequence for sequence, _ in history.dead}
+    expired = [count for record in read.of_kind("expire") for _, count in record.fields["ranges"]]
+    assert sum(expired) == history.expired > 0
+    assert [record.fields["start"] for record in read.of_kind("group_reset")] == ["earliest"] * 3
+    assert [record.fields["end"] for record in read.of_kind("group_end")] == ["with_retries"] * 3
 
 
 def test_assignments_stay_below_what_was_reserved(read: Store) -> None:

@@ -34,7 +34,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'p
 /// A report as the level for a log, its kind, and its words.
 pub(crate) fn report(report: &Report) -> ReportTuple {
     let level = match report {
-        Report::RoomAgain | Report::DispatchResumed => "info",
+        Report::RoomAgain | Report::DispatchResumed | Report::Expired { .. } => "info",
         Report::Poisoned { .. } | Report::Voided { .. } | Report::RunDamaged { .. } => "error",
         _ => "warning",
     };

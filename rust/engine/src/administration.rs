@@ -5,7 +5,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::name::{GroupEnd, encode_group_end, encode_group_reset};
-use delaymq_core::record::queue::{NumberRange, ranges_of};
+use delaymq_core::record::queue::{NumberRange, add_to_ranges};
 use delaymq_core::store::{GroupListed, Outcome, ReadyPiece, State, SubjectListed, retry_subject};
 use delaymq_core::units::{GroupNumber, Millis, SubjectNumber};
 
@@ -121,10 +121,12 @@ impl Store {
             let entries = match piece {
                 ReadyPiece::Entries(entries) => entries,
                 ReadyPiece::Load(load) => load.read()?.entries,
-                ReadyPiece::End => return Ok(ranges_of(numbers)),
+                ReadyPiece::End => return Ok(numbers),
             };
             let old = entries.into_iter().filter(|(_, entry)| entry.due() < due_before);
-            numbers.extend(old.map(|(number, _)| number.0));
+            for (number, _) in old {
+                add_to_ranges(&mut numbers, number.0);
+            }
         }
     }
 

@@ -9,10 +9,13 @@ use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 
 use crate::inbox::Haste;
-use crate::member::Member;
+use crate::member::{Consuming, Member};
 use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
+
+/// How often a group may be reset or removed while somebody begins to consume for it.
+const BEGINNINGS_MAX: usize = 16;
 
 /// A group that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +76,29 @@ impl Shared {
         }
     }
 
+    /// Makes a consumer of the group of this name. Where the group is reset or removed between the
+    /// two facts, it is asked for again.
+    pub(crate) fn begin_consuming(
+        &self,
+        subject: &Subject,
+        retries: &Subject,
+        group: &str,
+        start: GroupStart,
+    ) -> Result<Consuming> {
+        for _ in 0..BEGINNINGS_MAX {
+            let group = self.begin_group(subject, retries, group, start)?.number;
+            match self.begin_consumer(group) {
+                Err(Error::Closed) => self.check()?,
+                begun => return begun.map(|consumer| Consuming { group, consumer }),
+            }
+        }
+        Err(Error::Closed)
+    }
+
     /// Makes a consumer of a group, under a name that no other has.
+    ///
+    /// # Errors
+    /// `Closed` where there is no such group any more.
     pub(crate) fn begin_consumer(&self, group: GroupNumber) -> Result<ConsumerNumber> {
         let ordinal = self.consumers.fetch_add(1, Ordering::Relaxed);
         let mut records = Vec::new();

@@ -21,7 +21,7 @@ use crate::files::FileStorage;
 use crate::held;
 use crate::lock::StoreLock;
 use crate::manual_clock::TimedStore;
-use crate::member::{Consuming, MAIN, Member};
+use crate::member::{MAIN, Member};
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
 use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
@@ -218,14 +218,13 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let number = shared.begin_group(&subject, &retries, group, options.start)?.number;
-        let consumer = shared.begin_consumer(number)?;
+        let consuming = shared.begin_consuming(&subject, &retries, group, options.start)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
         let attendance = shared.time.activity().map(Attendance::new);
         let member = Arc::new(Member::new(subject, retries, group, options.in_flight_max, attendance));
-        member.set_consuming(MAIN, Some(Consuming { group: number, consumer }));
-        shared.subscribers.add(&member, number);
+        member.set_consuming(MAIN, Some(consuming));
+        shared.subscribers.add(&member, consuming.group);
         shared.find_retry_group(&member)?;
         Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
     }

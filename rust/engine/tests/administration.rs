@@ -181,3 +181,25 @@ fn what_expired_is_counted_reported_and_given_to_nobody() {
     publish(&store, "s", &["d"]);
     assert_eq!(bodies(&take(&messages, 1)), ["d"]);
 }
+
+#[test]
+fn who_begins_to_consume_while_the_group_is_reset_or_removed_gets_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = support::open(folder.path(), support::options(Durability::Os));
+    store.start_group("s", "g", GroupStart::Earliest).unwrap();
+    let other = Arc::clone(&store);
+    let operator = std::thread::spawn(move || {
+        for turn in 0..200 {
+            let done = if turn % 2 == 0 {
+                other.reset_group("s", "g", GroupStart::Earliest)
+            } else {
+                other.remove_group("s", "g")
+            };
+            assert!(matches!(done, Ok(()) | Err(Error::InvalidArgument { argument: "group", .. })), "{done:?}");
+        }
+    });
+    for _ in 0..100 {
+        subscribe(&store).close().unwrap();
+    }
+    operator.join().unwrap();
+}

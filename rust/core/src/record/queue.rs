@@ -110,12 +110,17 @@ pub(super) fn range_bytes(ranges: &[NumberRange]) -> Vec<u8> {
 pub fn ranges_of(numbers: impl IntoIterator<Item = u64>) -> Vec<NumberRange> {
     let mut ranges: Vec<NumberRange> = Vec::new();
     for number in numbers {
-        match ranges.last_mut() {
-            Some(last) if last.first.saturating_add(last.count) == number => last.count += 1,
-            _ => ranges.push(NumberRange { first: number, count: 1 }),
-        }
+        add_to_ranges(&mut ranges, number);
     }
     ranges
+}
+
+/// Adds a number that is above all in the ranges.
+pub fn add_to_ranges(ranges: &mut Vec<NumberRange>, number: u64) {
+    match ranges.last_mut() {
+        Some(last) if last.first.saturating_add(last.count) == number => last.count += 1,
+        _ => ranges.push(NumberRange { first: number, count: 1 }),
+    }
 }
 
 /// Fixed part of assign and acknowledge: `group u32 | consumer u32 | first_offset u64` (zero in an
