@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from delaymq import _core
 from delaymq._retire import Retirement
@@ -27,8 +26,7 @@ DELAY_MAX = timedelta(days=3653)  # ten years
 KEEP_FINISHED = timedelta(hours=72)
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(NamedTuple):
     """What the one who opens a store chose, checked as far as Python can.
 
     Attributes:

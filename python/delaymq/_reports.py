@@ -6,7 +6,6 @@ with the interpreter let go; an event loop fetches them when it is told of some.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,11 +15,9 @@ from delaymq.errors import StoreError
 if TYPE_CHECKING:
     from delaymq import _core
 
-__all__ = ["LOGGER", "Reports"]
+__all__ = ["Reports", "log"]
 
-LOGGER = logging.getLogger("delaymq")
 WAIT_MS = 1000  # how long one crossing waits for a report
-LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Reports:
@@ -56,10 +53,19 @@ class Reports:
         if report is None:
             return False
         level, action, text = report
-        LOGGER.log(LEVELS.get(level, logging.WARNING), "%s", text, extra={"action": action})
+        log(level, action, text)
         return True
 
     def close(self) -> None:
         """Logs what is left. The thread ends by itself within a second."""
         self._closed.set()
         self.log_waiting()
+
+
+def log(level: str, action: str, text: str) -> None:
+    """One line to the logger `delaymq`."""
+    # Imported when there is something to say, which in most programs is never.
+    import logging  # noqa: PLC0415
+
+    numbers = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+    logging.getLogger("delaymq").log(numbers.get(level, logging.WARNING), "%s", text, extra={"action": action})

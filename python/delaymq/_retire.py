@@ -1,4 +1,4 @@
-# ruff: noqa: PTH - importing pathlib takes longer than all of delaymq
+# ruff: noqa: PTH108, PTH118, PTH208 - importing pathlib takes longer than all of delaymq
 """When files go, and what an operator chose to give up.
 
 The core removes a file once all in it is finished, both kept checkpoints can do without it, it is older
@@ -13,13 +13,12 @@ import itertools
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from delaymq import _core
-from delaymq._reports import LOGGER
+from delaymq._reports import log
 from delaymq.durations import Duration, delay_ms, moment
 from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError, WrongType
 
@@ -32,8 +31,7 @@ EVERY_S = 60.0  # how often expiry is looked after
 PINS = "pins"
 
 
-@dataclass(frozen=True, slots=True)
-class Retirement:
+class Retirement(NamedTuple):
     """What may go when.
 
     Attributes:
@@ -42,7 +40,7 @@ class Retirement:
     """
 
     keep_finished_ms: int
-    expire_ms: Mapping[str, int] = field(default_factory=dict)
+    expire_ms: Mapping[str, int] = MappingProxyType({})
 
     @classmethod
     def made(cls, keep_finished: Duration, expire: Mapping[str, Duration] | None) -> Retirement:
@@ -90,7 +88,7 @@ class Retiring:
             except InvalidArgument:
                 continue  # nobody has published on it yet
             except StorageError as error:
-                LOGGER.warning("messages of %s could not be given up: %s", subject, error, extra={"action": "expire"})
+                log("warning", "expire", f"messages of {subject} could not be given up: {error}")
 
 
 class Pin:

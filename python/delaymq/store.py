@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
 from delaymq._node import Node
-from delaymq.administration import Administration
 from delaymq._publishing import sent
 from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
 from delaymq._retire import Pin, pinned
