@@ -7,7 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from delaymq.cli.administered import DeadLetter, administered
+from delaymq.administration import DeadLetter
+from delaymq.cli.administered import administered
 from delaymq.cli.arguments import CommandParser, add_verb, count
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.lines import body_of
