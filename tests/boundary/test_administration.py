@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import delaymq
-from delaymq import DeadLetter, Group, InvalidArgument, Message, Store, TooLarge, WrongType
+from delaymq import AlreadySettled, DeadLetter, Group, InvalidArgument, Message, Store, TooLarge, WrongType
 
 
 @pytest.fixture
@@ -53,15 +53,17 @@ def test_a_dead_letter_is_listed_and_brought_back(store: Store) -> None:
     assert taken(store, 1, Message.ack) == [b"b"]
 
 
-def test_settling_twice_does_nothing_the_second_time(store: Store) -> None:
+def test_a_dead_letter_is_settled_and_cannot_be_settled_again(store: Store) -> None:
     store.publish("s", b"a")
 
     def settle(message: Message) -> None:
         message.dead_letter("first")
         assert message.settled
-        message.dead_letter("second")
-        message.ack()
-        message.nack()
+        with pytest.raises(AlreadySettled):
+            message.dead_letter("second")
+        for settle_again in (message.ack, message.nack):
+            with pytest.raises(AlreadySettled):
+                settle_again()
 
     taken(store, 1, settle)
     assert [letter.reason for letter in store.dead_letters("s", "g")] == ["first"]
