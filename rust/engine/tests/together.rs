@@ -104,9 +104,9 @@ fn run(path: &Path, durability: Durability, ledger: &Arc<Ledger>, seed: u64, rou
     ledger.done.store(false, Ordering::SeqCst);
     std::thread::scope(|scope| {
         for (group, seed) in [("billing", seed + 1), ("billing", seed + 2), ("audit", seed + 3)] {
-            let (store, ledger) = (&store, ledger);
+            // Before anything is published: what the other group has finished by then may be gone.
+            let messages = store.subscribe("orders", group, subscribing).unwrap();
             scope.spawn(move || {
-                let messages = store.subscribe("orders", group, subscribing).unwrap();
                 consume_all(&messages, ledger, group, seed);
                 messages.close().unwrap();
             });
