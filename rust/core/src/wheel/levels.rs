@@ -1,6 +1,7 @@
 //! The four levels, and what lies beyond them.
 
 use super::slots::{ChunkPool, Slot};
+use super::sparse::{SPARSE_ENTRIES_MAX, Sparse};
 use crate::schedule_log::{Entry, sort_by_key};
 use crate::units::DueKey;
 
@@ -23,7 +24,7 @@ impl Level {
     }
 
     #[inline]
-    fn push(&mut self, at: usize, entry: Entry, pool: &mut ChunkPool) {
+    fn push(&mut self, at: usize, entry: &Entry, pool: &mut ChunkPool) {
         if let Some(slot) = self.slots.get_mut(at) {
             slot.push(entry, pool);
         }
@@ -60,6 +61,8 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Levels {
     stack: [Level; LEVELS],
+    /// What stood in a slot of the second or third level that base is in, where that was little.
+    sparse: Sparse,
     /// What differs from base above the levels.
     beyond: Slot,
     length: usize,
@@ -67,18 +70,19 @@ pub(super) struct Levels {
 
 impl Levels {
     pub(super) fn new() -> Self {
-        Self { stack: std::array::from_fn(|_| Level::new()), beyond: Slot::default(), length: 0 }
+        let stack = std::array::from_fn(|_| Level::new());
+        Self { stack, sparse: Sparse::default(), beyond: Slot::default(), length: 0 }
     }
 
     /// Adds an entry that is due at `base` or later.
     #[inline]
-    pub(super) fn insert(&mut self, base: u64, entry: Entry, pool: &mut ChunkPool) {
+    pub(super) fn insert(&mut self, base: u64, entry: &Entry, pool: &mut ChunkPool) {
         self.length = self.length.saturating_add(1);
         self.place(base, entry, pool);
     }
 
     #[inline]
-    fn place(&mut self, base: u64, entry: Entry, pool: &mut ChunkPool) {
+    fn place(&mut self, base: u64, entry: &Entry, pool: &mut ChunkPool) {
         let due = entry.due().0;
         let level = level_of(due ^ base);
         match self.stack.get_mut(level) {
@@ -87,9 +91,9 @@ impl Levels {
         }
     }
 
-    /// The first millisecond at which something may be due; exact where that is in the lowest
-    /// level, otherwise the start of the first slot in use.
-    pub(super) fn next_tick(&self, base: u64) -> Option<u64> {
+    /// The first millisecond at which something may be due that is not sparse; exact where that is
+    /// in the lowest level, otherwise the start of the first slot in use.
+    pub(super) fn next_slot(&self, base: u64) -> Option<u64> {
         for (number, level) in (0_u32..).zip(&self.stack) {
             if let Some(at) = level.first() {
                 let shift = number * SLOT_BITS;
@@ -103,7 +107,7 @@ impl Levels {
         Some((base >> COVERED_BITS).saturating_add(1) << COVERED_BITS)
     }
 
-    /// Base moves from `from` to `to`, which is no later than [`Self::next_tick`]: the slots that
+    /// Base moves from `from` to `to`, which is no later than what is in use next: the slots that
     /// it enters are taken apart, from the top down.
     pub(super) fn enter(&mut self, from: u64, to: u64, pool: &mut ChunkPool) {
         if from >> SLOT_BITS == to >> SLOT_BITS {
@@ -118,6 +122,11 @@ impl Levels {
                 Some(entered) => entered.take(slot_of(to, level)),
                 None => continue,
             };
+            let sparse_max = SPARSE_ENTRIES_MAX.get(level - 1).copied().unwrap_or_default();
+            if slot.len() <= sparse_max && self.sparse.first().is_none() {
+                self.sparse.load(&mut slot, pool);
+                continue;
+            }
             slot.drain(pool, |entry, pool| self.place(to, entry, pool));
         }
     }
@@ -126,17 +135,37 @@ impl Levels {
     pub(super) fn is_in_use(&self, tick: u64) -> bool {
         let [lowest, ..] = &self.stack;
         let at = slot_of(tick, 0);
-        lowest.occupied.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+        self.sparse.first().is_some_and(|entry| entry.due().0 == tick)
+            || lowest.occupied.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
     /// How many entries are due in the millisecond `tick`, which base has reached.
     pub(super) fn tick_len(&self, tick: u64) -> usize {
         let [lowest, ..] = &self.stack;
-        lowest.slots.get(slot_of(tick, 0)).map_or(0, Slot::len)
+        let sparse = self.sparse.due_until(tick, usize::MAX);
+        lowest.slots.get(slot_of(tick, 0)).map_or(0, Slot::len).saturating_add(sparse)
+    }
+
+    /// When the first of what is sparse is due; never where nothing is.
+    #[inline]
+    pub(super) fn first_sparse(&self) -> u64 {
+        self.sparse.first().map_or(u64::MAX, |entry| entry.due().0)
+    }
+
+    /// Moves up to `room` of what is sparse and due at `now` to `into`; returns how many.
+    #[inline]
+    pub(super) fn take_sparse(&mut self, now: u64, room: usize, into: &mut Vec<Entry>) -> usize {
+        let count = self.sparse.due_until(now, room);
+        self.sparse.move_to(count, into);
+        self.length = self.length.saturating_sub(count);
+        count
     }
 
     /// Moves the entries of the millisecond `tick`, which base has reached, to `into`.
     pub(super) fn take_tick(&mut self, tick: u64, into: &mut Vec<Entry>, pool: &mut ChunkPool) {
+        let sparse = self.sparse.due_until(tick, usize::MAX);
+        self.sparse.move_to(sparse, into);
+        self.length = self.length.saturating_sub(sparse);
         let [lowest, ..] = &mut self.stack;
         let at = slot_of(tick, 0);
         if let Some(slot) = lowest.slots.get_mut(at) {
@@ -148,7 +177,8 @@ impl Levels {
 
     /// Removes the latest entries so that `keep`, which is less than there are and not zero,
     /// remain; returns the greatest key kept.
-    pub(super) fn shed(&mut self, keep: usize, pool: &mut ChunkPool) -> DueKey {
+    pub(super) fn shed(&mut self, base: u64, keep: usize, pool: &mut ChunkPool) -> DueKey {
+        self.unload_sparse(base, pool);
         while self.length > keep {
             let excess = self.length.saturating_sub(keep);
             let Some(slot) = self.last_slot() else { break };
@@ -161,7 +191,7 @@ impl Levels {
                 sort_by_key(&mut entries);
                 entries.truncate(before.saturating_sub(excess));
                 for entry in entries {
-                    slot.push(entry, pool);
+                    slot.push(&entry, pool);
                 }
             }
             self.length = self.length.saturating_sub(before.min(excess));
@@ -171,7 +201,8 @@ impl Levels {
     }
 
     /// Removes every entry above `key`; returns how many are left.
-    pub(super) fn remove_above(&mut self, key: DueKey, pool: &mut ChunkPool) -> usize {
+    pub(super) fn remove_above(&mut self, base: u64, key: DueKey, pool: &mut ChunkPool) -> usize {
+        self.unload_sparse(base, pool);
         let mut entries = Vec::new();
         let slots = self.stack.iter_mut().flat_map(|level| level.slots.iter_mut());
         for slot in slots.chain(std::iter::once(&mut self.beyond)) {
@@ -180,7 +211,7 @@ impl Levels {
             }
             slot.move_to(&mut entries, pool);
             for entry in entries.drain(..).filter(|entry| entry.key() <= key) {
-                slot.push(entry, pool);
+                slot.push(&entry, pool);
             }
         }
         self.length = self.iter().count();
@@ -193,6 +224,7 @@ impl Levels {
             slot.clear(pool);
         }
         self.beyond.clear(pool);
+        self.sparse = Sparse::default();
         self.length = 0;
         self.mark_all();
     }
@@ -200,12 +232,21 @@ impl Levels {
     /// The least key there is.
     pub(super) fn lowest(&self) -> Option<DueKey> {
         let first = self.stack.iter().find_map(|level| level.slots.get(level.first()?));
-        first.unwrap_or(&self.beyond).iter().map(Entry::key).min()
+        let first = first.unwrap_or(&self.beyond).iter().map(Entry::key).min();
+        self.sparse.first().map(Entry::key).into_iter().chain(first).min()
+    }
+
+    /// Puts what is sparse to where it would stand if it were not.
+    fn unload_sparse(&mut self, base: u64, pool: &mut ChunkPool) {
+        for entry in self.sparse.unload() {
+            self.place(base, &entry, pool);
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let slots = self.stack.iter().flat_map(|level| &level.slots).chain(std::iter::once(&self.beyond));
-        slots.map(|slot| slot.memory_bytes().saturating_add(size_of::<Slot>())).sum()
+        let slots: usize = slots.map(|slot| slot.memory_bytes().saturating_add(size_of::<Slot>())).sum();
+        slots.saturating_add(self.sparse.memory_bytes())
     }
 
     fn iter(&self) -> impl Iterator<Item = &Entry> {

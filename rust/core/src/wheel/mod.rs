@@ -11,11 +11,13 @@
 //! the highest byte in which its due time differs from `base`, in the slot which that byte names:
 //! so the slots of a level that are in use all lie above base's own, and nothing wraps around.
 //! What differs above the fourth byte waits beyond the levels. When `base` enters a slot of a
-//! higher level, the slot's entries move down. What is due before `base` is taken apart already:
-//! `staged` is one millisecond's entries in order, `late` holds what was inserted after its time.
+//! higher level, the slot's entries move down; where they are few for its span, they are put in order
+//! at once instead, and wait as `sparse`. What is due before `base` is taken apart already: `staged`
+//! is one millisecond's entries in order, `late` holds what was inserted after its time.
 
 mod levels;
 mod slots;
+mod sparse;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,8 @@ pub struct Wheel {
     base: u64,
     /// No entry in the levels is due before this: most milliseconds end with one comparison.
     quiet_until: u64,
+    /// The same, but for what is sparse: before this, that is handed out without looking further.
+    slots_quiet_until: u64,
     staged: Vec<Entry>,
     /// How many of `staged` were handed out.
     staged_taken: usize,
@@ -53,6 +57,7 @@ impl Wheel {
             pool: ChunkPool::default(),
             base: now.0,
             quiet_until: u64::MAX,
+            slots_quiet_until: u64::MAX,
             staged: Vec::new(),
             staged_taken: 0,
             late: BinaryHeap::new(),
@@ -68,7 +73,8 @@ impl Wheel {
             self.late.push(Reverse(ByKey(entry)));
         } else {
             self.quiet_until = self.quiet_until.min(entry.due().0);
-            self.levels.insert(self.base, entry, &mut self.pool);
+            self.slots_quiet_until = self.slots_quiet_until.min(entry.due().0);
+            self.levels.insert(self.base, &entry, &mut self.pool);
         }
     }
 
@@ -82,10 +88,10 @@ impl Wheel {
         self.length == 0
     }
 
-    /// When to look again: the due time of the first entry, or, where that stands in a higher
-    /// level, the start of its slot; so never later than the first entry is due.
+    /// When to look again: the due time of the first entry, or some time before it where that is
+    /// not known exactly, which looking moves on.
     pub fn next_due(&self) -> Option<Millis> {
-        let in_levels = || self.levels.next_tick(self.base).map(|tick| Millis(tick.max(self.quiet_until)));
+        let in_levels = || (self.length > 0).then_some(Millis(self.quiet_until));
         self.first_in_hand().map(Entry::due).or_else(in_levels)
     }
 
@@ -95,8 +101,14 @@ impl Wheel {
         let mut room = limit;
         while room > 0 {
             let Some(due) = self.first_in_hand().map(Entry::due) else {
-                let Some(tick) = self.next_tick_until(now.0) else { break };
-                room = room.saturating_sub(self.take_or_stage(tick, room, into));
+                if now.0 < self.quiet_until {
+                    break;
+                }
+                if now.0 < self.slots_quiet_until {
+                    room = room.saturating_sub(self.take_sparse(now.0, room, into));
+                } else if let Some(tick) = self.next_tick_until(now.0) {
+                    room = room.saturating_sub(self.take_or_stage(tick, room, into));
+                }
                 continue;
             };
             if due > now {
@@ -136,8 +148,10 @@ impl Wheel {
             return None;
         }
         let in_hand = self.in_hand_len();
+        // What is sparse goes back into slots.
+        self.slots_quiet_until = self.quiet_until;
         if keep > in_hand {
-            let kept = self.levels.shed(keep.saturating_sub(in_hand), &mut self.pool);
+            let kept = self.levels.shed(self.base, keep.saturating_sub(in_hand), &mut self.pool);
             self.length = keep;
             return Some(kept);
         }
@@ -157,7 +171,8 @@ impl Wheel {
     pub fn remove_above(&mut self, key: DueKey) {
         let mut left = self.unstage();
         left.truncate(left.partition_point(|entry| entry.key() <= key));
-        self.length = left.len().saturating_add(self.levels.remove_above(key, &mut self.pool));
+        self.slots_quiet_until = self.quiet_until;
+        self.length = left.len().saturating_add(self.levels.remove_above(self.base, key, &mut self.pool));
         self.staged = left;
     }
 
@@ -230,7 +245,8 @@ impl Wheel {
     /// moves `base` past `now`. Nothing may be in hand.
     fn next_tick_until(&mut self, now: u64) -> Option<u64> {
         while now >= self.quiet_until {
-            let next = self.levels.next_tick(self.base).unwrap_or(u64::MAX);
+            self.slots_quiet_until = self.levels.next_slot(self.base).unwrap_or(u64::MAX);
+            let next = self.slots_quiet_until.min(self.levels.first_sparse());
             if next > now {
                 self.quiet_until = next;
                 self.move_base(now.saturating_add(1).max(self.base));
@@ -242,6 +258,16 @@ impl Wheel {
             }
         }
         None
+    }
+
+    /// Hands out up to `room` of what is sparse and due at `now`; nothing else may be. `base` stays
+    /// behind, which is no harm: it is in the slot that this came from.
+    #[inline]
+    fn take_sparse(&mut self, now: u64, room: usize, into: &mut Vec<Entry>) -> usize {
+        let count = self.levels.take_sparse(now, room, into);
+        self.length = self.length.saturating_sub(count);
+        self.quiet_until = self.slots_quiet_until.min(self.levels.first_sparse());
+        count
     }
 
     /// Takes the millisecond `tick` apart, which base has reached: into `into` where there is room

@@ -43,11 +43,11 @@ pub(super) struct Slot {
 
 impl Slot {
     #[inline]
-    pub(super) fn push(&mut self, entry: Entry, pool: &mut ChunkPool) {
+    pub(super) fn push(&mut self, entry: &Entry, pool: &mut ChunkPool) {
         if self.last.len() == self.last.capacity() {
             self.begin_chunk(pool);
         }
-        self.last.push(entry);
+        self.last.push(*entry);
     }
 
     #[cold]
@@ -66,6 +66,12 @@ impl Slot {
         self.full.len().saturating_mul(CHUNK_ENTRIES).saturating_add(self.last.len())
     }
 
+    /// The entry that came as this one, from 0 on.
+    #[inline]
+    pub(super) fn get(&self, place: usize) -> Option<&Entry> {
+        self.full.get(place / CHUNK_ENTRIES).unwrap_or(&self.last).get(place % CHUNK_ENTRIES)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.full.iter().flatten().chain(&self.last)
     }
@@ -80,10 +86,10 @@ impl Slot {
     }
 
     /// Takes the entries out, chunk by chunk, into `visit`.
-    pub(super) fn drain(&mut self, pool: &mut ChunkPool, mut visit: impl FnMut(Entry, &mut ChunkPool)) {
+    pub(super) fn drain(&mut self, pool: &mut ChunkPool, mut visit: impl FnMut(&Entry, &mut ChunkPool)) {
         for chunk in self.take_chunks() {
             for entry in &chunk {
-                visit(*entry, pool);
+                visit(entry, pool);
             }
             pool.give_back(chunk);
         }

@@ -98,6 +98,27 @@ fn shedding_gives_back_the_latest() {
 }
 
 #[test]
+fn what_was_put_in_order_is_found_again_after_shedding() {
+    for shed in [true, false] {
+        let mut wheel = Wheel::new(Millis(0));
+        for sequence in 0..10 {
+            wheel.insert(entry(300 + sequence, sequence));
+        }
+        let mut taken = Vec::new();
+        wheel.take_until(Millis(302), 2, &mut taken);
+        assert_eq!(keys(&taken), [(300, 0), (301, 1)]);
+        if shed {
+            assert_eq!(wheel.shed(3).unwrap().due, Millis(304));
+        } else {
+            wheel.remove_above(DueKey { due: Millis(304), sequence: Sequence(4) });
+        }
+        wheel.insert(entry(303, 1));
+        wheel.take_until(Millis(400), 10, &mut taken);
+        assert_eq!(keys(&taken[2..]), [(302, 2), (303, 1), (303, 3), (304, 4)]);
+    }
+}
+
+#[test]
 fn an_emptied_wheel_gives_its_memory_back() {
     let mut wheel = Wheel::new(Millis(0));
     for sequence in 0..1_000_000 {
