@@ -321,9 +321,10 @@ def _constructor(name: str, kind: Definition) -> Iterator[str]:
 
 def _values(kind: Definition) -> Iterator[str]:
     """The members of an enumeration, with the words below each."""
-    for value, words in zip(kind.body, kind.body[1:], strict=False):
-        if isinstance(value, ast.Assign) and isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant):
-            yield wrapped(f"`{ast.unparse(value.targets[0])}`: {words.value.value}", "- ", "  ")
+    for value, below in zip(kind.body, kind.body[1:], strict=False):
+        words = below.value if isinstance(below, ast.Expr) else None
+        if isinstance(value, ast.Assign) and isinstance(words, ast.Constant) and isinstance(words.value, str):
+            yield wrapped(f"`{ast.unparse(value.targets[0])}`: {words.value}", "- ", "  ")
 
 
 def _property(name: str, function: Function) -> str:
