@@ -72,6 +72,10 @@ format: $(TOOLS) ## Write every file in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+.PHONY: reference
+reference: $(TOOLS) ## Write docs/reference.md from the docstrings of the public face
+	$(BIN)/python tests/reference_page.py
+
 .PHONY: simulate
 simulate: ## The core under a cruel disk and clock: SEEDS=n histories, or SEED=x again
 	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) $(ARGS)

@@ -2,7 +2,8 @@
 
     python examples/retry_with_backoff.py ./webhooks
 
-delivers three to a server that fails at first, and gives up the one that never works.
+delivers three to a server that fails at first, puts the one that fails too often away as a dead letter,
+and brings it back when the server is repaired.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import delaymq
 
-SUBJECT, GIVEN_UP = "webhook", "webhook.given_up"
+SUBJECT, GROUP = "webhook", "sender"
 ATTEMPTS_MAX = 5
 
 Delivery = Callable[[bytes], None]
@@ -22,12 +23,13 @@ Delivery = Callable[[bytes], None]
 
 
 def deliver_all(
-    store: delaymq.Store,
     messages: delaymq.Subscription,
     deliver: Delivery,
     retry_after: Callable[[int], timedelta],
+    count: int | None = None,
 ) -> None:
-    """Delivers what is due until `messages` is stopped; what fails too often goes to another subject."""
+    """Delivers what is due until `count` webhooks are delivered or given up, or `messages` is stopped."""
+    done = 0
     for message in messages:
         try:
             deliver(message.body)
@@ -35,47 +37,48 @@ def deliver_all(
             if message.attempt < ATTEMPTS_MAX:
                 message.nack(retry_after(message.attempt))
                 continue
-            # Kept before it is acknowledged: a crash in between gives it up twice, and never loses it.
-            store.publish(GIVEN_UP, message.body, attributes={"reason": str(error)})
-        message.ack()
+            message.dead_letter(str(error))
+        else:
+            message.ack()
+        done += 1
+        if done == count:
+            return
+
+
+def bring_back(store: delaymq.Store, tell: Callable[[str], object]) -> int:
+    """Tells of the dead letters, and lets the group have them again; how many."""
+    for letter in store.dead_letters(SUBJECT, GROUP):
+        tell(f"{letter.body.decode()!r} was given up after {letter.attempt} attempts: {letter.reason}")
+    return store.redrive(SUBJECT, GROUP)
 
 
 class ShakyServer:
-    """Refuses each webhook a number of times that the webhook says itself."""
+    """Refuses each webhook a number of times that the webhook says itself, until it is repaired."""
 
     def __init__(self) -> None:
         """Nothing was delivered yet."""
+        self.is_repaired = False
         self._refused: dict[bytes, int] = {}
 
     def __call__(self, body: bytes) -> None:
         """Delivers, or raises ConnectionError."""
         refused = self._refused.setdefault(body, 0)
-        if refused < int(body.split()[-1]):
+        if refused < int(body.split()[-1]) and not self.is_repaired:
             self._refused[body] += 1
-            raise ConnectionError(f"{body.decode()!r} was refused {refused + 1} times")
+            raise ConnectionError(f"refused {refused + 1} times")
         print(f"{body.decode()!r} is delivered")
 
 
 def main(folder: Path) -> None:
-    """Delivers three webhooks."""
-    with delaymq.open(folder) as store, store.subscribe(SUBJECT, group="sender") as messages:
+    """Delivers three webhooks, the last of them only when the server is repaired."""
+    server, retry_after = ShakyServer(), delaymq.backoff(first=0.1, factor=2, jitter=0)
+    with delaymq.open(folder) as store, store.subscribe(SUBJECT, group=GROUP) as messages:
         store.publish_many(SUBJECT, [b"refuse 0", b"refuse 2", b"refuse 99"])
-        server, left = ShakyServer(), 3
-
-        def deliver(body: bytes) -> None:
-            nonlocal left
-            server(body)
-            left -= 1
-            if left == 1:  # the last one never arrives: let its attempts pass, then stop
-                store.publish(SUBJECT, b"refuse 0", delay=2)
-            elif left == 0:
-                messages.stop()
-
-        deliver_all(store, messages, deliver, delaymq.backoff(first=0.1, factor=2, jitter=0))
-        with store.subscribe(GIVEN_UP, group="operator") as given_up:
-            while (message := given_up.get(timeout=0.5)) is not None:
-                with message:
-                    print(f"{message.body.decode()!r} is given up: {message.attributes['reason']}")
+        deliver_all(messages, server, retry_after, count=3)
+        messages.flush()  # from here on what was given up is a dead letter, whatever happens
+        server.is_repaired = True
+        returning = bring_back(store, print)
+        deliver_all(messages, server, retry_after, count=returning)
 
 
 if __name__ == "__main__":

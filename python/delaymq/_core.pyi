@@ -56,7 +56,7 @@ class Receipt:
 
 @final
 class Receipts(Sequence[Receipt]):
-    """The receipts of one `publish_many`, in its order; each is made when it is asked for."""
+    """The receipts of one `publish_many`, in its order: a sequence, in which each is made when it is asked for."""
 
     def __len__(self) -> int: ...
     @overload

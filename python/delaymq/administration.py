@@ -156,6 +156,11 @@ class Administration:
 
         Why they died is read from the log, a file at a time, so this is for people and not for loops.
 
+        Args:
+            subject: The subject.
+            group: The group.
+            limit: At most so many, 100 by default.
+
         Raises:
             WrongType: An argument has the wrong type.
             InvalidArgument: There is no such group, or `limit` is below 1.

@@ -204,7 +204,7 @@ class ForkedProcess(StoreError):
 
 
 class AlreadySettled(StoreError):
-    """The message was acknowledged or given back before: settle each message once."""
+    """The message was acknowledged, given back or put away before: settle each message once."""
 
 
 class WrongLoop(StoreError, RuntimeError):

@@ -69,9 +69,10 @@ class Store(Administration):
             durability: `"disk"`: a call returns once `fdatasync` covered it, and survives a power
                 cut. `"os"`: once the operating system has it, and survives a killed process.
             create: False refuses a folder that is not a store yet.
-            segment_bytes: The size of a file of the log, fixed when the store is made.
-            delay_max: The longest delay that is accepted, a timedelta or seconds.
-            keep_finished: How long files are kept after all in them is finished.
+            segment_bytes: The size of a file of the log, fixed when the store is made: 64 KiB to 2 GiB,
+                128 MiB by default. One call publishes at most half of it.
+            delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
+            keep_finished: How long files are kept after all in them is finished; 72 hours by default.
             expire: For subjects, how long after it was due a message that nobody took is given up, by
                 `expire`, about once a minute. By default nothing that is unfinished ever goes.
             progress: Called now and then while the store recovers.
@@ -133,17 +134,19 @@ class Store(Administration):
             at: An aware datetime instead; one that has passed is due now.
             level: One of RocketMQ's levels instead, 1 (a second) to 18 (two hours). With none of
                 the three it is due now.
-            tags: At most 255 words to tell messages of a subject apart by.
-            attributes: Text by name, carried along; with tags and id at most 1 MiB.
-            message_id: A name of your own; by default consumers see the text of the receipt.
+            tags: At most 255 words of 1 to 255 bytes, to tell messages of a subject apart by.
+            attributes: At most 1,000 texts by name, carried along; with tags and id at most 1 MiB.
+            message_id: A name of your own, of 1 to 255 bytes, which the store does not look at; by
+                default consumers see the text of the receipt.
 
         Returns:
             The receipt, once the message is as durable as the store was opened for.
 
         Raises:
             WrongType: An argument has the wrong type; nothing was stored.
-            InvalidArgument: An argument has a value that is refused; nothing was stored.
-            TooLarge: The body or the due time is over its limit; nothing was stored.
+            InvalidArgument: An argument has a value that is refused, such as a due time that is too far
+                ahead; nothing was stored.
+            TooLarge: The body, or tags, attributes and id together, are over the limit; nothing was stored.
             DiskFull: There is no room for new messages; nothing was stored.
             Poisoned: A write failed now or earlier; it may or may not have been stored.
             Closed: The store is closed.
@@ -185,7 +188,7 @@ class Store(Administration):
         return sent(self._core, messages, bodies, delays)
 
     def cancel(self, receipt: Receipt) -> Outcome:
-        """Takes a message back, if it is still pending. The answer is durable.
+        """Takes a message back, if it is still pending, for all groups. The answer is durable.
 
         Raises:
             WrongType: It is not a `Receipt`; `Receipt.parse` reads one from text.
@@ -215,9 +218,9 @@ class Store(Administration):
         Args:
             subject: What to consume; it need not exist yet.
             group: Who consumes, by name. It remembers what it has acknowledged.
-            start: Where the group begins, if it is new.
-            in_flight_max: Messages that may be out unacknowledged, 1 to 65,535: after a crash at
-                most so many come a second time.
+            start: Where the group begins, if it is new: at the earliest message kept, or at the next one.
+            in_flight_max: Messages that may be out unacknowledged, 1 to 65,535, 256 by default: after a
+                crash at most so many come a second time.
 
         Raises:
             WrongType: An argument has the wrong type.
@@ -247,13 +250,10 @@ class Store(Administration):
         self._core.checkpoint()
 
     def pin(self, duration: Duration) -> Pin:
-        """Holds every file of the store for so long, or until it is released: for a backup, or a reader beside it.
+        """Holds every file of the store for so long, or until it is released, for a reader of the folder beside it.
 
-        ::
-
-            with store.pin(timedelta(hours=1)):
-                store.checkpoint()
-                shutil.copytree(store.path, "backup")
+        No file goes while it lasts, and the store works on. A copy of the folder made meanwhile is no
+        backup: its files are of different moments. Close the store for that.
 
         Raises:
             WrongType, InvalidArgument: `duration` is refused.

@@ -4,6 +4,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_an_empty_batch_stores_nothing(store: Store) -> None:
     assert len(store.publish_many([])) == 0
     assert len(store.publish_many("orders", [])) == 0
     assert store.status().accepted == before
+
+
+@pytest.mark.parametrize("durability", ["disk", "os"])
+def test_a_call_is_taken_that_is_larger_than_the_first_segments_of_an_open(
+    tmp_path: Path, durability: Literal["disk", "os"]
+) -> None:
+    body = bytes(4 << 20)
+    with delaymq.open(tmp_path / "large", durability=durability, segment_bytes=64 << 20) as store:
+        assert len(store.publish_many("a", [body] * 3, 3600)) == 3
+        store.publish("a", b"small", delay=3600)
+        assert len(store.publish_many("a", [body] * 7, 3600)) == 7
+        assert store.status().pending == 11
 
 
 def test_each_message_of_a_batch_has_its_own_subject_and_time(store: Store) -> None:

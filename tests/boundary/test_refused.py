@@ -116,7 +116,8 @@ RECEIPTS = [
 ]
 STARTS = [Bad("middle", InvalidArgument, '"earliest" or "latest"'), Bad(None, WrongType), Bad(0, WrongType)]
 IN_FLIGHT = [
-    *(Bad(value, InvalidArgument) for value in (0, -1, 2**40)),
+    *(Bad(value, InvalidArgument, "1 to 65535") for value in (0, 65_536)),
+    *(Bad(value, InvalidArgument, "in range") for value in (-1, 2**40)),
     *(Bad(value, WrongType, "int") for value in ("5", 5.0, None, True, math.nan)),
 ]
 COUNTS = [

@@ -50,8 +50,9 @@ def said(command: list[str | Path], folder: Path) -> str:
     return ended.stdout
 
 
-def test_the_lines_of_the_readme_run_with_nothing_else_installed(empty: Path, tmp_path: Path) -> None:
-    wrong = run_page((ROOT / "README.md").read_text("utf-8"), tmp_path, python=str(empty))
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_what_a_new_user_reads_runs_with_nothing_else_installed(page: str, empty: Path, tmp_path: Path) -> None:
+    wrong = run_page((ROOT / page).read_text("utf-8"), tmp_path, python=str(empty))
     assert wrong is None, wrong
 
 

@@ -121,7 +121,7 @@ def test_what_fails_comes_again_later_and_later(store: delaymq.Store, clock: Clo
 
     retry_after = delaymq.backoff(first=MINUTE, factor=2, jitter=0)
     with store.subscribe(module.SUBJECT, group="sender") as messages:
-        thread = threading.Thread(target=module.deliver_all, args=(store, messages, deliver, retry_after))
+        thread = threading.Thread(target=module.deliver_all, args=(messages, deliver, retry_after))
         thread.start()
         clock.await_consumers()
         store.publish(module.SUBJECT, b"at last")
@@ -134,15 +134,19 @@ def test_what_fails_comes_again_later_and_later(store: delaymq.Store, clock: Clo
         thread.join()
     begin = timedelta(days=1)
     assert attempts == [(begin + number * MINUTE, b"never") for number in (0, 1, 3, 7, 15)]
-    (given_up,) = ready(store, module.GIVEN_UP)
-    assert (given_up.body, given_up.attributes) == (b"never", {"reason": "nobody is there"})
-    assert ready(store, module.SUBJECT, "sender") == []
+    assert ready(store, module.SUBJECT, module.GROUP) == []
+    told: list[str] = []
+    assert module.bring_back(store, told.append) == 1
+    assert told == ["'never' was given up after 5 attempts: nobody is there"]
+    (again,) = ready(store, module.SUBJECT, module.GROUP)
+    assert (again.body, again.attempt) == (b"never", 1)
+    assert module.bring_back(store, told.append) == 0
 
 
 def test_the_sender_runs(tmp_path: Path) -> None:
     assert run("retry_with_backoff", str(tmp_path / "webhooks")) == [
         "'refuse 0' is delivered",
         "'refuse 2' is delivered",
-        "'refuse 0' is delivered",
-        "'refuse 99' is given up: 'refuse 99' was refused 5 times",
+        "'refuse 99' was given up after 5 attempts: refused 5 times",
+        "'refuse 99' is delivered",
     ]

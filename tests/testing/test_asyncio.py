@@ -94,6 +94,34 @@ def test_many_coroutines_of_many_subscriptions(tmp_path: Path) -> None:
     assert times == [day * DAY for day in range(1, 6) for _ in range(10)]
 
 
+def test_coroutines_of_one_group_with_subscriptions_of_their_own_are_waited_for(tmp_path: Path) -> None:
+    handled: list[tuple[bytes, int, timedelta]] = []
+
+    async def scenario(store: delaymq.AsyncStore, clock: Clock) -> None:
+        async def work() -> None:
+            async with store.subscribe("jobs", group="workers") as messages:
+                async for message in messages:
+                    began = clock.now - START
+                    await asyncio.sleep(0.02)  # real time, in which the clock stands still
+                    handled.append((message.body, message.attempt, began))
+                    assert clock.now - START == began
+                    if message.attempt == 1:
+                        message.nack(delay=HOUR)
+                    else:
+                        message.ack()
+
+        await store.publish_many("jobs", [b"a", b"b"], [HOUR, 10 * HOUR])
+        tasks = [asyncio.create_task(work()) for _ in range(2)]
+        await asyncio.to_thread(clock.await_consumers, 2)
+        await asyncio.to_thread(clock.advance, DAY)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(tmp_path, scenario)
+    assert handled == [(b"a", 1, HOUR), (b"a", 2, 2 * HOUR), (b"b", 1, 10 * HOUR), (b"b", 2, 11 * HOUR)]
+
+
 def test_a_crash_is_awaited(tmp_path: Path) -> None:
     async def scenario(store: delaymq.AsyncStore, clock: Clock) -> None:
         await store.publish("jobs", b"later", delay=DAY)

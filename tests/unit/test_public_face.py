@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -134,6 +136,22 @@ def test_the_whole_face_is_on_one_page_of_help() -> None:
     assert missing == ["__version__"]
     for kind in (Store, Subscription, Message):
         assert [name for name in names(kind) if name not in page] == [], kind
+
+
+def test_help_shows_that_page_first() -> None:
+    shown = [line.strip() for line in pydoc.plain(pydoc.render_doc(delaymq)).splitlines()]
+    first, *page = (line.strip() for line in (inspect.getdoc(delaymq) or "").splitlines())
+    assert f"delaymq - {first}" in shown[:5]
+    start = shown.index("DESCRIPTION") + 1
+    assert start < 10
+    assert shown[start : start + len(page) - 1] == page[1:]
+
+
+def test_no_call_on_the_page_is_made_up() -> None:
+    called = set(re.findall(r"\b([a-z]\w*)\(", inspect.getdoc(delaymq) or "")) - {"print", "help"}
+    assert len(called) > 20
+    known = {name for kind in (delaymq, Store, Subscription, Message) for name in dir(kind)}
+    assert called <= known
 
 
 def test_an_import_brings_nothing_that_is_not_needed() -> None:

@@ -31,7 +31,7 @@ class Clock:
         """A clock that shows `now`.
 
         Args:
-            now: An aware datetime, from 1970 to 2499.
+            now: An aware datetime, from 1970 to 2499; the first of January 2030 by default.
             patience: How long `advance` waits, in real time, for a consumer's thread that has taken
                 messages and neither comes back for more nor settles one.
 

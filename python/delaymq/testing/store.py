@@ -67,8 +67,8 @@ def open_store(
         path: The folder; it is made where it does not exist.
         clock: The clock to live by; None is the system's.
         durability: `"os"`, which by a clock of yours spares the disk all syncs; `"disk"` syncs as in earnest.
-        segment_bytes: The size of a file of the log, when the store is made; no call may publish more
-            than half of it.
+        segment_bytes: The size of a file of the log, when the store is made, 4 MiB by default; no call
+            may publish more than half of it.
 
     Raises:
         InvalidArgument: The store has seen a later time than `clock` shows, or an option is refused.

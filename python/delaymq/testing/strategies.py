@@ -34,7 +34,7 @@ def bodies(*, max_size: int = 1024) -> st.SearchStrategy[bytes]:
 
 
 def delays(max_delay: timedelta = DELAY_MAX) -> st.SearchStrategy[Duration]:
-    """Delays of every form that is accepted: none, timedeltas, whole and broken seconds."""
+    """Delays of every form that is accepted, up to ten years: none, timedeltas, whole and broken seconds."""
     seconds = max_delay.total_seconds()
     return st.one_of(
         st.just(0),

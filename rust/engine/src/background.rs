@@ -2,7 +2,7 @@
 //! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
 //! writing without them puts the syncs of others off by tens of milliseconds.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,8 +46,8 @@ struct Checkpoints {
 /// What others ask of the helper.
 #[derive(Default)]
 pub(crate) struct Background {
-    /// A publish waits for a segment.
-    pub(crate) hungry: AtomicBool,
+    /// A publish of so many bytes of records waits for a segment; 0 where none does.
+    pub(crate) hungry_bytes: AtomicU64,
     /// One waited although the stock had been full.
     pub(crate) was_hungry: AtomicBool,
     /// The log is idle and its end not yet vouched for.
@@ -70,7 +70,7 @@ impl Background {
 
     /// True where somebody waits for what the helper does.
     fn is_awaited(&self) -> bool {
-        self.hungry.load(Ordering::Relaxed) || self.is_behind()
+        self.hungry_bytes.load(Ordering::Relaxed) > 0 || self.is_behind()
     }
 }
 
@@ -78,6 +78,8 @@ impl Background {
 #[derive(Default)]
 struct Helping {
     preparing: Option<Preparing>,
+    /// The publish that segments are prepared for beside the usual stock, in bytes of records; 0 for none.
+    awaited_bytes: u64,
     /// Pieces of it that are done.
     pieces: u64,
     prepare_again: Option<Instant>,
@@ -150,8 +152,8 @@ impl Shared {
     pub(crate) fn run_helper(&self) {
         let mut helping = Helping::default();
         while !self.is_stopping() && self.poison.get().is_none() {
-            let hungry = self.background.hungry.swap(false, Ordering::Relaxed);
-            let prepared = self.prepare_piece(&mut helping, hungry);
+            let hungry_bytes = self.background.hungry_bytes.swap(0, Ordering::Relaxed);
+            let prepared = self.prepare_piece(&mut helping, hungry_bytes);
             let checkpointed = self.checkpoint_piece(&mut helping);
             let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
@@ -182,13 +184,15 @@ impl Shared {
 
     /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
     /// do. While a publish waits, the segment is not written full of zeros.
-    fn prepare_piece(&self, helping: &mut Helping, hungry: bool) -> bool {
+    fn prepare_piece(&self, helping: &mut Helping, hungry_bytes: u64) -> bool {
+        let hungry = hungry_bytes > 0;
         if hungry {
+            helping.awaited_bytes = hungry_bytes;
             // Somebody waits: a segment that is half full of zeros is finished without a pause,
             // another one is begun without any.
             let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
             if is_half_done {
-                self.background.hungry.store(true, Ordering::Relaxed);
+                self.background.hungry_bytes.fetch_max(hungry_bytes, Ordering::Relaxed);
             } else {
                 helping.preparing = None;
             }
@@ -196,8 +200,13 @@ impl Shared {
             return false;
         }
         helping.prepare_again = None;
-        let wanted = self.with_commits(|commits| commits.needs_segment(0, self.segments_ahead()));
+        let awaited = helping.awaited_bytes;
+        // The segments of an opening are small: one that is in the stock may be none for a large publish.
+        let wanted = self.with_commits(|commits| {
+            commits.needs_segment(0, self.segments_ahead()) || (awaited > 0 && commits.needs_segment(awaited, 1))
+        });
         if !wanted {
+            helping.awaited_bytes = 0;
             helping.preparing = None;
             return false;
         }
@@ -215,7 +224,7 @@ impl Shared {
             }
             Ok(PreparingStep::Prepared(prepared)) => {
                 helping.pieces = 0;
-                self.background.hungry.store(false, Ordering::Relaxed);
+                self.background.hungry_bytes.store(0, Ordering::Relaxed);
                 self.adopt(prepared)
             }
             Err(error) => Err(error),

@@ -162,16 +162,17 @@ impl Shared {
                 Ok(Some(range))
             }
             Submitted::NeedRoom => {
-                self.hunger(submission.class == Class::Growing);
+                self.hunger(if submission.class == Class::Growing { submission.records.len() as u64 } else { 0 });
                 Ok(None)
             }
             Submitted::QueueFull => Ok(None),
         }
     }
 
-    fn hunger(&self, growing: bool) {
-        self.background.hungry.store(growing, Ordering::Relaxed);
-        if growing && self.metrics.prepared_segments.read() >= SEGMENTS_AHEAD as u64 {
+    /// A publish of so many bytes finds no room; with 0, something that finishes what is stored.
+    fn hunger(&self, bytes: u64) {
+        self.background.hungry_bytes.store(bytes, Ordering::Relaxed);
+        if bytes > 0 && self.metrics.prepared_segments.read() >= SEGMENTS_AHEAD as u64 {
             self.background.was_hungry.store(true, Ordering::Relaxed);
         }
     }

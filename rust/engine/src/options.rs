@@ -18,6 +18,8 @@ pub const BATCH_MESSAGES_MAX: usize = 10_000;
 pub const BODY_BYTES_MAX: usize = 4 << 20;
 /// The most that message id, tags and attributes of one message take together, in bytes.
 pub const META_BYTES_MAX: usize = 1 << 20;
+/// The most messages that one consumer may hold unacknowledged: what a crash may bring a second time.
+pub const IN_FLIGHT_MAX: u32 = 65_535;
 /// The smallest segment; tests use it to cross every edge.
 pub const SEGMENT_BYTES_MIN: u32 = 64 << 10;
 

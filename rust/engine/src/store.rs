@@ -24,7 +24,7 @@ use crate::manual_clock::TimedStore;
 use crate::member::{MAIN, Member};
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
-use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
+use crate::options::{Durability, GroupStart, IN_FLIGHT_MAX, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -208,11 +208,11 @@ impl Store {
         self.shared.check()?;
         check_name("subject", subject)?;
         check_name("group", group)?;
-        if options.in_flight_max == 0 {
+        if !(1..=IN_FLIGHT_MAX).contains(&options.in_flight_max) {
             return Err(Error::InvalidArgument {
                 argument: "in_flight_max",
-                expected: "at least 1".to_owned(),
-                found: "0".to_owned(),
+                expected: format!("1 to {IN_FLIGHT_MAX}"),
+                found: options.in_flight_max.to_string(),
             });
         }
         let shared = &self.shared;

@@ -1,0 +1,296 @@
+"""docs/limits.md: each number is the code's, and each limit holds exactly there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delaymq import (
+    DelaymqError,
+    InvalidArgument,
+    Publish,
+    Store,
+    Subscription,
+    TooLarge,
+    durations,
+    store,
+    subscription,
+)
+from delaymq._blocking import THREADS_MAX
+from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES
+from delaymq.administration import DEAD_LETTERS
+from delaymq.cli import publish as publish_verb
+from delaymq.testing import open_store
+from tidy import documents
+from tidy.files import Source
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = Source("docs/limits.md", (ROOT / "docs" / "limits.md").read_text("utf-8"))
+NUMBER = re.compile(r"\*\*([\d,]+)\*\*")
+OPTIONS = "rust/engine/src/options.rs"
+DEFAULTS = "rust/core/src/store/options.rs"
+SEGMENT = "rust/core/src/message_log/segment.rs"
+META = "rust/binding/src/meta.rs"
+
+
+def constant(path: str, name: str) -> int:
+    """A constant of the Rust code."""
+    value = documents.constant_value((ROOT / path).read_text("utf-8"), name)
+    assert isinstance(value, int), f"{path} has no number {name}"
+    return value
+
+
+def default(name: str) -> int:
+    """What an owner takes for an option that nobody chose."""
+    [found] = re.findall(rf"^ +{name}: ([^:]+),$", (ROOT / DEFAULTS).read_text("utf-8"), re.MULTILINE)
+    value = documents.constant_value(f"const CHOSEN: u64 = {found};", "CHOSEN")
+    assert isinstance(value, int)
+    return value
+
+
+def matched(path: str, pattern: str) -> int:
+    """A number that stands in the Rust code otherwise."""
+    [found] = re.findall(pattern, (ROOT / path).read_text("utf-8"))
+    return int(found.replace("_", ""))
+
+
+def threads() -> int:
+    return matched("rust/engine/src/store.rs", r"let works: \[\(&str, Work\); (\d+)\]")
+
+
+EXPECTED: dict[str, Callable[[], list[int]]] = {
+    "subject, group": lambda: [1, constant("rust/engine/src/names.rs", "NAME_CHARACTERS_MAX")],
+    "body": lambda: [constant(OPTIONS, "BODY_BYTES_MAX")],
+    "message id, tag, name of an attribute": lambda: [1, constant(META, "TEXT_BYTES_MAX")],
+    "tags of a message": lambda: [constant(META, "TAGS_MAX")],
+    "attributes of a message": lambda: [constant(META, "ATTRIBUTES_MAX")],
+    "message id, tags and attributes together": lambda: [constant(OPTIONS, "META_BYTES_MAX")],
+    "text of a receipt": lambda: [80],  # and see below
+    "messages of one `publish_many`": lambda: [constant(OPTIONS, "BATCH_MESSAGES_MAX")],
+    "bytes of one `publish_many`": lambda: [constant(OPTIONS, "BATCH_BYTES_MAX")],
+    "delay of a publish or a `nack`": lambda: [DELAY_MAX.days],
+    "RocketMQ's levels": lambda: [1, len(durations.LEVELS_S)],
+    "jump of the machine's clock that holds dispatch": lambda: [
+        constant("rust/core/src/clock.rs", "STEP_AHEAD_MS_MAX")
+    ],
+    "a manual clock": lambda: [durations.moment(manual_time_max()).year - 1],
+    "`in_flight_max`": lambda: [1, constant(OPTIONS, "IN_FLIGHT_MAX"), store.IN_FLIGHT_MAX],
+    "a list of `batches`": lambda: [1, subscription.BATCH_MESSAGES_MAX, subscription.PULL_MESSAGES],
+    "reason of a dead letter": lambda: [constant("rust/core/src/record/retry.rs", "REASON_BYTES_MAX")],
+    "dead letters that one call lists": lambda: [DEAD_LETTERS],
+    "attempts": lambda: [2 ** constant("rust/core/src/schedule_log/entry.rs", "ATTEMPT_BITS") - 1],
+    "processes that have it open": lambda: [1],
+    "subjects": lambda: [constant("rust/core/src/dispatch_log/mod.rs", "SUBJECT_NUMBER_MAX")],
+    "bytes of a segment": lambda: [
+        constant(OPTIONS, "SEGMENT_BYTES_MIN"),
+        constant(SEGMENT, "SEGMENT_BYTES_MAX"),
+        SEGMENT_BYTES,
+    ],
+    "segments prepared ahead": lambda: [
+        constant("rust/engine/src/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
+    ],
+    "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
+    "checkpoints kept": lambda: [constant("rust/core/src/store/retention.rs", "CHECKPOINTS_KEPT")],
+    "a checkpoint is taken": lambda: [default("checkpoint_bytes"), default("checkpoint_facts")],
+    "threads of its own": lambda: [threads(), THREADS_MAX],
+    "messages due within the next **4,000** ms, without their bodies": lambda: [
+        default("window_ms"),
+        matched("rust/core/src/schedule_log/entry.rs", r"assert!\(size_of::<Entry>\(\) == (\d+)\)"),
+        default("window_entries_max"),
+    ],
+    "ready messages that are recent": lambda: [default("ready_entries_max")],
+    "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
+    "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
+}
+WITHOUT_A_NUMBER = {
+    "due time",
+    "groups, consumers, threads and coroutines that wait",
+    "messages that came since the last checkpoint",
+    "pending messages in runs",
+    "bodies",
+}
+
+
+def manual_time_max() -> int:
+    return matched("rust/engine/src/manual_clock.rs", r"const MANUAL_TIME_MAX: Millis = Millis\(([\d_]+)\)")
+
+
+def rows() -> dict[str, str]:
+    """What each row of each table says."""
+    found = {}
+    for number, line in enumerate(PAGE.lines):
+        if line.startswith("| what |"):
+            found.update({row.cells[0]: " | ".join(row.cells) for row in documents.table_after(PAGE.lines, number)})
+    return found
+
+
+def numbers(text: str) -> list[int]:
+    return [int(found.replace(",", "")) for found in NUMBER.findall(text)]
+
+
+def test_every_row_is_compared() -> None:
+    assert set(rows()) == set(EXPECTED) | WITHOUT_A_NUMBER
+    assert all(numbers(rows()[name]) == [] for name in WITHOUT_A_NUMBER)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_numbers_of_a_row_are_the_codes(name: str) -> None:
+    assert numbers(rows()[name]) == EXPECTED[name]()
+
+
+def test_the_words_below_a_table_are_the_codes() -> None:
+    words = " ".join(line for line in PAGE.lines if not line.startswith("|"))
+    assert numbers(words) == [default("copy_after_ms") // 1000]
+
+
+def test_the_levels_are_as_the_page_lists_them() -> None:
+    minutes = [60 * minute for minute in range(1, 11)]
+    assert list(durations.LEVELS_S) == [1, 5, 10, 30, *minutes, 1200, 1800, 3600, 7200]
+
+
+# Each limit of a call holds exactly: what lies on it is accepted, one more is not.
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with open_store(tmp_path_factory.mktemp("limits") / "store", segment_bytes=64 << 20) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def messages(opened: Store) -> Iterator[Subscription]:
+    with opened.subscribe("consumed", group="g") as found:
+        yield found
+
+
+Call = Callable[[Store, int], Any]
+
+
+def about(**given: Any) -> Publish:
+    return Publish("a", b"", delay=3600, **given)
+
+
+AT_THE_LIMIT: list[tuple[str, int, type[DelaymqError], Call]] = [
+    ("subject, group", 1, InvalidArgument, lambda opened, size: opened.publish("ä" * size, b"")),
+    ("subject, group", 1, InvalidArgument, lambda opened, size: opened.start_group("a", "ä" * size)),
+    ("body", 0, TooLarge, lambda opened, size: opened.publish("a", bytes(size))),
+    (
+        "message id, tag, name of an attribute",
+        1,
+        InvalidArgument,
+        lambda opened, size: opened.publish_many([about(message_id="x" * size)]),
+    ),
+    (
+        "message id, tag, name of an attribute",
+        1,
+        InvalidArgument,
+        lambda opened, size: opened.publish_many([about(tags=["x" * size])]),
+    ),
+    (
+        "message id, tag, name of an attribute",
+        1,
+        InvalidArgument,
+        lambda opened, size: opened.publish_many([about(attributes={"x" * size: ""})]),
+    ),
+    ("tags of a message", 0, InvalidArgument, lambda opened, size: opened.publish_many([about(tags=["x"] * size)])),
+    (
+        "attributes of a message",
+        0,
+        InvalidArgument,
+        lambda opened, size: opened.publish_many([about(attributes={str(one): "" for one in range(size)})]),
+    ),
+    ("messages of one `publish_many`", 0, TooLarge, lambda opened, size: opened.publish_many("a", [b""] * size, 3600)),
+    (
+        "delay of a publish or a `nack`",
+        0,
+        InvalidArgument,
+        lambda opened, size: opened.publish("a", b"", delay=timedelta(days=size)),
+    ),
+    ("RocketMQ's levels", 1, InvalidArgument, lambda opened, size: opened.publish("a", b"", level=size)),
+    (
+        "`in_flight_max`",
+        1,
+        InvalidArgument,
+        lambda opened, size: opened.subscribe("a", group="g", in_flight_max=size).close(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "least", "kind", "call"), AT_THE_LIMIT)
+def test_a_limit_holds_exactly(opened: Store, name: str, least: int, kind: type[DelaymqError], call: Call) -> None:
+    most = EXPECTED[name]()[1 if least == 1 else 0]
+    call(opened, most)
+    with pytest.raises(kind):
+        call(opened, most + 1)
+    call(opened, least)
+    if least == 1:
+        with pytest.raises(InvalidArgument):
+            call(opened, 0)
+
+
+def test_meta_holds_exactly_its_limit(opened: Store) -> None:
+    """What an attribute takes beside its text is found by trying, so that the page's number is the one that counts."""
+    [limit] = EXPECTED["message id, tags and attributes together"]()
+    with pytest.raises(TooLarge) as refused:
+        opened.publish_many([about(attributes={"k": "v" * limit})])
+    assert refused.value.limit == limit
+    beside = int(str(refused.value.found)) - limit
+    assert 1 < beside < 32
+    opened.publish_many([about(attributes={"k": "v" * (limit - beside)})])
+    with pytest.raises(TooLarge):
+        opened.publish_many([about(attributes={"k": "v" * (limit - beside + 1)})])
+
+
+def test_bytes_of_a_batch_are_limited_by_its_number_and_by_the_segment(opened: Store, tmp_path: Path) -> None:
+    [limit] = EXPECTED["bytes of one `publish_many`"]()
+    body = bytes(4 << 20)
+    opened.publish_many("a", [body] * (limit // len(body) - 1), 3600)
+    with pytest.raises(TooLarge):
+        opened.publish_many("a", [body] * (limit // len(body)), 3600)
+    with open_store(tmp_path / "small", segment_bytes=4 << 20) as small:
+        small.publish("a", bytes(2_000_000))
+        with pytest.raises(TooLarge):
+            small.publish("a", bytes(2 << 20))
+
+
+def test_a_list_and_a_reason_hold_exactly(opened: Store, messages: Subscription) -> None:
+    [least, most, _] = EXPECTED["a list of `batches`"]()
+    for size in (least, most):
+        messages.batches(size)
+    for size in (least - 1, most + 1):
+        with pytest.raises(InvalidArgument):
+            messages.batches(size)
+    opened.publish("consumed", b"")
+    message = messages.get(timeout=60)
+    assert message is not None
+    [reason] = EXPECTED["reason of a dead letter"]()
+    with pytest.raises(TooLarge):
+        message.dead_letter("x" * (reason + 1))
+    message.dead_letter("x" * reason)
+
+
+def test_receipts_fit_into_their_line(opened: Store) -> None:
+    [limit] = EXPECTED["text of a receipt"]()
+    for receipt in opened.publish_many("x" * 100, [bytes(1 << 20)] * 2, timedelta(days=3653)):
+        text = str(receipt)
+        assert text.isascii()
+        assert len(text.splitlines()) == 1
+        assert len(text) <= limit
+
+
+def test_segments_are_made_of_any_size_in_range(tmp_path: Path) -> None:
+    least, most, _ = EXPECTED["bytes of a segment"]()
+    open_store(tmp_path / "least", segment_bytes=least).close()
+    for wrong in (least - 1, most + 1):
+        with pytest.raises(InvalidArgument):
+            open_store(tmp_path / "wrong", segment_bytes=wrong)
+
+
+def test_a_clock_ends_with_its_year() -> None:
+    [year] = EXPECTED["a manual clock"]()
+    assert durations.moment(manual_time_max()) == datetime(year + 1, 1, 1, tzinfo=UTC)
