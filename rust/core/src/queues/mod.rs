@@ -6,6 +6,7 @@
 mod consumer;
 mod group;
 mod ranges;
+pub mod tags;
 
 pub use consumer::{Consumer, Held};
 pub use group::{Group, RESERVE_MAX, Taken};

@@ -1,0 +1,18 @@
+//! What goes over a connection: bytes to requests and answers to bytes, both ways in one file each,
+//! and the state machines of the server that need no socket. `docs/protocol.md` has the words.
+
+pub mod ack;
+pub mod consume_manage;
+pub mod fields;
+pub mod frame;
+pub mod malformed;
+pub mod message;
+pub mod pull;
+pub mod reader;
+pub mod register;
+pub mod send;
+
+#[cfg(test)]
+mod codec_tests;
+#[cfg(test)]
+mod golden_tests;
