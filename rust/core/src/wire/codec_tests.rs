@@ -153,7 +153,7 @@ fn an_opaque_body_is_attributes_and_any_bytes() {
     assert_eq!(judged(&bytes).unwrap().0, SendCode::Refused);
 }
 
-fn pull<'a>(filters: Vec<Filter>) -> PullRequest<'a> {
+fn pull(filters: Vec<Filter>) -> PullRequest<'static> {
     PullRequest {
         name: ConsumerName { subject: "%RETRY%s%g", group: "g", consumer: "c" },
         count: 20_000,

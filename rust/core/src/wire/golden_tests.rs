@@ -51,7 +51,7 @@ fn framed(header: Header, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Vec<
     out
 }
 
-fn consumer<'a>() -> ConsumerName<'a> {
+fn consumer() -> ConsumerName<'static> {
     ConsumerName { subject: "t.delay", group: "g", consumer: "h@@x" }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod ack;
 pub mod consume_manage;
+pub mod extension;
 pub mod fields;
 pub mod frame;
 pub mod malformed;
@@ -10,6 +11,7 @@ pub mod message;
 pub mod pull;
 pub mod reader;
 pub mod register;
+pub mod request;
 pub mod send;
 
 #[cfg(test)]

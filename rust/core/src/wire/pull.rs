@@ -131,15 +131,26 @@ pub fn read_pull(body: &[u8], version: i16) -> Read<PullRequest<'_>> {
         filters: Vec::new(),
     };
     if version >= FILTERS_VERSION {
-        let count = reader.count("filters", FILTERS_MAX, 2)?;
-        for _ in 0..count {
-            request.filters.push(read_filter(&mut reader)?);
-        }
+        request.filters = read_filters(&mut reader)?;
     } else if version >= TAGS_VERSION {
-        request.filters.push(read_tags(&mut reader)?);
+        request.filters = vec![read_tags(&mut reader)?];
+        request.filters.retain(|filter| !filter.passes_all());
     }
-    request.filters.retain(|filter| !filter.passes_all());
     reader.finish("pull").map(|()| request)
+}
+
+/// Reads the filters of version 9, without those that let everything pass.
+///
+/// # Errors
+/// `Malformed`, naming the field; `TooLarge` naming `filters`.
+pub fn read_filters(reader: &mut Reader<'_>) -> Read<Vec<Filter>> {
+    let count = reader.count("filters", FILTERS_MAX, 2)?;
+    let mut filters = Vec::new();
+    for _ in 0..count {
+        filters.push(read_filter(reader)?);
+    }
+    filters.retain(|filter| !filter.passes_all());
+    Ok(filters)
 }
 
 fn read_filter(reader: &mut Reader<'_>) -> Read<Filter> {
@@ -187,11 +198,7 @@ pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> R
     out.put_i64(request.timeout_ms);
     out.put_u8(u8::from(request.is_broadcast));
     if version >= FILTERS_VERSION {
-        // A Java listener sends one tag filter also where it wants no tags.
-        let none = [Filter::Tags { rule: TagRule::Any, tags: Vec::new() }];
-        let filters = if request.filters.is_empty() { none.as_slice() } else { request.filters.as_slice() };
-        put_count(out, "filters", FILTERS_MAX, filters.len())?;
-        return filters.iter().try_for_each(|filter| put_filter(out, filter));
+        return put_filters(out, &request.filters);
     }
     at_most("filters", usize::from(version >= TAGS_VERSION), request.filters.len())?;
     match request.filters.first() {
@@ -200,6 +207,18 @@ pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> R
         None if version >= TAGS_VERSION => put_tags(out, TagRule::Any, &[]),
         None => Ok(()),
     }
+}
+
+/// Appends the filters of version 9. As a Java listener does, it writes one tag filter also where no
+/// tags are wanted.
+///
+/// # Errors
+/// `TooLarge` naming `filters` or `tags`.
+pub fn put_filters(out: &mut Vec<u8>, filters: &[Filter]) -> Result<()> {
+    let none = [Filter::Tags { rule: TagRule::Any, tags: Vec::new() }];
+    let filters = if filters.is_empty() { none.as_slice() } else { filters };
+    put_count(out, "filters", FILTERS_MAX, filters.len())?;
+    filters.iter().try_for_each(|filter| put_filter(out, filter))
 }
 
 fn put_filter(out: &mut Vec<u8>, filter: &Filter) -> Result<()> {
