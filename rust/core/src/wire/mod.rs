@@ -2,6 +2,8 @@
 //! and the state machines of the server that need no socket. `docs/protocol.md` has the words.
 
 pub mod ack;
+pub mod connection;
+pub mod connection_limits;
 pub mod consume_manage;
 pub mod extension;
 pub mod fields;
@@ -14,7 +16,11 @@ pub mod register;
 pub mod request;
 pub mod send;
 
+mod outgoing;
+
 #[cfg(test)]
 mod codec_tests;
+#[cfg(test)]
+mod connection_tests;
 #[cfg(test)]
 mod golden_tests;
