@@ -8,11 +8,14 @@ pub mod consume_manage;
 pub mod extension;
 pub mod fields;
 pub mod frame;
+pub mod http;
 pub mod malformed;
 pub mod message;
+pub mod plain_text;
 pub mod pull;
 pub mod reader;
 pub mod register;
+pub mod registry;
 pub mod request;
 pub mod send;
 
