@@ -40,7 +40,7 @@ impl<'a> MetaView<'a> {
     }
 
     /// The tags, in the order given.
-    pub fn tags(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub fn tags(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let mut rest = self.tags;
         (0..self.tag_count).map_while(move |_| next_tag(&mut rest))
     }

@@ -12,21 +12,19 @@
 
 use std::collections::HashMap;
 
+use bytes::BytesMut;
 use bytes::buf::Limit;
-use bytes::{Buf, BufMut, BytesMut};
 
 use super::connection_limits::ConnectionLimits;
 use super::extension::errors::RemoteError;
 use super::extension::{EXTENSION_VERSION, OWN_COMMANDS};
-use super::frame::{FLAG_ONE_WAY, FRAME_BYTES_MAX, Frame, HEAD_BYTES, Head, Header, answer, read_head};
+use super::frame::{FLAG_ONE_WAY, FRAME_BYTES_MAX, Frame, Head, Header, answer, read_head};
+use super::incoming::Incoming;
 use super::malformed::Malformed;
 use super::outgoing::Outgoing;
 use super::send::SEND;
 use crate::error::Result;
 use crate::units::Millis;
-
-/// Room that is made for one read, at most.
-const READ_BYTES: usize = 64 << 10;
 
 /// Why a connection takes no more input.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +67,7 @@ struct Open {
 #[derive(Debug)]
 pub struct Connection {
     limits: ConnectionLimits,
-    input: BytesMut,
+    input: Incoming,
     outgoing: Outgoing,
     open: HashMap<RequestId, Open>,
     held_count: usize,
@@ -88,7 +86,7 @@ impl Connection {
     pub fn new(limits: ConnectionLimits, admitted: bool, now: Millis) -> Self {
         Self {
             limits,
-            input: BytesMut::new(),
+            input: Incoming::default(),
             outgoing: Outgoing::default(),
             open: HashMap::new(),
             held_count: 0,
@@ -122,9 +120,8 @@ impl Connection {
     /// connection has room for.
     pub fn read_with<T>(&mut self, now: Millis, read: impl FnOnce(&mut Limit<&mut BytesMut>) -> T) -> T {
         let was_empty = self.input.is_empty();
-        let room = if self.ending.is_none() { self.input_room().min(READ_BYTES) } else { 0 };
-        self.input.reserve(room);
-        let result = read(&mut (&mut self.input).limit(room));
+        let room = self.input_room();
+        let result = self.input.read_with(room, read);
         if was_empty {
             self.frame_began = now;
         }
@@ -133,19 +130,11 @@ impl Connection {
 
     /// Takes as many of these bytes as there is room for, and says how many.
     pub fn receive(&mut self, bytes: &[u8], now: Millis) -> usize {
-        let mut taken = 0_usize;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let count = self.read_with(now, |input| {
-                let count = input.remaining_mut().min(rest.len());
-                input.put_slice(rest.get(..count).unwrap_or_default());
-                count
-            });
-            if count == 0 {
-                break;
-            }
-            taken = taken.saturating_add(count);
+        if self.input.is_empty() {
+            self.frame_began = now;
         }
-        taken
+        let room = self.input_room();
+        self.input.receive(room, bytes)
     }
 
     /// The next request, where one is there whole and there is room for its answer.
@@ -161,22 +150,18 @@ impl Connection {
                 return None;
             }
         };
-        if self.input.len() < head.frame_bytes {
-            return None;
-        }
-        let mut bytes = self.input.split_to(head.frame_bytes).freeze();
-        bytes.advance(HEAD_BYTES);
+        let frame = self.input.take(head)?;
         self.frame_began = now;
         self.is_proven |= self.is_admitted;
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.saturating_add(1);
         self.open.insert(id, Open { header: head.header, is_held: false });
-        Some(Asked { id, frame: Frame { header: head.header, body: bytes } })
+        Some(Asked { id, frame })
     }
 
     /// The head of the frame that is next, judged as far as it is there.
     fn head(&self) -> std::result::Result<Option<Head>, Malformed> {
-        let Some(head) = read_head(&self.input)? else { return Ok(None) };
+        let Some(head) = read_head(self.input.bytes())? else { return Ok(None) };
         if head.header.is_answer() {
             let found = i64::from(head.header.flags);
             return Err(Malformed::Value { field: "flags", expected: "a request", found });
@@ -272,6 +257,11 @@ impl Connection {
         self.input.len()
     }
 
+    /// How many bytes of memory the buffers keep.
+    pub fn memory_bytes(&self) -> usize {
+        self.input.capacity().saturating_add(self.outgoing.capacity())
+    }
+
     /// How many requests are under way, held ones included.
     pub fn open_count(&self) -> usize {
         self.open.len()
@@ -340,10 +330,13 @@ impl Connection {
 
     fn end(&mut self, ending: Ending) {
         self.ending.get_or_insert(ending);
-        self.input = BytesMut::new();
+        self.input.clear();
     }
 
     fn input_room(&self) -> usize {
+        if self.ending.is_some() {
+            return 0;
+        }
         let limit = if self.is_admitted { FRAME_BYTES_MAX } else { self.limits.first_request_bytes_max };
         limit.saturating_sub(self.input.len())
     }

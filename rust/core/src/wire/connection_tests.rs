@@ -283,6 +283,24 @@ fn one_way_requests_are_answered_only_as_qmq_answers_them() {
 }
 
 #[test]
+fn a_silent_connection_keeps_no_buffers() {
+    let mut connection = admitted();
+    for opaque in 0..50 {
+        connection.receive(&request(opaque, &vec![0; 100_000]), NOW);
+        let asked = connection.next_request(NOW).unwrap();
+        assert!(connection.memory_bytes() < 1_000);
+        answer(&mut connection, asked.id, &[0; 10_000]);
+        assert!(connection.memory_bytes() >= 10_000);
+        written(&mut connection);
+    }
+    assert_eq!(connection.memory_bytes(), 0);
+    // What was read of a large frame is kept, and not what its length promises.
+    connection.receive(&request(0, &vec![0; 1 << 20])[..1_000], NOW);
+    assert_eq!(connection.next_request(NOW), None);
+    assert!(connection.memory_bytes() <= 8 << 10);
+}
+
+#[test]
 fn an_answer_is_no_request() {
     let mut connection = admitted();
     connection.receive(&framed(Header::request(SEND, 9, 1).answered(0), b""), NOW);

@@ -103,7 +103,7 @@ impl<'a> WireMessage<'a> {
     }
 
     /// The tags.
-    pub fn tags(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub fn tags(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let mut reader = Reader::new(self.tag_bytes.get(1..).unwrap_or_default());
         (0..self.tag_count).map_while(move |_| reader.text("tags").ok())
     }
@@ -270,6 +270,16 @@ pub struct MessageParts<'a> {
 pub fn put_message(out: &mut Vec<u8>, parts: &MessageParts<'_>) -> Result<()> {
     check_tags(parts.tags.iter().copied())?;
     check_body(parts.body.len())?;
+    put_stored(out, parts)
+}
+
+/// As [`put_message`], for a message that was taken already: told in other words it may be larger than
+/// what is taken.
+///
+/// # Errors
+/// `TooLarge` naming `subject`, `message_id` or `tags`.
+pub(super) fn put_stored(out: &mut Vec<u8>, parts: &MessageParts<'_>) -> Result<()> {
+    crate::record::limits::at_most("tags", usize::from(i8::MAX.unsigned_abs()), parts.tags.len())?;
     let mut flags = if parts.due.is_some() { FLAG_DELAY } else { 0 };
     flags |= if parts.tags.is_empty() { 0 } else { FLAG_TAGS };
     flags |= if parts.is_opaque { FLAG_OPAQUE_BODY } else { 0 };

@@ -2,11 +2,14 @@
 //! and the state machines of the server that need no socket. `docs/protocol.md` has the words.
 
 pub mod ack;
+pub mod admission;
+pub mod caller;
 pub mod connection;
 pub mod connection_limits;
 pub mod consume_manage;
 pub mod extension;
 pub mod fields;
+pub mod filtering;
 pub mod frame;
 pub mod http;
 pub mod malformed;
@@ -18,7 +21,9 @@ pub mod register;
 pub mod registry;
 pub mod request;
 pub mod send;
+pub mod subscriptions;
 
+mod incoming;
 mod outgoing;
 
 #[cfg(test)]

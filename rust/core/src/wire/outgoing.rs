@@ -29,6 +29,11 @@ impl Outgoing {
         self.bytes
     }
 
+    /// How many bytes of memory it keeps.
+    pub(super) fn capacity(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.bytes.capacity()).sum()
+    }
+
     /// Since when the first of them waits.
     pub(super) fn oldest(&self) -> Option<Millis> {
         self.pieces.front().map(|piece| piece.queued)

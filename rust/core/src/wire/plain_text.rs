@@ -5,7 +5,7 @@
 //! clients cut and join long texts themselves. An attribute that is no text gets `.base64` behind its
 //! name, too.
 
-use super::message::{CREATED_KEY, MessageParts, put_attribute, put_message};
+use super::message::{CREATED_KEY, MessageParts, put_attribute, put_stored};
 use crate::error::Result;
 use crate::record::meta::MetaView;
 use crate::units::Millis;
@@ -62,7 +62,7 @@ pub fn put_plain_text(out: &mut Vec<u8>, stored: &Stored<'_>, meta: &MetaView<'_
         is_opaque: false,
         body: &text,
     };
-    put_message(out, &parts)
+    put_stored(out, &parts)
 }
 
 fn put_value(text: &mut Vec<u8>, key: &str, value: &[u8]) -> Result<()> {
@@ -158,6 +158,14 @@ mod tests {
         let message = WireMessage::read_whole(&bytes).unwrap();
         assert_eq!((message.attribute("k.base64"), message.attribute("body.base64")), (Some("/w=="), Some("//4=")));
         assert_eq!(message.attribute(BODY_KEY), None);
+    }
+
+    #[test]
+    fn the_largest_body_is_told_however_much_longer_it_becomes() {
+        let body = vec![0xff; crate::record::limits::BODY_BYTES_MAX];
+        let bytes = told(&STORED, &Meta::default(), &body);
+        assert!(bytes.len() > body.len() && bytes.len() < crate::wire::frame::FRAME_BODY_BYTES_MAX);
+        assert!(WireMessage::read_whole(&bytes).unwrap().check_body().is_ok());
     }
 
     #[test]

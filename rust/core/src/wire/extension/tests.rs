@@ -404,9 +404,36 @@ fn every_error_crosses_with_its_details() {
         assert_eq!((&read, read.to_string()), (&told, error.to_string()));
         assert_eq!(read.detail(Attribute::Index), Some(&Value::Number(3)));
     }
-    let told = RemoteError::from(&Error::corrupt("log/1", 7, "a", "b"));
-    let details = [Attribute::Path, Attribute::Offset, Attribute::Expected, Attribute::Found];
-    assert_eq!(told.details.iter().map(|(attribute, _)| *attribute).collect::<Vec<_>>(), details);
+    let details: Vec<String> = every_error()
+        .iter()
+        .map(|error| {
+            let told = RemoteError::from(error);
+            let names: Vec<_> = told.details.iter().map(|(attribute, _)| attribute.name()).collect();
+            format!("{}({})", told.code.class(), names.join(" "))
+        })
+        .collect();
+    // What the embedded store raises: the classes and attributes that `delaymq.errors` speaks of.
+    let expected = [
+        "DiskFull(path errno reason)",
+        "StorageError(path errno reason)",
+        "StorageError(path errno reason)",
+        "PermissionDenied(path errno reason)",
+        "StorageError(path errno reason)",
+        "StorageError(path errno reason)",
+        "Corrupt(path offset expected found)",
+        "DamagedPayload(path offset expected found sequence)",
+        "MissingFile(path reason expected found)",
+        "NewerFormat(path offset expected found)",
+        "NotAStore(path expected found)",
+        "Locked(path expected found)",
+        "Poisoned(reason)",
+        "DiskFull()",
+        "Closed()",
+        "ForkedProcess(owner caller)",
+        "InvalidArgument(argument expected found)",
+        "TooLarge(argument limit found)",
+    ];
+    assert_eq!(details, expected);
     let malformed = Malformed::Short { field: "subject", needed: 4, left: 2 };
     let told = RemoteError::from(&malformed);
     assert_eq!(told.code, ErrorCode::Malformed);
