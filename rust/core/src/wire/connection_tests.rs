@@ -301,6 +301,18 @@ fn a_silent_connection_keeps_no_buffers() {
 }
 
 #[test]
+fn after_garbage_nothing_is_believed() {
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 24], &[0xff; 3], &request(1, b"")[1..]] {
+        let mut connection = admitted();
+        connection.receive(garbage, NOW);
+        connection.receive(&request(2, b"valid"), NOW);
+        assert_eq!(connection.next_request(NOW), None);
+        assert!(matches!(connection.ending(), Some(Ending::Malformed(_))), "{garbage:?}");
+        assert!(connection.is_finished());
+    }
+}
+
+#[test]
 fn an_answer_is_no_request() {
     let mut connection = admitted();
     connection.receive(&framed(Header::request(SEND, 9, 1).answered(0), b""), NOW);

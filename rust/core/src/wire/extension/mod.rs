@@ -16,6 +16,10 @@ pub mod settle;
 pub mod status;
 
 #[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
 mod tests;
 
 /// The version of the layouts in here, as it stands in the frame.
