@@ -134,10 +134,9 @@ class Store(Administration):
             at: An aware datetime instead; one that has passed is due now.
             level: One of RocketMQ's levels instead, 1 (a second) to 18 (two hours). With none of
                 the three it is due now.
-            tags: At most 255 words of 1 to 255 bytes, to tell messages of a subject apart by.
-            attributes: At most 1,000 texts by name, carried along; with tags and id at most 1 MiB.
-            message_id: A name of your own, of 1 to 255 bytes, which the store does not look at; by
-                default consumers see the text of the receipt.
+            tags: At most 10 words to tell messages of a subject apart by.
+            attributes: Text by name, carried along; keys and values at most 32 KiB together.
+            message_id: A name of your own, made as a subject's; by default the text of the receipt.
 
         Returns:
             The receipt, once the message is as durable as the store was opened for.

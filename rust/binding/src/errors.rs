@@ -1,39 +1,32 @@
 //! Errors of the core and engine as the exceptions that `delaymq.errors` defines. They are born in
 //! Python; this file only finds them and sets their attributes.
 
-use delaymq_core::error::{Error, StorageFault};
+use delaymq_core::error::Error;
+use delaymq_core::wire::extension::errors::{RemoteError, Value};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// One attribute of an exception.
-enum Detail {
-    Text(String),
-    Number(u64),
+type Details = Vec<(&'static str, Value)>;
+
+fn text(name: &'static str, value: &str) -> (&'static str, Value) {
+    (name, Value::from(value))
 }
 
-type Details = Vec<(&'static str, Detail)>;
-
-fn text(name: &'static str, value: impl Into<String>) -> (&'static str, Detail) {
-    (name, Detail::Text(value.into()))
-}
-
-fn number(name: &'static str, value: impl Into<u64>) -> (&'static str, Detail) {
-    (name, Detail::Number(value.into()))
-}
-
-/// The exception for an error of the core.
+/// The exception for an error of the core. Its class and attributes are those which a server tells of
+/// the same error, so that a client raises what the store would have raised.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` has")]
 pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
-    let message = error.to_string();
-    let (class, details) = described(error);
-    exception(py, class, &message, details)
+    let RemoteError { code, words, details } = RemoteError::from(&error);
+    let details = details.into_iter().map(|(attribute, value)| (attribute.name(), value)).collect();
+    exception(py, code.class(), &words, details)
 }
 
 /// The exception for an argument of the wrong type.
 pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
     let kind = found.get_type().name().map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string());
     let message = format!("{argument}: expected {expected}, found {kind}");
-    let details = vec![text("argument", argument), text("expected", expected), text("found", kind)];
+    let details = vec![text("argument", argument), text("expected", expected), text("found", &kind)];
     exception(found.py(), "WrongType", &message, details)
 }
 
@@ -81,130 +74,36 @@ fn built<'py>(py: Python<'py>, class: &str, message: &str, details: Details) -> 
     let attributes = PyDict::new(py);
     for (name, detail) in details {
         match detail {
-            Detail::Text(value) => attributes.set_item(name, value)?,
-            Detail::Number(value) => attributes.set_item(name, value)?,
+            Value::Text(value) => attributes.set_item(name, value)?,
+            Value::Number(value) => attributes.set_item(name, value)?,
         }
     }
     module.bind(py).getattr(class)?.call((message,), Some(&attributes))
 }
 
-/// The class and attributes for each way to fail. A new one does not build until it has a word here.
-fn described(error: Error) -> (&'static str, Details) {
-    match error {
-        Error::Storage { operation, path, fault, message } => {
-            let (class, errno) = fault_of(fault);
-            (class, vec![number("errno", errno), text("path", path), text("reason", format!("{operation}: {message}"))])
-        }
-        Error::Corrupt { path, offset, expected, found } => ("Corrupt", place(path, offset, expected, found)),
-        Error::DamagedPayload { sequence, path, offset, expected, found } => {
-            let mut details = place(path, offset, expected, found);
-            details.push(number("sequence", sequence));
-            ("DamagedPayload", details)
-        }
-        Error::MissingFile { path, reason } => (
-            "MissingFile",
-            vec![text("path", path), text("reason", reason), text("expected", "a file"), text("found", "none")],
-        ),
-        Error::NewerFormat { path, offset, found, supported } => {
-            ("NewerFormat", place(path, offset, format!("format {supported} or earlier"), format!("format {found}")))
-        }
-        Error::NotAStore { path, found } => {
-            ("NotAStore", vec![text("path", path), text("expected", "a store"), text("found", found)])
-        }
-        Error::Locked { path } => {
-            let found = "another process has it open";
-            ("Locked", vec![text("path", path), text("expected", "a store that nobody has open"), text("found", found)])
-        }
-        Error::Poisoned { reason } => ("Poisoned", vec![text("reason", reason)]),
-        Error::DiskFull => ("DiskFull", Vec::new()),
-        Error::Closed => ("Closed", Vec::new()),
-        other => described_argument(other),
-    }
-}
-
-fn described_argument(error: Error) -> (&'static str, Details) {
-    match error {
-        Error::ForkedProcess { owner, caller } => {
-            ("ForkedProcess", vec![number("owner", owner), number("caller", caller)])
-        }
-        Error::InvalidArgument { argument, expected, found } => {
-            ("InvalidArgument", vec![text("argument", argument), text("expected", expected), text("found", found)])
-        }
-        Error::TooLarge { argument, limit, found } => {
-            ("TooLarge", vec![text("argument", argument), number("limit", limit), text("found", found.to_string())])
-        }
-        _ => ("StoreError", Vec::new()),
-    }
-}
-
-fn place(path: String, offset: u64, expected: String, found: String) -> Details {
-    vec![text("path", path), number("offset", offset), text("expected", expected), text("found", found)]
-}
-
-/// The class, and the number that Linux gives to such a failure.
-const fn fault_of(fault: StorageFault) -> (&'static str, u32) {
-    match fault {
-        StorageFault::NotFound => ("StorageError", 2),
-        StorageFault::Io | StorageFault::Stopped => ("StorageError", 5),
-        StorageFault::PermissionDenied => ("PermissionDenied", 13),
-        StorageFault::AlreadyExists => ("StorageError", 17),
-        StorageFault::NoSpace => ("DiskFull", 28),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use delaymq_core::wire::extension::errors::{Attribute, ErrorCode};
 
     const CLASSES: &str = include_str!("../../../python/delaymq/errors.py");
 
-    fn words() -> [String; 3] {
-        ["one".to_owned(), "two".to_owned(), "three".to_owned()]
-    }
-
-    fn every_error() -> Vec<Error> {
-        let [path, expected, found] = words();
-        let (reason, message) = (path.clone(), path.clone());
-        let place = (path.clone(), expected.clone(), found.clone());
-        let fault = |fault| Error::Storage { operation: "open", path: path.clone(), fault, message: message.clone() };
-        vec![
-            fault(StorageFault::NoSpace),
-            fault(StorageFault::NotFound),
-            fault(StorageFault::AlreadyExists),
-            fault(StorageFault::PermissionDenied),
-            fault(StorageFault::Io),
-            fault(StorageFault::Stopped),
-            Error::corrupt(&place.0, 7, &place.1, &place.2),
-            Error::DamagedPayload { sequence: 3, path: place.0, offset: 7, expected: place.1, found: place.2 },
-            Error::MissingFile { path: path.clone(), reason: reason.clone() },
-            Error::NewerFormat { path: path.clone(), offset: 8, found: 9, supported: 1 },
-            Error::NotAStore { path: path.clone(), found: found.clone() },
-            Error::Locked { path: path.clone() },
-            Error::Poisoned { reason },
-            Error::DiskFull,
-            Error::Closed,
-            Error::ForkedProcess { owner: 1, caller: 2 },
-            Error::InvalidArgument { argument: "body", expected, found },
-            Error::TooLarge { argument: "body", limit: 4, found: 5 },
-        ]
-    }
-
     #[test]
-    fn every_error_has_a_class_of_its_own_in_python() {
-        for error in every_error() {
-            let (class, _) = described(error.clone());
-            assert!(CLASSES.contains(&format!("class {class}(")), "{class} for {error:?}");
-            assert_ne!(class, "StoreError", "{error:?}");
+    fn every_error_of_a_store_has_its_class_in_python() {
+        // What follows this one is of connections, which an embedded store has none of.
+        let of_a_store = ErrorCode::ALL.iter().take_while(|code| **code != ErrorCode::Malformed);
+        let mut count = 0;
+        for code in of_a_store {
+            assert!(CLASSES.contains(&format!("class {}(", code.class())), "{code:?}");
+            count += 1;
         }
+        assert_eq!(count, 16);
     }
 
     #[test]
-    fn the_place_and_the_difference_cross_as_attributes() {
-        let (class, details) = described(Error::corrupt("log/1", 7, "a", "b"));
-        let names: Vec<_> = details.iter().map(|(name, _)| *name).collect();
-        assert_eq!((class, names), ("Corrupt", vec!["path", "offset", "expected", "found"]));
-        let (class, details) = described(Error::TooLarge { argument: "body", limit: 4, found: 5 });
-        let names: Vec<_> = details.iter().map(|(name, _)| *name).collect();
-        assert_eq!((class, names), ("TooLarge", vec!["argument", "limit", "found"]));
+    fn every_detail_is_an_attribute_in_python() {
+        for number in 1..=12 {
+            let name = Attribute::of(number).unwrap().name();
+            assert!(CLASSES.contains(&format!("\n    {name}: ")) || name == "errno", "{name}");
+        }
     }
 }

@@ -1,17 +1,11 @@
 //! Message id, tags and attributes on their way in and out.
 
+use delaymq_core::record::limits::{ATTRIBUTES_MAX, TAGS_MAX, WORD_BYTES_MAX, check_attributes, check_message_id};
 use delaymq_core::record::message::{Meta, decode_meta as decoded, encode_meta};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping, PySequence, PyString, PyTuple};
 
 use crate::{errors, message};
-
-/// The longest message id, tag or attribute key, in bytes of UTF-8.
-const TEXT_BYTES_MAX: usize = 255;
-/// The most tags.
-const TAGS_MAX: usize = 255;
-/// The most attributes.
-const ATTRIBUTES_MAX: usize = 1_000;
 
 /// The bytes of meta from `None` or a tuple of message id, tags and attributes.
 pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -20,7 +14,7 @@ pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     }
     let py = meta.py();
     let (message_id, tags, attributes): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>) = meta.extract()?;
-    let message_id = if message_id.is_none() { String::new() } else { short("message_id", &message_id)? };
+    let message_id = if message_id.is_none() { String::new() } else { chosen_id(&message_id)? };
     let meta = Meta { message_id, tags: tags_of(&tags)?, attributes: attributes_of(&attributes)? };
     if meta == Meta::default() {
         return Ok(Vec::new());
@@ -28,11 +22,18 @@ pub(crate) fn encoded(meta: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     encode_meta(&meta).ok_or_else(|| errors::refused(py, "attributes", "what the format can hold", "more"))
 }
 
+/// A message id, which is never empty where one is given.
+fn chosen_id(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let message_id = message::text("message_id", value)?;
+    check_message_id(&message_id).map_err(|error| errors::raised(value.py(), error))?;
+    Ok(message_id.into_owned())
+}
+
 /// A str of 1 to 255 bytes.
 fn short(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let text = message::text(argument, value)?;
-    if text.is_empty() || text.len() > TEXT_BYTES_MAX {
-        let expected = format!("1 to {TEXT_BYTES_MAX} bytes of UTF-8");
+    if text.is_empty() || text.len() > WORD_BYTES_MAX {
+        let expected = format!("1 to {WORD_BYTES_MAX} bytes of UTF-8");
         return Err(errors::refused(value.py(), argument, &expected, &format!("{} bytes", text.len())));
     }
     Ok(text.into_owned())
@@ -69,6 +70,8 @@ fn attributes_of(attributes: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>
         let value = message::text("attributes", &value)?.as_bytes().to_vec();
         pairs.push((short("attributes", &key)?, value));
     }
+    check_attributes(pairs.iter().map(|(key, value)| (key.as_str(), value.as_slice())))
+        .map_err(|error| errors::raised(attributes.py(), error))?;
     Ok(pairs)
 }
 

@@ -13,5 +13,6 @@ pub mod storage;
 pub mod store;
 pub mod units;
 pub mod wheel;
+pub mod wire;
 
 pub use error::{Error, Result};

@@ -65,8 +65,8 @@ pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::Tidings;
 pub use options::{
-    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, IN_FLIGHT_MAX, META_BYTES_MAX,
-    Options, SEGMENT_BYTES_MIN, SubscribeOptions,
+    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, IN_FLIGHT_MAX, Options,
+    SEGMENT_BYTES_MIN, SubscribeOptions,
 };
 pub use publish::{PublishBatch, Receipts, Ticket};
 pub use ready::Ready;

@@ -6,18 +6,13 @@ use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::Millis;
 
 pub use delaymq_core::message_log::Durability;
+pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::name::GroupStart;
 
 use crate::clock::{Clock, SystemClock};
 
 /// Segments that hold the largest batch twice; also the largest batch.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;
-/// The most messages in one batch.
-pub const BATCH_MESSAGES_MAX: usize = 10_000;
-/// The largest body of one message, in bytes.
-pub const BODY_BYTES_MAX: usize = 4 << 20;
-/// The most that message id, tags and attributes of one message take together, in bytes.
-pub const META_BYTES_MAX: usize = 1 << 20;
 /// The most messages that one consumer may hold unacknowledged: what a crash may bring a second time.
 pub const IN_FLIGHT_MAX: u32 = 65_535;
 /// The smallest segment; tests use it to cross every edge.

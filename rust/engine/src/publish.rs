@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::store::Receipt;
@@ -13,7 +14,7 @@ use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
 use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
-use crate::options::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, META_BYTES_MAX};
+use crate::options::Due;
 use crate::shared::Shared;
 
 /// What a receipt says about its message beside the sequence.
@@ -74,17 +75,17 @@ impl PublishBatch {
     /// the first message that was added since the batch was empty.
     ///
     /// # Errors
-    /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `body` or `messages`; the
-    /// batch is as it was.
+    /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `message_id`, `tags`,
+    /// `attributes`, `body` or `messages`; the batch is as it was.
     pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
         let (now, from) = match self.now {
             Some(times) => times,
             None => self.shared.now(),
         };
         let due = self.due_time(due, now, from)?;
-        at_most("meta", META_BYTES_MAX, meta.len())?;
-        at_most("body", BODY_BYTES_MAX, body.len())?;
-        at_most("messages", BATCH_MESSAGES_MAX, self.notes.len().saturating_add(1))?;
+        check_meta(meta)?;
+        check_body(body.len())?;
+        check_batch(self.notes.len().saturating_add(1))?;
         let bytes_after = self.records.len().saturating_add(meta.len()).saturating_add(body.len());
         at_most("messages", self.shared.submission_bytes_max(), bytes_after.saturating_add(RECORD_OVERHEAD))?;
         let number = self.subject_number(subject)?;
@@ -104,7 +105,7 @@ impl PublishBatch {
     /// `TooLarge` naming `messages` where the batch is full; it is as it was.
     pub(crate) fn push_salvaged(&mut self, subject: &str, due: Millis, message: &Message<'_>) -> Result<()> {
         let bytes = message.meta.len().saturating_add(message.body.len()).saturating_add(RECORD_OVERHEAD);
-        at_most("messages", BATCH_MESSAGES_MAX, self.notes.len().saturating_add(1))?;
+        check_batch(self.notes.len().saturating_add(1))?;
         at_most("messages", self.shared.submission_bytes_max(), self.records.len().saturating_add(bytes))?;
         let subject = self.shared.names.subject(subject)?;
         let number = subject.number;
@@ -214,13 +215,6 @@ const NEVER: Millis = Millis(u64::MAX);
 
 /// What a record takes beside meta and body, rounded up.
 const RECORD_OVERHEAD: usize = 64;
-
-fn at_most(argument: &'static str, limit: usize, found: usize) -> Result<()> {
-    if found <= limit {
-        return Ok(());
-    }
-    Err(Error::TooLarge { argument, limit: limit as u64, found: found as u64 })
-}
 
 /// A publish under way.
 pub struct Ticket {

@@ -16,6 +16,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawRecord, encode_record};
+use super::meta::MetaView;
 use super::read_struct;
 use crate::units::{Millis, SubjectNumber};
 
@@ -112,38 +113,15 @@ pub fn encode_meta(meta: &Meta) -> Option<Vec<u8>> {
 
 /// Decodes meta; `None` where it is malformed or has bytes left over.
 pub fn decode_meta(bytes: &[u8]) -> Option<Meta> {
-    let mut rest = bytes;
-    let id_length = u16::from_le_bytes(take_array(&mut rest)?);
-    let message_id = take_text(&mut rest, usize::from(id_length))?;
-    let [tag_count] = take_array(&mut rest)?;
-    let mut tags = Vec::new();
-    for _ in 0..tag_count {
-        let [length] = take_array(&mut rest)?;
-        tags.push(take_text(&mut rest, usize::from(length))?);
+    if bytes.is_empty() {
+        return None;
     }
-    let attribute_count = u16::from_le_bytes(take_array(&mut rest)?);
-    let mut attributes = Vec::new();
-    for _ in 0..attribute_count {
-        let key_length = u16::from_le_bytes(take_array(&mut rest)?);
-        let key = take_text(&mut rest, usize::from(key_length))?;
-        let value_length = u32::from_le_bytes(take_array(&mut rest)?);
-        attributes.push((key, take(&mut rest, value_length as usize)?.to_vec()));
-    }
-    rest.is_empty().then_some(Meta { message_id, tags, attributes })
-}
-
-fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (head, tail) = rest.split_at_checked(length)?;
-    *rest = tail;
-    Some(head)
-}
-
-fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    take(rest, N)?.try_into().ok()
-}
-
-fn take_text(rest: &mut &[u8], length: usize) -> Option<String> {
-    String::from_utf8(take(rest, length)?.to_vec()).ok()
+    let view = MetaView::read(bytes)?;
+    Some(Meta {
+        message_id: view.message_id().to_owned(),
+        tags: view.tags().map(str::to_owned).collect(),
+        attributes: view.attributes().map(|(key, value)| (key.to_owned(), value.to_vec())).collect(),
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! The names of the subjects that delaymq makes by itself, one of each for every group. Names of
 //! users hold no `%`, so these are nobody's.
 
-/// What the names of retry subjects start with.
-const RETRY_PREFIX: &str = "%RETRY%";
-/// What the names of dead-letter subjects start with.
-const DEAD_LETTER_PREFIX: &str = "%DEAD_RETRY%";
+use crate::record::limits::{DEAD_LETTER_PREFIX, RETRY_PREFIX};
 
 /// The subject that takes what a group gives back.
 pub fn retry_subject(subject: &str, group: &str) -> String {

@@ -1,0 +1,131 @@
+//! Which messages of a subject a consumer wants.
+
+/// The most tags that a consumer may ask for.
+pub const ASKED_TAGS_MAX: usize = 127;
+
+/// The attribute that names a message's environment.
+pub const ENVIRONMENT_KEY: &str = "qmq_env";
+/// The attribute that names its part of that environment.
+pub const SUB_ENVIRONMENT_KEY: &str = "qmq_subEnv";
+
+/// How many of the asked tags a message must have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TagRule {
+    /// At least one.
+    Any,
+    /// Each of them.
+    All,
+}
+
+/// A condition on messages.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Filter {
+    /// By tags. With no tags asked for, every message passes; with some, one without tags never does.
+    Tags {
+        /// How many of them a message must have.
+        rule: TagRule,
+        /// The tags.
+        tags: Vec<String>,
+    },
+    /// By environment: a message that names none is for everybody, and one that does for those who
+    /// name the same.
+    SubEnvironment {
+        /// The environment.
+        environment: String,
+        /// The part of it.
+        part: String,
+    },
+}
+
+/// What filters look at in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a, T> {
+    /// Its tags.
+    pub tags: T,
+    /// Its environment, where it names one.
+    pub environment: Option<&'a str>,
+    /// Its part of the environment, where it names one.
+    pub part: Option<&'a str>,
+}
+
+impl Filter {
+    /// True where a message with these labels passes.
+    pub fn passes<'a, T: Iterator<Item = &'a str> + Clone>(&self, labels: &Labels<'a, T>) -> bool {
+        match self {
+            Self::Tags { tags: asked, .. } if asked.is_empty() => true,
+            Self::Tags { rule: TagRule::Any, tags: asked } => {
+                labels.tags.clone().any(|tag| asked.iter().any(|wanted| wanted == tag))
+            }
+            Self::Tags { rule: TagRule::All, tags: asked } => {
+                asked.iter().all(|wanted| labels.tags.clone().any(|tag| tag == wanted))
+            }
+            Self::SubEnvironment { environment, part } => match labels.environment {
+                None => true,
+                Some(named) => named == environment && labels.part.unwrap_or_default() == part,
+            },
+        }
+    }
+
+    /// True where every message passes.
+    pub fn passes_all(&self) -> bool {
+        matches!(self, Self::Tags { tags, .. } if tags.is_empty())
+    }
+}
+
+/// True where a message passes each of these.
+pub fn pass_all<'a, T: Iterator<Item = &'a str> + Clone>(filters: &[Filter], labels: &Labels<'a, T>) -> bool {
+    filters.iter().all(|filter| filter.passes(labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn asked(rule: TagRule, tags: &[&str]) -> Filter {
+        Filter::Tags { rule, tags: tags.iter().map(|tag| (*tag).to_owned()).collect() }
+    }
+
+    fn passes(filter: &Filter, tags: &[&str]) -> bool {
+        filter.passes(&Labels { tags: tags.iter().copied(), environment: None, part: None })
+    }
+
+    #[test]
+    fn a_message_without_tags_passes_only_who_asks_for_none() {
+        for rule in [TagRule::Any, TagRule::All] {
+            assert!(passes(&asked(rule, &[]), &[]));
+            assert!(passes(&asked(rule, &[]), &["a"]));
+            assert!(!passes(&asked(rule, &["a"]), &[]));
+        }
+    }
+
+    #[test]
+    fn an_environment_is_kept_apart_from_the_others() {
+        let filter = Filter::SubEnvironment { environment: "beta".to_owned(), part: "one".to_owned() };
+        let labelled = |environment, part| filter.passes(&Labels { tags: std::iter::empty(), environment, part });
+        assert!(labelled(None, None));
+        assert!(labelled(Some("beta"), Some("one")));
+        assert!(!labelled(Some("beta"), None));
+        assert!(!labelled(Some("beta"), Some("two")));
+        assert!(!labelled(Some("alpha"), Some("one")));
+        let beside = [filter.clone(), asked(TagRule::Any, &["x"])];
+        assert!(!pass_all(&beside, &Labels { tags: ["y"].into_iter(), environment: None, part: None }));
+        assert!(pass_all(&[], &Labels { tags: ["y"].into_iter(), environment: Some("alpha"), part: None }));
+    }
+
+    proptest! {
+        #[test]
+        fn tags_pass_as_sets_say(
+            wanted in prop::collection::btree_set("[a-d]", 0..4),
+            has in prop::collection::btree_set("[a-d]", 0..4),
+        ) {
+            let wanted_list: Vec<&str> = wanted.iter().map(String::as_str).collect();
+            let has_list: Vec<&str> = has.iter().map(String::as_str).collect();
+            let meet = wanted.intersection(&has).collect::<BTreeSet<_>>().len();
+            let nothing = wanted.is_empty();
+            prop_assert_eq!(passes(&asked(TagRule::Any, &wanted_list), &has_list), nothing || meet > 0);
+            prop_assert_eq!(passes(&asked(TagRule::All, &wanted_list), &has_list), meet == wanted.len());
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! One connection of a server: bytes in, requests out; answers in, bytes out. It has no socket and no
+//! clock: whoever drives it reads where it wants input, writes what it has, and tells the time.
+//!
+//! - Requests are handed out in the order of their bytes and answered in any order. What cannot be
+//!   answered yet holds up nothing else: so many requests may be under way, and held pulls are not
+//!   counted among them.
+//! - Bytes that wait to be written are bounded: over that bound no further request is handed out,
+//!   nothing is pushed, and no input is wanted, until the peer has read.
+//! - A peer must prove itself soon: until its first valid request was read, or, where it must give a
+//!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
+//! - Garbage ends the input. What was asked before it is still answered.
+
+use std::collections::HashMap;
+
+use bytes::BytesMut;
+use bytes::buf::Limit;
+
+use super::connection_limits::ConnectionLimits;
+use super::extension::errors::RemoteError;
+use super::extension::{EXTENSION_VERSION, OWN_COMMANDS};
+use super::frame::{FLAG_ONE_WAY, FRAME_BYTES_MAX, Frame, Head, Header, answer, read_head};
+use super::incoming::Incoming;
+use super::malformed::Malformed;
+use super::outgoing::Outgoing;
+use super::send::SEND;
+use crate::error::Result;
+use crate::units::Millis;
+
+/// Why a connection takes no more input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The peer sent what is no request.
+    Malformed(Malformed),
+    /// No valid request came in time, or the peer was not admitted in time.
+    FirstRequestLate,
+    /// A frame was begun and not completed in time.
+    FrameLate,
+    /// The peer does not read.
+    ReaderLate,
+    /// The peer closed its side.
+    PeerClosed,
+    /// The server is stopping.
+    Drained,
+}
+
+/// Names a request of one connection; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(pub u64);
+
+/// A request that was handed out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Its name, to answer it by.
+    pub id: RequestId,
+    /// The frame. Its body shares memory with what was read around it, so who holds a request for
+    /// long keeps a copy of what it needs instead.
+    pub frame: Frame,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    header: Header,
+    is_held: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Connection {
+    limits: ConnectionLimits,
+    input: Incoming,
+    outgoing: Outgoing,
+    open: HashMap<RequestId, Open>,
+    held_count: usize,
+    next_id: u64,
+    began: Millis,
+    /// When the frame that is being read began, or reading went on after a pause.
+    frame_began: Millis,
+    is_paused: bool,
+    is_admitted: bool,
+    is_proven: bool,
+    ending: Option<Ending>,
+}
+
+impl Connection {
+    /// A connection that was made now. A peer that is not `admitted` must say hello first.
+    pub fn new(limits: ConnectionLimits, admitted: bool, now: Millis) -> Self {
+        Self {
+            limits,
+            input: Incoming::default(),
+            outgoing: Outgoing::default(),
+            open: HashMap::new(),
+            held_count: 0,
+            next_id: 0,
+            began: now,
+            frame_began: now,
+            is_paused: false,
+            is_admitted: admitted,
+            is_proven: false,
+            ending: None,
+        }
+    }
+
+    /// The peer gave what it needs to be served.
+    pub fn admit(&mut self) {
+        self.is_admitted = true;
+        self.is_proven = true;
+    }
+
+    /// True for a peer that may be served.
+    pub fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// True where more may be read from the peer now.
+    pub fn wants_input(&self) -> bool {
+        self.ending.is_none() && self.has_room() && self.input_room() > 0
+    }
+
+    /// Reads into the connection: `read` appends to what it is given, which takes no more than the
+    /// connection has room for.
+    pub fn read_with<T>(&mut self, now: Millis, read: impl FnOnce(&mut Limit<&mut BytesMut>) -> T) -> T {
+        let was_empty = self.input.is_empty();
+        let room = self.input_room();
+        let result = self.input.read_with(room, read);
+        if was_empty {
+            self.frame_began = now;
+        }
+        result
+    }
+
+    /// Takes as many of these bytes as there is room for, and says how many.
+    pub fn receive(&mut self, bytes: &[u8], now: Millis) -> usize {
+        if self.input.is_empty() {
+            self.frame_began = now;
+        }
+        let room = self.input_room();
+        self.input.receive(room, bytes)
+    }
+
+    /// The next request, where one is there whole and there is room for its answer.
+    pub fn next_request(&mut self, now: Millis) -> Option<Asked> {
+        self.note_room(now);
+        if self.ending.is_some() || !self.has_room() {
+            return None;
+        }
+        let head = match self.head() {
+            Ok(head) => head?,
+            Err(malformed) => {
+                self.end(Ending::Malformed(malformed));
+                return None;
+            }
+        };
+        let frame = self.input.take(head)?;
+        self.frame_began = now;
+        self.is_proven |= self.is_admitted;
+        let id = RequestId(self.next_id);
+        self.next_id = self.next_id.saturating_add(1);
+        self.open.insert(id, Open { header: head.header, is_held: false });
+        Some(Asked { id, frame })
+    }
+
+    /// The head of the frame that is next, judged as far as it is there.
+    fn head(&self) -> std::result::Result<Option<Head>, Malformed> {
+        let Some(head) = read_head(self.input.bytes())? else { return Ok(None) };
+        if head.header.is_answer() {
+            let found = i64::from(head.header.flags);
+            return Err(Malformed::Value { field: "flags", expected: "a request", found });
+        }
+        let limit = self.limits.first_request_bytes_max;
+        if !self.is_admitted && head.frame_bytes > limit {
+            let (limit, found) = (limit as u64, head.frame_bytes as u64);
+            return Err(Malformed::TooLarge { field: "first_request", limit, found });
+        }
+        Ok(Some(head))
+    }
+
+    /// Sets a request aside that waits for something to happen, so that it holds up no other. False
+    /// where too many are held already: it is still under way then, and wants an answer.
+    pub fn hold(&mut self, id: RequestId) -> bool {
+        let has_room = self.held_count < self.limits.held_max;
+        match self.open.get_mut(&id) {
+            Some(open) if open.is_held => true,
+            Some(open) if has_room => {
+                open.is_held = true;
+                self.held_count = self.held_count.saturating_add(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The requests that are held.
+    pub fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.open.iter().filter(|(_, open)| open.is_held).map(|(id, _)| *id)
+    }
+
+    /// How many bytes an answer should not exceed now, so that what waits stays bounded. An answer
+    /// with messages is made within this; one message is always allowed.
+    pub fn answer_bytes_max(&self) -> usize {
+        let waiting = self.outgoing.bytes();
+        self.limits.output_bytes_max.saturating_sub(waiting).min(FRAME_BYTES_MAX)
+    }
+
+    /// Answers a request, once. False where it is not under way.
+    ///
+    /// # Errors
+    /// What `fill` fails with; `TooLarge` naming `frame`: the request is still under way.
+    pub fn answer(
+        &mut self,
+        id: RequestId,
+        code: i16,
+        now: Millis,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(open) = self.open.get(&id).copied() else { return Ok(false) };
+        if wants_answer(&open.header, code) && !self.is_cut_off() {
+            self.outgoing.put(now, open.header.answered(code), fill)?;
+        }
+        self.open.remove(&id);
+        self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
+        Ok(true)
+    }
+
+    /// Answers one of delaymq's own requests with an error.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub fn answer_error(&mut self, id: RequestId, error: &RemoteError, now: Millis) -> Result<bool> {
+        self.answer(id, error.code.number(), now, |out| error.put(out))
+    }
+
+    /// Sends what the peer did not ask for. False where there is no room: it may be tried again once
+    /// the peer has read.
+    ///
+    /// # Errors
+    /// What `fill` fails with; `TooLarge` naming `frame`.
+    pub fn push(&mut self, command: i16, now: Millis, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
+        if self.ending.is_some() || !self.has_output_room() {
+            return Ok(false);
+        }
+        let header = Header { flags: FLAG_ONE_WAY, ..Header::request(command, EXTENSION_VERSION, 0) };
+        self.outgoing.put(now, header, fill).map(|()| true)
+    }
+
+    /// The bytes to be written, in order.
+    pub fn output(&self) -> impl Iterator<Item = &[u8]> {
+        self.outgoing.slices()
+    }
+
+    /// How many bytes wait to be written.
+    pub fn output_bytes(&self) -> usize {
+        self.outgoing.bytes()
+    }
+
+    /// How many bytes were read and not handed out.
+    pub fn input_bytes(&self) -> usize {
+        self.input.len()
+    }
+
+    /// How many bytes of memory the buffers keep.
+    pub fn memory_bytes(&self) -> usize {
+        self.input.capacity().saturating_add(self.outgoing.capacity())
+    }
+
+    /// How many requests are under way, held ones included.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The first `count` bytes of the output were written.
+    pub fn sent(&mut self, count: usize, now: Millis) {
+        self.outgoing.sent(count);
+        self.note_room(now);
+    }
+
+    /// The peer sends no more.
+    pub fn peer_closed(&mut self) {
+        self.end(Ending::PeerClosed);
+    }
+
+    /// The server stops: nothing more is read. What is under way may be answered; who drives this
+    /// ends the [`Self::held`] requests.
+    pub fn drain(&mut self) {
+        self.end(Ending::Drained);
+    }
+
+    /// When [`Self::tick`] is to be called at the latest.
+    pub fn deadline(&self) -> Option<Millis> {
+        let reader = self.outgoing.oldest().map(|queued| queued.plus(self.limits.reader_ms_max));
+        let reads = self.ending.is_none() && self.has_room();
+        let first = (reads && !self.is_proven).then(|| self.began.plus(self.limits.first_request_ms_max));
+        let frame = (reads && !self.input.is_empty()).then(|| self.frame_began.plus(self.limits.frame_ms_max));
+        [reader, first, frame].into_iter().flatten().min()
+    }
+
+    /// Ends the connection where its peer was too slow. Called after the requests that are there were
+    /// taken.
+    pub fn tick(&mut self, now: Millis) {
+        self.note_room(now);
+        if self.outgoing.oldest().is_some_and(|queued| now.since(queued) >= self.limits.reader_ms_max) {
+            self.ending = Some(Ending::ReaderLate);
+            self.input.clear();
+            self.outgoing.clear();
+            return;
+        }
+        if self.ending.is_some() || !self.has_room() {
+            return;
+        }
+        if !self.is_proven && now.since(self.began) >= self.limits.first_request_ms_max {
+            self.end(Ending::FirstRequestLate);
+        } else if !self.input.is_empty() && now.since(self.frame_began) >= self.limits.frame_ms_max {
+            self.end(Ending::FrameLate);
+        }
+    }
+
+    /// Why nothing more is read, once that is so.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
+    }
+
+    /// True where the socket may be closed: all that was asked is answered and written, or the peer
+    /// was cut off.
+    pub fn is_finished(&self) -> bool {
+        self.is_cut_off() || (self.ending.is_some() && self.open.is_empty() && self.outgoing.bytes() == 0)
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.ending == Some(Ending::ReaderLate)
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.ending.get_or_insert(ending);
+        self.input.clear();
+    }
+
+    fn input_room(&self) -> usize {
+        if self.ending.is_some() {
+            return 0;
+        }
+        let limit = if self.is_admitted { FRAME_BYTES_MAX } else { self.limits.first_request_bytes_max };
+        limit.saturating_sub(self.input.len())
+    }
+
+    fn has_output_room(&self) -> bool {
+        self.outgoing.bytes() < self.limits.output_bytes_max
+    }
+
+    fn has_room(&self) -> bool {
+        self.has_output_room() && self.open.len().saturating_sub(self.held_count) < self.limits.requests_max
+    }
+
+    /// While it is the server that does not read, no frame is late.
+    fn note_room(&mut self, now: Millis) {
+        let is_paused = !self.has_room();
+        if self.is_paused && !is_paused {
+            self.frame_began = now;
+            if !self.is_proven {
+                self.began = now;
+            }
+        }
+        self.is_paused = is_paused;
+    }
+}
+
+/// A request that wants no answer gets none where it was done; an error it gets all the same, and so
+/// do the commands of QMQ that QMQ answers always.
+fn wants_answer(header: &Header, code: i16) -> bool {
+    let may_be_silent = header.code == SEND || OWN_COMMANDS.contains(&header.code);
+    !(header.is_one_way() && may_be_silent && code == answer::SUCCESS)
+}

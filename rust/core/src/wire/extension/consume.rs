@@ -1,0 +1,361 @@
+//! SUBSCRIBE (204), CREDIT (205), DELIVER (206), UNSUBSCRIBE (211).
+//!
+//! A client numbers its subscriptions; the number means nothing on another connection. A subscription
+//! is given no more messages than it has credit for, and holds no more than `in_flight_max`
+//! unsettled; each message takes one of its credit. CREDIT adds to it and has no answer.
+//!
+//! | bytes | field of a subscribe |
+//! |---|---|
+//! | 4 | `subscription` |
+//! | str each | `subject`, `group`, `consumer`; an empty consumer is named by the server |
+//! | 1 | `start` of a group that is new: 0 earliest, 1 latest |
+//! | 1 | `broadcast`: 0 or 1 |
+//! | 4 | `in_flight_max` |
+//! | 4 | `credit` |
+//! | … | filters, as in a pull of version 9 |
+//!
+//! Its answer is `str consumer | is_new u8`: whether the group is. A credit is `subscription u32 |
+//! credit u32`, an unsubscribe `subscription u32`.
+//!
+//! | bytes | field of a delivery |
+//! |---|---|
+//! | 4 | `subscription` |
+//! | 8 | `now_ms`: the trusted clock |
+//! | 4, then each | messages |
+//!
+//! | bytes | field of a message |
+//! |---|---|
+//! | 1, 8 | `queue` and `offset`: its key, to settle it by |
+//! | 1 | `form`: 0 meta and body, 1 a message of QMQ as it came |
+//! | 1 | `redelivered`: 0 or 1 |
+//! | 4 | `attempt` |
+//! | 8 | `sequence` |
+//! | 8 each | `due_ms`, `first_due_ms`, `published_ms` |
+//! | str | `subject` |
+//! | 4 | `meta_length`; 0 for a message of QMQ |
+//! | 4 | `payload_length`: meta and body |
+//! | 4 | `check`: CRC-32 over meta and body |
+//! | … | meta and body |
+
+use bytes::BufMut;
+
+use crate::error::Result;
+use crate::queues::tags::Filter;
+use crate::record::limits::{BATCH_MESSAGES_MAX, at_most};
+use crate::record::name::GroupStart;
+use crate::units::{Millis, Sequence};
+use crate::wire::fields::put_text;
+use crate::wire::malformed::{Malformed, Read};
+use crate::wire::pull::{ConsumerName, put_filters, read_filters};
+use crate::wire::reader::Reader;
+
+/// The most messages that a subscription may hold unsettled.
+pub const IN_FLIGHT_MAX: u32 = 1 << 16;
+/// The most credit that a subscription may have.
+pub const CREDIT_MAX: u32 = 1 << 20;
+/// Bytes of a delivered message without its subject and payload.
+const DELIVERED_HEAD_BYTES: usize = 61;
+
+/// Begins to consume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subscribe<'a> {
+    /// What the client calls it.
+    pub subscription: u32,
+    /// What it consumes; the consumer may be empty.
+    pub name: ConsumerName<'a>,
+    /// Where a group that is new begins.
+    pub start: GroupStart,
+    /// True where each consumer gets every message.
+    pub is_broadcast: bool,
+    /// The most messages that it holds unsettled.
+    pub in_flight_max: u32,
+    /// How many messages it may be sent at first.
+    pub credit: u32,
+    /// All of them must let a message pass.
+    pub filters: Vec<Filter>,
+}
+
+impl<'a> Subscribe<'a> {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// `Malformed`, naming the field; `TooLarge` naming `in_flight_max` or `credit`.
+    pub fn read(reader: &mut Reader<'a>) -> Read<Self> {
+        Ok(Self {
+            subscription: reader.u32("subscription")?,
+            name: ConsumerName::read(reader)?,
+            start: read_start(reader)?,
+            is_broadcast: reader.flag("broadcast")?,
+            in_flight_max: read_in_flight_max(reader)?,
+            credit: read_credit(reader)?,
+            filters: read_filters(reader)?,
+        })
+    }
+
+    /// Appends the request.
+    ///
+    /// # Errors
+    /// `TooLarge` naming the field.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
+        at_most("in_flight_max", IN_FLIGHT_MAX as usize, self.in_flight_max as usize)?;
+        at_most("credit", CREDIT_MAX as usize, self.credit as usize)?;
+        out.put_u32(self.subscription);
+        self.name.put(out)?;
+        put_start(out, self.start);
+        out.put_u8(u8::from(self.is_broadcast));
+        out.put_u32(self.in_flight_max);
+        out.put_u32(self.credit);
+        put_filters(out, &self.filters)
+    }
+}
+
+/// Reads where a group begins.
+///
+/// # Errors
+/// `Malformed` naming `start`.
+pub fn read_start(reader: &mut Reader<'_>) -> Read<GroupStart> {
+    Ok(if reader.flag("start")? { GroupStart::Latest } else { GroupStart::Earliest })
+}
+
+/// Appends where a group begins.
+pub fn put_start(out: &mut Vec<u8>, start: GroupStart) {
+    out.put_u8(match start {
+        GroupStart::Earliest => 0,
+        GroupStart::Latest => 1,
+    });
+}
+
+fn read_in_flight_max(reader: &mut Reader<'_>) -> Read<u32> {
+    let found = reader.u32("in_flight_max")?;
+    if found == 0 {
+        return Err(Malformed::Value { field: "in_flight_max", expected: "1 or more", found: 0 });
+    }
+    bounded("in_flight_max", IN_FLIGHT_MAX, found)
+}
+
+fn read_credit(reader: &mut Reader<'_>) -> Read<u32> {
+    let found = reader.u32("credit")?;
+    bounded("credit", CREDIT_MAX, found)
+}
+
+fn bounded(field: &'static str, limit: u32, found: u32) -> Read<u32> {
+    if found <= limit {
+        return Ok(found);
+    }
+    Err(Malformed::TooLarge { field, limit: u64::from(limit), found: u64::from(found) })
+}
+
+/// The answer to a subscribe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subscribed {
+    /// The consumer's name.
+    pub consumer: String,
+    /// True where the group came to be with this request.
+    pub is_new: bool,
+}
+
+impl Subscribed {
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// `Malformed`, naming the field.
+    pub fn read(body: &[u8]) -> Read<Self> {
+        let mut reader = Reader::new(body);
+        let subscribed = Self { consumer: reader.text("consumer")?.to_owned(), is_new: reader.flag("is_new")? };
+        reader.finish("subscribed").map(|()| subscribed)
+    }
+
+    /// Appends the answer.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `consumer`.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
+        put_text(out, "consumer", &self.consumer)?;
+        out.put_u8(u8::from(self.is_new));
+        Ok(())
+    }
+}
+
+/// More messages that a subscription may be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credit {
+    /// Which.
+    pub subscription: u32,
+    /// So many more.
+    pub credit: u32,
+}
+
+impl Credit {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// `Malformed`, naming the field; `TooLarge` naming `credit`.
+    pub fn read(reader: &mut Reader<'_>) -> Read<Self> {
+        Ok(Self { subscription: reader.u32("subscription")?, credit: read_credit(reader)? })
+    }
+
+    /// Appends the request.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.subscription);
+        out.put_u32(self.credit);
+    }
+}
+
+/// How the payload of a message is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PayloadForm {
+    /// Meta, then the body.
+    Opaque,
+    /// A message of QMQ, as its producer sent it.
+    Qmq,
+}
+
+impl PayloadForm {
+    /// Reads which it is.
+    ///
+    /// # Errors
+    /// `Malformed` naming `form`.
+    pub fn read(reader: &mut Reader<'_>) -> Read<Self> {
+        Ok(if reader.flag("form")? { Self::Qmq } else { Self::Opaque })
+    }
+
+    /// Appends which it is.
+    pub fn put(self, out: &mut Vec<u8>) {
+        out.put_u8(u8::from(self == Self::Qmq));
+    }
+}
+
+/// A message on its way to a subscription.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivered<'a> {
+    /// 0 for the subject itself, 1 for the group's retry subject.
+    pub queue: u8,
+    /// The pull offset there.
+    pub offset: u64,
+    /// How the payload is laid out.
+    pub form: PayloadForm,
+    /// True where it may have been handed over before.
+    pub redelivered: bool,
+    /// Which delivery this is, from 1.
+    pub attempt: u32,
+    /// The sequence of the message itself.
+    pub sequence: Sequence,
+    /// When it was due.
+    pub due: Millis,
+    /// When it was due at first.
+    pub first_due: Millis,
+    /// When it was received.
+    pub published: Millis,
+    /// The subject that it was published to.
+    pub subject: &'a str,
+    /// Bytes of the payload before the body.
+    pub meta_length: u32,
+    /// The payload's CRC-32, as it is stored.
+    pub check: u32,
+    /// Meta and body.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Delivered<'a> {
+    /// Meta and body.
+    pub fn parts(&self) -> (&'a [u8], &'a [u8]) {
+        self.payload.split_at_checked(self.meta_length as usize).unwrap_or((&[], self.payload))
+    }
+
+    /// True where the payload is what its producer computed the check over.
+    pub fn is_whole(&self) -> bool {
+        crc32fast::hash(self.payload) == self.check
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Read<Self> {
+        let (queue, offset) = (reader.u8("queue")?, reader.u64("offset")?);
+        let form = PayloadForm::read(reader)?;
+        let (redelivered, attempt) = (reader.flag("redelivered")?, reader.u32("attempt")?);
+        let sequence = Sequence(reader.u64("sequence")?);
+        let (due, first_due) = (Millis(reader.u64("due_ms")?), Millis(reader.u64("first_due_ms")?));
+        let published = Millis(reader.u64("published_ms")?);
+        let subject = reader.text("subject")?;
+        let (meta_length, payload_length) = (reader.u32("meta")?, reader.u32("payload")?);
+        let check = reader.u32("check")?;
+        if meta_length > payload_length {
+            let (limit, found) = (u64::from(payload_length), u64::from(meta_length));
+            return Err(Malformed::TooLarge { field: "meta", limit, found });
+        }
+        let payload = reader.bytes("payload", payload_length as usize)?;
+        Ok(Self {
+            queue,
+            offset,
+            form,
+            redelivered,
+            attempt,
+            sequence,
+            due,
+            first_due,
+            published,
+            subject,
+            meta_length,
+            check,
+            payload,
+        })
+    }
+
+    /// Appends the message.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `subject`.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.put_u8(self.queue);
+        out.put_u64(self.offset);
+        self.form.put(out);
+        out.put_u8(u8::from(self.redelivered));
+        out.put_u32(self.attempt);
+        out.put_u64(self.sequence.0);
+        out.put_u64(self.due.0);
+        out.put_u64(self.first_due.0);
+        out.put_u64(self.published.0);
+        put_text(out, "subject", self.subject)?;
+        out.put_u32(self.meta_length);
+        out.put_u32(self.payload.len() as u32);
+        out.put_u32(self.check);
+        out.put_slice(self.payload);
+        Ok(())
+    }
+}
+
+/// Appends what comes before the messages of a delivery; they follow by [`Delivered::put`].
+///
+/// # Errors
+/// `TooLarge` naming `messages`.
+pub fn put_deliver(out: &mut Vec<u8>, subscription: u32, now: Millis, count: usize) -> Result<()> {
+    out.put_u32(subscription);
+    out.put_u64(now.0);
+    crate::wire::fields::put_count(out, "messages", BATCH_MESSAGES_MAX, count)
+}
+
+/// Messages for a subscription.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deliver<'a> {
+    /// Which.
+    pub subscription: u32,
+    /// The trusted clock when they were sent.
+    pub now: Millis,
+    /// The messages, in order.
+    pub messages: Vec<Delivered<'a>>,
+}
+
+impl<'a> Deliver<'a> {
+    /// Reads a delivery.
+    ///
+    /// # Errors
+    /// `Malformed`, naming the field.
+    pub fn read(body: &'a [u8]) -> Read<Self> {
+        let mut reader = Reader::new(body);
+        let (subscription, now) = (reader.u32("subscription")?, Millis(reader.u64("now_ms")?));
+        let count = reader.count("messages", BATCH_MESSAGES_MAX, DELIVERED_HEAD_BYTES)?;
+        let mut messages = Vec::with_capacity(count);
+        for _ in 0..count {
+            messages.push(Delivered::read(&mut reader)?);
+        }
+        reader.finish("deliver").map(|()| Self { subscription, now, messages })
+    }
+}

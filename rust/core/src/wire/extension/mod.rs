@@ -1,0 +1,72 @@
+//! delaymq's own commands, from 200 on, in the frames of QMQ: what its clients do that QMQ's cannot
+//! say. `docs/protocol.md` has the order of things.
+//!
+//! A request is answered with the code 0 and the body that its command has, or with the code of an
+//! [`errors::ErrorCode`] and a body that says more. Integers are big-endian. A `str` is QMQ's; a
+//! `blob` is an unsigned 32-bit length and bytes.
+
+pub mod administration;
+pub mod consume;
+pub mod dead_letters;
+pub mod errors;
+pub mod hello;
+pub mod publish;
+pub mod request;
+pub mod settle;
+pub mod status;
+
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;
+
+/// The version of the layouts in here, as it stands in the frame.
+pub const EXTENSION_VERSION: i16 = 1;
+
+/// The numbers that commands of delaymq's own may have.
+pub const OWN_COMMANDS: std::ops::Range<i16> = 200..300;
+
+/// Says who connects, and learns the limits.
+pub const HELLO: i16 = 200;
+/// Asks whether the other side lives.
+pub const PING: i16 = 201;
+/// Stores a batch.
+pub const PUBLISH: i16 = 202;
+/// Cancels messages by their receipts.
+pub const CANCEL: i16 = 203;
+/// Begins to consume.
+pub const SUBSCRIBE: i16 = 204;
+/// Lets the server send more messages.
+pub const CREDIT: i16 = 205;
+/// Messages for a subscription; the server sends it, unasked.
+pub const DELIVER: i16 = 206;
+/// Messages are done.
+pub const ACKNOWLEDGE: i16 = 207;
+/// Messages shall come again.
+pub const GIVE_BACK: i16 = 208;
+/// Messages are put away among the dead letters.
+pub const PUT_AWAY: i16 = 209;
+/// Waits until what was settled is durable.
+pub const FLUSH: i16 = 210;
+/// Ends a subscription.
+pub const UNSUBSCRIBE: i16 = 211;
+/// How the store is.
+pub const STATUS: i16 = 220;
+/// All groups.
+pub const GROUPS: i16 = 221;
+/// All subjects.
+pub const SUBJECTS: i16 = 222;
+/// Makes a group.
+pub const START_GROUP: i16 = 223;
+/// Lets a group begin again.
+pub const RESET_GROUP: i16 = 224;
+/// Removes a group.
+pub const REMOVE_GROUP: i16 = 225;
+/// Dead letters of a group.
+pub const DEAD_LETTERS: i16 = 226;
+/// Brings dead letters back.
+pub const REDRIVE: i16 = 227;
+/// Gives up ready messages that nobody took.
+pub const EXPIRE: i16 = 228;

@@ -1,0 +1,94 @@
+//! Every request of delaymq's own, by its command.
+
+use super::administration::{Expire, GroupAt, GroupName, Listing, Redrive};
+use super::consume::{Credit, Subscribe};
+use super::dead_letters::DeadLetters;
+use super::hello::{Hello, read_ping};
+use super::publish::{Publish, read_receipts};
+use super::settle::{Acknowledge, GiveBack, PutAway};
+use super::{
+    ACKNOWLEDGE, CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY,
+    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+};
+use crate::store::Receipt;
+use crate::wire::malformed::Read;
+use crate::wire::reader::Reader;
+
+/// A request, borrowed from its frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OwnRequest<'a> {
+    /// Who connects.
+    Hello(Hello<'a>),
+    /// Answered with the same bytes.
+    Ping(&'a [u8]),
+    /// A batch.
+    Publish(Publish<'a>),
+    /// Messages to be cancelled.
+    Cancel(Vec<Receipt>),
+    /// Begins to consume.
+    Subscribe(Subscribe<'a>),
+    /// Lets the server send more.
+    Credit(Credit),
+    /// Messages are done.
+    Acknowledge(Acknowledge),
+    /// Messages shall come again.
+    GiveBack(GiveBack),
+    /// Messages are put away.
+    PutAway(PutAway<'a>),
+    /// Waits until what this subscription settled is durable.
+    Flush(u32),
+    /// Ends this subscription.
+    Unsubscribe(u32),
+    /// How the store is.
+    Status,
+    /// A piece of the list of groups.
+    Groups(Listing),
+    /// A piece of the list of subjects.
+    Subjects(Listing),
+    /// Makes a group.
+    StartGroup(GroupAt<'a>),
+    /// Lets a group begin again.
+    ResetGroup(GroupAt<'a>),
+    /// Removes a group.
+    RemoveGroup(GroupName<'a>),
+    /// Dead letters of a group.
+    DeadLetters(DeadLetters<'a>),
+    /// Brings dead letters back.
+    Redrive(Redrive<'a>),
+    /// Gives up ready messages.
+    Expire(Expire<'a>),
+}
+
+impl<'a> OwnRequest<'a> {
+    /// Reads the body of a request; `None` where nobody knows the command.
+    ///
+    /// # Errors
+    /// `Malformed`, naming the field.
+    pub fn read(command: i16, body: &'a [u8]) -> Read<Option<Self>> {
+        let reader = &mut Reader::new(body);
+        let request = match command {
+            HELLO => Self::Hello(Hello::read(reader)?),
+            PING => Self::Ping(read_ping(reader)?),
+            PUBLISH => Self::Publish(Publish::read(reader)?),
+            CANCEL => Self::Cancel(read_receipts(reader)?),
+            SUBSCRIBE => Self::Subscribe(Subscribe::read(reader)?),
+            CREDIT => Self::Credit(Credit::read(reader)?),
+            ACKNOWLEDGE => Self::Acknowledge(Acknowledge::read(reader)?),
+            GIVE_BACK => Self::GiveBack(GiveBack::read(reader)?),
+            PUT_AWAY => Self::PutAway(PutAway::read(reader)?),
+            FLUSH => Self::Flush(reader.u32("subscription")?),
+            UNSUBSCRIBE => Self::Unsubscribe(reader.u32("subscription")?),
+            STATUS => Self::Status,
+            GROUPS => Self::Groups(Listing::read(reader)?),
+            SUBJECTS => Self::Subjects(Listing::read(reader)?),
+            START_GROUP => Self::StartGroup(GroupAt::read(reader)?),
+            RESET_GROUP => Self::ResetGroup(GroupAt::read(reader)?),
+            REMOVE_GROUP => Self::RemoveGroup(GroupName::read(reader)?),
+            DEAD_LETTERS => Self::DeadLetters(DeadLetters::read(reader)?),
+            REDRIVE => Self::Redrive(Redrive::read(reader)?),
+            EXPIRE => Self::Expire(Expire::read(reader)?),
+            _ => return Ok(None),
+        };
+        reader.finish("request").map(|()| Some(request))
+    }
+}

@@ -1,0 +1,232 @@
+//! One of everything that goes over the wire, for the tests.
+
+use super::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
+use super::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, put_deliver};
+use super::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
+use super::errors::RemoteError;
+use super::hello::{Hello, Welcome, put_ping};
+use super::publish::{DueTime, PublishWriter, put_receipts};
+use super::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
+use super::status::StatusTold;
+use super::{
+    ACKNOWLEDGE, CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY,
+    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+};
+use crate::error::{Error, StorageFault};
+use crate::message_log::Durability;
+use crate::queues::tags::{Filter, TagRule};
+use crate::record::name::GroupStart;
+use crate::store::{GroupListed, Receipt, SubjectListed};
+use crate::units::{DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
+use crate::wire::pull::ConsumerName;
+
+pub(super) fn receipt(sequence: u64) -> Receipt {
+    let key = DueKey { due: Millis(1_800_000_000_123), sequence: Sequence(sequence) };
+    Receipt::new([7; 16], Epoch(3), key, SubjectNumber(5), 17, &[9; 16])
+}
+
+pub(super) fn name() -> GroupName<'static> {
+    GroupName { subject: "orders", group: "billing" }
+}
+
+pub(super) fn subscribe() -> Subscribe<'static> {
+    Subscribe {
+        subscription: 4,
+        name: ConsumerName { subject: "orders", group: "billing", consumer: "" },
+        start: GroupStart::Latest,
+        is_broadcast: false,
+        in_flight_max: 256,
+        credit: 1_024,
+        filters: vec![Filter::Tags { rule: TagRule::All, tags: vec!["a".to_owned()] }],
+    }
+}
+
+pub(super) fn batch() -> PublishWriter {
+    let mut writer = PublishWriter::default();
+    writer.push("orders", DueTime::After(5_000), b"", b"one").unwrap();
+    writer.push("other", DueTime::At(Millis(9)), &[0; 5], b"").unwrap();
+    writer.push("orders", DueTime::After(0), b"", b"three").unwrap();
+    writer
+}
+
+/// A request of each command.
+pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
+    let written = |put: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        put(&mut out);
+        out
+    };
+    let hello = Hello { version_min: 1, version_max: 3, client: "delaymq-python 0.1.0", token: b"secret" };
+    let range = KeyRange { queue: 1, first: 7, count: 3 };
+    let ranges = Acknowledge { subscription: 4, ranges: vec![range, KeyRange { queue: 0, first: 0, count: 1 }] };
+    let back = GiveBack { subscription: 4, messages: vec![GivenBack { queue: 0, offset: 9, delay_ms: 250 }] };
+    let away = PutAway { subscription: 4, reason: "no such order", keys: vec![(0, 1), (1, 2)] };
+    let listing = Listing { after: 70, count_max: 100 };
+    let at = GroupAt { name: name(), start: GroupStart::Earliest };
+    vec![
+        (HELLO, written(&|out| hello.put(out).unwrap())),
+        (PING, written(&|out| put_ping(out, b"ping").unwrap())),
+        (PUBLISH, written(&|out| batch().put(out, true).unwrap())),
+        (CANCEL, written(&|out| put_receipts(out, [receipt(1), receipt(2)].into_iter()).unwrap())),
+        (SUBSCRIBE, written(&|out| subscribe().put(out).unwrap())),
+        (CREDIT, written(&|out| Credit { subscription: 4, credit: 64 }.put(out))),
+        (ACKNOWLEDGE, written(&|out| ranges.put(out).unwrap())),
+        (GIVE_BACK, written(&|out| back.put(out).unwrap())),
+        (PUT_AWAY, written(&|out| away.put(out).unwrap())),
+        (FLUSH, 4_u32.to_be_bytes().to_vec()),
+        (UNSUBSCRIBE, 4_u32.to_be_bytes().to_vec()),
+        (STATUS, Vec::new()),
+        (GROUPS, written(&|out| listing.put(out))),
+        (SUBJECTS, written(&|out| listing.put(out))),
+        (START_GROUP, written(&|out| at.put(out).unwrap())),
+        (RESET_GROUP, written(&|out| at.put(out).unwrap())),
+        (REMOVE_GROUP, written(&|out| name().put(out).unwrap())),
+        (DEAD_LETTERS, written(&|out| DeadLetters { name: name(), listing }.put(out).unwrap())),
+        (REDRIVE, written(&|out| Redrive { name: name(), count_max: u64::MAX }.put(out).unwrap())),
+        (EXPIRE, written(&|out| Expire { subject: "orders", older_than_ms: 60_000 }.put(out).unwrap())),
+    ]
+}
+
+pub(super) fn delivered(payload: &[u8], form: PayloadForm) -> Delivered<'_> {
+    Delivered {
+        queue: 1,
+        offset: 70,
+        form,
+        redelivered: true,
+        attempt: 2,
+        sequence: Sequence(11),
+        due: Millis(20),
+        first_due: Millis(10),
+        published: Millis(5),
+        subject: "orders",
+        meta_length: 2,
+        check: crc32fast::hash(payload),
+        payload,
+    }
+}
+
+pub(super) fn every_error() -> Vec<Error> {
+    let word = "word".to_owned();
+    let fault = |fault| Error::Storage { operation: "open", path: word.clone(), fault, message: word.clone() };
+    let (path, expected, found) = (word.clone(), word.clone(), word.clone());
+    vec![
+        fault(StorageFault::NoSpace),
+        fault(StorageFault::NotFound),
+        fault(StorageFault::AlreadyExists),
+        fault(StorageFault::PermissionDenied),
+        fault(StorageFault::Io),
+        fault(StorageFault::Stopped),
+        Error::corrupt("log/1", 7, "a", "b"),
+        Error::DamagedPayload { sequence: 3, path, offset: 7, expected, found },
+        Error::MissingFile { path: word.clone(), reason: word.clone() },
+        Error::NewerFormat { path: word.clone(), offset: 8, found: 9, supported: 1 },
+        Error::NotAStore { path: word.clone(), found: word.clone() },
+        Error::Locked { path: word.clone() },
+        Error::Poisoned { reason: word.clone() },
+        Error::DiskFull,
+        Error::Closed,
+        Error::ForkedProcess { owner: 1, caller: 2 },
+        Error::InvalidArgument { argument: "body", expected: word.clone(), found: word.clone() },
+        Error::TooLarge { argument: "body", limit: 4, found: 5 },
+    ]
+}
+
+pub(super) fn welcome() -> Welcome {
+    Welcome {
+        version: 1,
+        server: "0.1.0".to_owned(),
+        stream: [5; 16],
+        frame_bytes_max: 8 << 20,
+        messages_max: 10_000,
+        body_bytes_max: 4 << 20,
+        in_flight_max: IN_FLIGHT_MAX,
+        now: Millis(1_800_000_000_000),
+    }
+}
+
+pub(super) fn status() -> StatusTold {
+    StatusTold {
+        durability: Durability::Os,
+        created: true,
+        closed: false,
+        held: true,
+        disk_full: false,
+        poisoned: Some("sync failed".to_owned()),
+        epoch: Epoch(7),
+        pending: 1,
+        ready: 2,
+        accepted: Sequence(30),
+        visible: Sequence(29),
+        applied: Sequence(28),
+        now: Millis(9),
+        recovered_ms: 12,
+        recovered_facts: 13,
+        voided: 1,
+        expired: 2,
+        aside: vec!["aside/1".to_owned()],
+    }
+}
+
+pub(super) fn groups() -> Listed<GroupListed> {
+    let group = GroupListed {
+        number: GroupNumber(4),
+        name: "billing".to_owned(),
+        subject: "orders".to_owned(),
+        start: ReadyNumber(1),
+        cursor: ReadyNumber(2),
+        next_number: ReadyNumber(3),
+        lag: 4,
+        in_flight: 5,
+        consumers: 6,
+        dead_letters: 7,
+    };
+    Listed { next: 9, rows: vec![group.clone(), group] }
+}
+
+pub(super) fn subjects() -> Listed<SubjectListed> {
+    let subject = SubjectListed {
+        number: SubjectNumber(4),
+        name: "orders".to_owned(),
+        ready: 3,
+        next_number: ReadyNumber(8),
+        groups: vec!["a".to_owned(), "b".to_owned()],
+        expired: 2,
+        expired_before: Millis(0),
+    };
+    Listed { next: 0, rows: vec![subject] }
+}
+
+pub(super) fn letters() -> Letters<'static> {
+    let payload = LetterPayload { published: Millis(6), form: PayloadForm::Qmq, meta_length: 2, bytes: b"mebody" };
+    let whole = Letter {
+        number: ReadyNumber(1),
+        sequence: Sequence(2),
+        died: Millis(3),
+        attempt: 4,
+        reason: "why",
+        damage: None,
+        payload: Some(payload),
+    };
+    let damaged = Letter { damage: Some("its row is damaged"), payload: None, reason: "", ..whole };
+    Letters { next: 2, letters: vec![whole, damaged] }
+}
+
+/// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error.
+pub(super) fn every_answer() -> Vec<Vec<u8>> {
+    let mut answers = vec![Vec::new(); 7];
+    let [deliver, hello, told, group_rows, subject_rows, letter_rows, error] = answers.as_mut_slice() else {
+        panic!("seven of them")
+    };
+    let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
+    put_deliver(deliver, 4, Millis(21), messages.len()).unwrap();
+    for message in messages {
+        message.put(deliver).unwrap();
+    }
+    welcome().put(hello).unwrap();
+    status().put(told).unwrap();
+    groups().put(group_rows).unwrap();
+    subjects().put(subject_rows).unwrap();
+    letters().put(letter_rows).unwrap();
+    RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 }).put(error).unwrap();
+    answers
+}

@@ -1,0 +1,40 @@
+//! What goes over a connection: bytes to requests and answers to bytes, both ways in one file each,
+//! and the state machines of the server that need no socket. `docs/protocol.md` has the words.
+//!
+//! The path of a request: [`connection`] takes bytes and hands out whole frames, [`admission`] says
+//! whether their command is served, [`request`] reads what is in them. QMQ's commands are [`send`],
+//! [`pull`], [`ack`], [`consume_manage`] and [`register`], which [`registry`] answers; delaymq's own
+//! are in [`extension`], and [`subscriptions`] says how much of what is due a client may be sent.
+//! [`caller`] is the other end.
+
+pub mod ack;
+pub mod admission;
+pub mod caller;
+pub mod connection;
+pub mod connection_limits;
+pub mod consume_manage;
+pub mod extension;
+pub mod fields;
+pub mod filtering;
+pub mod frame;
+pub mod http;
+pub mod malformed;
+pub mod message;
+pub mod plain_text;
+pub mod pull;
+pub mod reader;
+pub mod register;
+pub mod registry;
+pub mod request;
+pub mod send;
+pub mod subscriptions;
+
+mod incoming;
+mod outgoing;
+
+#[cfg(test)]
+mod codec_tests;
+#[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
+mod golden_tests;
