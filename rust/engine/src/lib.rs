@@ -36,6 +36,7 @@ mod reading;
 mod ready;
 mod report;
 mod salvage;
+mod settled;
 mod settling;
 mod shared;
 mod store;
