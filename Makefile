@@ -73,6 +73,7 @@ lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_t
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/zizmor --quiet --offline --strict-collection .github
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 .PHONY: format
