@@ -9,6 +9,7 @@ mod administration;
 mod asking;
 mod attendance;
 mod background;
+mod burying;
 mod clock;
 mod committer;
 mod dead_letters;

@@ -49,9 +49,14 @@ impl Subscription {
             });
         }
         let (now, _) = self.shared.now();
+        self.dead_letter_since(key, reason, now)
+    }
+
+    /// As [`Self::dead_letter`], of what died then.
+    pub(crate) fn dead_letter_since(&self, key: DeliveryKey, reason: &str, died: Millis) -> Result<()> {
         let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
         let subject = self.shared.names.subject(&name)?;
-        self.move_on(key, now, subject, Some(Box::from(reason)))
+        self.move_on(key, died, subject, Some(Box::from(reason)))
     }
 
     /// Sends it at once where the owner is free; else whoever has the owner next does, or the driver.
