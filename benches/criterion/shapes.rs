@@ -27,7 +27,8 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     let numbers = [("messages", MESSAGES), ("body_bytes", 256), ("batch", 1000)];
     for (name, far) in [("append near", 0), ("append far", 1)] {
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|runs| all(runs, "append", &[&numbers[..], &[("far", far)]].concat(), Value::Rate));
+            bencher
+                .iter_custom(|runs| all(runs, "append", &[numbers.as_slice(), &[("far", far)]].concat(), Value::Rate));
         });
     }
     let burst = [("messages", MESSAGES), ("lead_ms", 200)];

@@ -16,17 +16,13 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(pending));
         let entries = entries(pending);
         group.bench_function(BenchmarkId::new("insert", pending), |bencher| {
-            bencher.iter_batched_ref(
-                || Wheel::new(Millis(0)),
-                |wheel| entries.iter().for_each(|entry| wheel.insert(*entry)),
-                BatchSize::LargeInput,
-            );
+            bencher.iter_batched_ref(|| Wheel::new(Millis(0)), |wheel| insert(wheel, &entries), BatchSize::LargeInput);
         });
         group.bench_function(BenchmarkId::new("expire", pending), |bencher| {
             bencher.iter_batched_ref(
                 || {
                     let mut wheel = Wheel::new(Millis(0));
-                    entries.iter().for_each(|entry| wheel.insert(*entry));
+                    insert(&mut wheel, &entries);
                     (wheel, Vec::with_capacity(TAKEN_AT_ONCE))
                 },
                 |(wheel, taken)| expire(wheel, taken),
@@ -45,6 +41,12 @@ fn entries(pending: u64) -> Vec<Entry> {
         Entry::new(key, 1, key.sequence, Location(number), SubjectNumber(1))
     };
     (0..pending).map(entry).collect()
+}
+
+fn insert(wheel: &mut Wheel, entries: &[Entry]) {
+    for entry in entries {
+        wheel.insert(*entry);
+    }
 }
 
 /// Millisecond by millisecond, as the owner does.

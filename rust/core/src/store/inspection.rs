@@ -154,7 +154,7 @@ pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Inspec
         behind,
         facts_unconfirmed: ending.next_sequence.since(owner.state().position.next_sequence),
     };
-    picture(storage.as_ref(), owner.state(), &chosen, found)
+    picture(storage.as_ref(), owner.state(), &chosen, &found)
 }
 
 /// What the state does not tell.
@@ -170,7 +170,7 @@ pub(super) fn picture(
     storage: &dyn Storage,
     state: &State,
     chosen: &[ReadCheckpoint],
-    found: Found,
+    found: &Found,
 ) -> Result<Inspection> {
     let kept: Vec<KeptFiles> = chosen.iter().map(|read| read.files.kept(read.number)).collect();
     let mut damaged = Vec::new();

@@ -24,7 +24,7 @@ pub fn inspect_damaged(storage: &Arc<dyn Storage>, refused: Error) -> Result<Ins
     let state = owner.state();
     let epoch = Identity::read(storage.as_ref()).ok().flatten().map_or(state.position.epoch, |id| id.promised_epoch);
     let found = Found { epoch, sealed: false, behind: applied, facts_unconfirmed: late_facts };
-    let mut inspection = picture(storage.as_ref(), state, &chosen, found)?;
+    let mut inspection = picture(storage.as_ref(), state, &chosen, &found)?;
     let mut words: Vec<String> = no_identity.iter().chain(&damage).map(ToString::to_string).collect();
     if is_blind {
         words.push("no checkpoint can be read, and the beginning of the log is gone: nothing is certain".to_owned());
