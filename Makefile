@@ -59,8 +59,17 @@ test-rust: $(TOOLS)
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
 
 .PHONY: test-python
+ifeq ($(strip $(PYTEST_ARGS)),)
+# All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
+test-python: $(INSTALLED)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+else
 test-python: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
 
 .PHONY: test-benches
 test-benches: $(INSTALLED) ## Run each bench of the suites once, so that they cannot rot; those of Rust run with its tests
@@ -118,7 +127,7 @@ dist-test: $(TOOLS) ## Install the wheel of dist/ into an empty environment and 
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf $(VENV) target dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) target dist .benchmarks .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 ##@ Before a push
 .PHONY: ci
