@@ -80,7 +80,7 @@ fn records(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("decode", size), |bencher| {
             bencher.iter(|| {
                 let record = read_record(black_box(record), Sequence(1)).ok();
-                record.filter(|record| record.payload_is_whole() && decode_message(record).is_some()).is_some()
+                record.is_some_and(|record| record.payload_is_whole() && decode_message(&record).is_some())
             });
         });
     }

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from collections.abc import Sequence
-from typing import IO
+from typing import TextIO
 
 from delaymq.bench.row import Case, Row, case_words
 from delaymq.cli.terminal import can_show, green, strong
@@ -30,7 +30,7 @@ class FigureTable:
     need be. What does not fit on one line stands on two.
     """
 
-    def __init__(self, cases: Sequence[Case], stream: IO[str], columns: int | None = None) -> None:
+    def __init__(self, cases: Sequence[Case], stream: TextIO, columns: int | None = None) -> None:
         """Looks at what will be printed, and where.
 
         Args:
@@ -85,7 +85,7 @@ class FigureTable:
         return green(full, self._stream) + "." * (self._bar - len(full))
 
 
-def _columns(stream: IO[str]) -> int:
+def _columns(stream: TextIO) -> int:
     """How wide what is printed may be: what COLUMNS says, else what the terminal says."""
     if os.environ.get("COLUMNS", "").isdecimal() or stream.isatty():
         return shutil.get_terminal_size((COLUMNS_PIPED, 24)).columns

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Self, TextIO
 
 __all__ = ["Bar", "byte_words", "can_show", "clear", "green", "is_lively", "strong", "table"]
 
@@ -42,7 +42,7 @@ def green(text: str, stream: IO[str]) -> str:
     return f"\x1b[32m{text}\x1b[0m" if text and has_colour(stream) else text
 
 
-def can_show(text: str, stream: IO[str]) -> bool:
+def can_show(text: str, stream: TextIO) -> bool:
     """True where the stream's encoding has every character of it."""
     try:
         text.encode(stream.encoding or "ascii")
