@@ -83,6 +83,29 @@ def test_on_an_event_loop_it_is_the_same(folder: Path, durability: Durability) -
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
+def test_who_subscribes_while_the_store_closes_waits_for_nothing(folder: Path) -> None:
+    async def main() -> None:
+        for number in range(20):
+            store = await delaymq.open_async(folder, durability="os", segment_bytes=1 << 20)
+            subscribing = asyncio.ensure_future(_subscribed(store))
+            for _ in range(number % 4):
+                await asyncio.sleep(0)
+            await store.close()
+            try:
+                messages = await subscribing
+            except Closed:
+                continue
+            with pytest.raises(Closed):
+                await messages.get()
+            await messages.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+async def _subscribed(store: delaymq.AsyncStore) -> delaymq.AsyncSubscription:
+    return await store.subscribe("a", group="g")
+
+
 def test_a_get_from_a_closed_store_says_so(folder: Path) -> None:
     async def main() -> None:
         async with delaymq.open_async(folder) as store:
