@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};
 
 fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
@@ -134,10 +135,23 @@ fn settling_waits_for_nobody_who_has_the_owner() {
     assert_eq!(reasons, ["reason 2", "reason 5", "reason 8"]);
 }
 
+/// The system's clock, under which nobody looks up without being woken.
+struct Patient;
+
+impl Clock for Patient {
+    fn read(&self) -> ClockReading {
+        SystemClock.read()
+    }
+    fn sleep_max(&self) -> Duration {
+        Duration::from_secs(3_600)
+    }
+}
+
 #[test]
 fn what_was_settled_beside_a_busy_owner_is_sent_by_the_driver() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+    let clock = Arc::new(Patient);
+    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, clock, ..Options::default() };
     let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
     let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
     for _ in 0..20 {
