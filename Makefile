@@ -30,7 +30,7 @@ INSTALLED := $(VENV)/.installed
 .PHONY: help
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z_-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z_-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(INSTALLED) ## Publish 200,000 messages, kill the process twice, count what was lost, early or doubled
@@ -39,6 +39,11 @@ demo: $(INSTALLED) ## Publish 200,000 messages, kill the process twice, count wh
 .PHONY: bench
 bench: $(INSTALLED) ## Measure each row beside its limit; BENCH="append commit" ARGS="--json --quick"
 	$(BIN)/delaymq bench $(BENCH) $(ARGS)
+
+.PHONY: bench-suites
+bench-suites: $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
+	cargo bench --locked -p delaymq-benches --bench suite -- $(BENCH)
+	$(BIN)/python -m pytest $(if $(BENCH),-k "$(BENCH)") benches/python || (( $$? == 5 )) # none of that name
 
 ##@ Work on it
 .PHONY: dev
@@ -54,8 +59,21 @@ test-rust: $(TOOLS)
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
 
 .PHONY: test-python
+ifeq ($(strip $(PYTEST_ARGS)),)
+# All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
+test-python: $(INSTALLED)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+else
 test-python: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
+
+.PHONY: test-benches
+test-benches: $(INSTALLED) ## Run each bench of the suites once, so that they cannot rot; those of Rust run with its tests
+	$(BIN)/python -m pytest --benchmark-disable benches/python
 
 .PHONY: lint
 lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_tidy.py)
@@ -64,6 +82,7 @@ lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_t
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/zizmor --quiet --offline --strict-collection .github
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 .PHONY: format
@@ -112,7 +131,7 @@ dist-test: $(TOOLS) ## Install the wheel of dist/ into an empty environment and 
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) target dist .benchmarks .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 ##@ Before a push
 .PHONY: ci
@@ -129,6 +148,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a sh
 	part "release wheel" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
 	part "tests of Python, installed wheel" $(MAKE) --no-print-directory test-python; \
+	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 

@@ -22,6 +22,11 @@ def environment(**changed: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm", **changed}
 
 
+def uncounted() -> dict[str, str]:
+    """The environment without what has the lines of each process counted: for what is measured, or must be alone."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
 def command(
     *arguments: str | Path, given: bytes = b"", seconds: float = 60, **changed: str
 ) -> subprocess.CompletedProcess[str]:

@@ -72,9 +72,10 @@ class Subscription:
 
     def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
         """Waits until something is due; an empty list at the timeout or after `stop`."""
-    def try_pull(self, count_max: int, /) -> list[Delivery] | None:
+    def try_pull(self, count_max: int, at_once: bool, /) -> list[Delivery] | None:
         """What is there, without waiting. After an empty list the store's `Unblocked` tells of news once;
-        None means that looking would have to wait, which `pull` does.
+        None means that looking would have to wait, which `pull` does. With `at_once` nobody will wait for
+        news, so that it is None too where something is ready that only facts on their way keep back.
         """
     def watch(self, token: int, /) -> None:
         """News of this subscription is told under this token."""

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from delaymq.async_message import AsyncMessage
-from delaymq.errors import StoreError
+from delaymq.errors import Closed, StoreError
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery, Receipt
@@ -84,12 +84,14 @@ class Handing:
         self._event_loop = event_loop
         self._buffered: deque[AsyncMessage] = deque()
         self._returned: list[AsyncMessage] = []
-        self._waiting: OrderedDict[Waiter, tuple[int, int]] = OrderedDict()
+        # How many messages each wants, how many to pull for it, and whether it waits for no news.
+        self._waiting: OrderedDict[Waiter, tuple[int, int, bool]] = OrderedDict()
         self._fetching: asyncio.Future[list[Delivery]] | None = None
         self._late: list[Waiter] = []
         self._looks_soon = False
         self._stopped = False
         self._forgotten = False
+        self._store_is_closed = False
 
     def next(self) -> AsyncMessage | None:
         """The next one that is buffered."""
@@ -110,11 +112,13 @@ class Handing:
         """
         # A consumer that always finds something must leave the loop to others now and then.
         await asyncio.sleep(0)
+        if self._store_is_closed:
+            raise Closed("the store is closed")
         if self._stopped:
             return []
         loop = self._event_loop.loop
         waiter: Waiter = loop.create_future()
-        self._waiting[waiter] = (count, pull)
+        self._waiting[waiter] = (count, pull, timeout_ms == 0)
         timer: asyncio.TimerHandle | None = None
         self.look()
         if timeout_ms == 0:
@@ -137,7 +141,7 @@ class Handing:
             if self._returned:
                 self._put_back()
             if self._buffered:
-                waiter, (count, _) = self._waiting.popitem(last=False)
+                waiter, (count, *_) = self._waiting.popitem(last=False)
                 if not waiter.done():
                     waiter.set_result(self._from_buffer(count))
             elif self._fetching is not None or not self._fill():
@@ -153,9 +157,9 @@ class Handing:
 
     def _fill(self) -> bool:
         """Pulls without waiting; True where something came."""
-        pull = next(iter(self._waiting.values()))[1]
+        _, pull, at_once = next(iter(self._waiting.values()))
         try:
-            deliveries = self._core.try_pull(pull)
+            deliveries = self._core.try_pull(pull, at_once)
         except StoreError as error:
             self._fail(error)
             return False
@@ -231,9 +235,10 @@ class Handing:
         while self._waiting:
             _finish(self._waiting.popitem(last=False)[0], [])
 
-    def forget(self) -> None:
-        """What is buffered goes back to the group, with the subscription's end."""
+    def forget(self, *, store_is_closed: bool = False) -> None:
+        """What is buffered goes back to the group, with the end of the subscription or of the store."""
         self._forgotten = True
+        self._store_is_closed = store_is_closed
         self._buffered.clear()
         self._returned.clear()
 

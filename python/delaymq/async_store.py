@@ -232,6 +232,8 @@ class AsyncStore(AsyncAdministration):
                 core, subject, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
             )
             self._subscriptions.add(subscription)
+            if self._closing is not None:
+                subscription._forget()  # noqa: SLF001 - the store was closed meanwhile
             return subscription
 
         return Opening(subscribe)

@@ -231,7 +231,7 @@ class AsyncSubscription:
         """The store is closed, and what was held here went with it; nobody is warned any more."""
         self._stopped = True
         self._handing.stop()
-        self._handing.forget()
+        self._handing.forget(store_is_closed=True)
         if self._closing is None:
             self._closing = self._event_loop.loop.create_future()
             self._closing.set_result(None)

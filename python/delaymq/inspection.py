@@ -132,7 +132,9 @@ class Inspection:
         groups: Every group.
         holders: Who needs which part of the log, who needs the oldest first.
         pins: Readers, by the names of their pins, that keep every file where it is.
-        damaged: Parts of runs that could not be read, in words.
+        damaged: What could not be read or is missing, in words.
+        refused: Why `delaymq.open` would refuse the store, or None. Everything above is then as of the
+            last fact before the first that is lost, and `facts_unconfirmed` counts those behind it.
     """
 
     path: str
@@ -156,19 +158,20 @@ class Inspection:
     holders: tuple[Holder, ...]
     pins: tuple[str, ...]
     damaged: tuple[str, ...]
+    refused: str | None
 
 
 def inspect(path: str | os.PathLike[str]) -> Inspection:
     """Looks at the store in a folder, also while another process has it open.
 
     Takes no lock, repairs nothing and changes no file; while it reads it leaves a pin, so that no
-    file goes away under it, where it may write to the folder.
+    file goes away under it, where it may write to the folder. Of a damaged store it shows what can be
+    read, and `refused` says why it cannot be opened.
 
     Raises:
         NotAStore: The folder holds something else.
         NewerFormat: A later release wrote it.
-        Corrupt: Durable bytes are damaged; an open would be refused as well.
-        MissingFile: A file that the store needs is gone.
+        Corrupt, MissingFile: So much is damaged or gone that nothing says whose files these are.
         StorageError: The operating system refused a call.
     """
     folder = os.fsdecode(path)

@@ -180,9 +180,6 @@ def test_what_cannot_be_inspected_is_one_line(folder: Path, tmp_path: Path) -> N
     (tmp_path / "letter.txt").write_text("dear reader")
     assert "not a delaymq store" in refused(3, "inspect", "--store", tmp_path)
     assert "No such file" in refused(3, "inspect", "--store", folder)
-    filled(folder)
-    runs_of(folder, 1)[0].unlink()
-    assert "is missing" in refused(4, "inspect", "--store", folder)
 
 
 def test_watching_on_a_terminal_draws_again_until_ctrl_c(folder: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Case", "Row", "summary"]
+__all__ = ["Case", "Row", "case_words", "summary"]
 
 Figures = Mapping[str, float]
 """What one measurement found; `value` is what the row is about."""
@@ -22,6 +22,19 @@ Pairs = Callable[[Path], Iterable[tuple[Figures, Figures]]]
 """Measures delaymq and its limit by turns, in a folder: the figures of both, run by run."""
 
 COUNTED = ("early",)  # figures of which the sum over the runs is told, not the median
+
+NAMING = (
+    "where",
+    "rate_per_s",
+    "beside",
+    "consumer",
+    "in_flight",
+    "batch",
+    "pending",
+    "moment",
+    "call",
+)  # the details that tell one case of a bench from another
+NAMED_BY_VALUE = ("where", "call")  # those whose value says it all
 
 
 @dataclass(frozen=True)
@@ -77,26 +90,6 @@ class Row:
             }
         )
 
-    def to_text(self) -> str:
-        """One line for people."""
-        named = [f"{name}={value}" for name, value in self.detail.items() if name in NAMING]
-        case = " ".join([self.bench, *named])
-        figures = f"{_grouped(self.value)} of {_grouped(self.limit)} {self.unit}"
-        return f"{case:<52} {self.durability:<5} {figures:<44} ratio {self.ratio:.2f}"
-
-
-NAMING = (
-    "where",
-    "rate_per_s",
-    "beside",
-    "consumer",
-    "in_flight",
-    "batch",
-    "pending",
-    "moment",
-    "call",
-)  # the details that tell one case of a bench from another
-
 
 def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], machine: Mapping[str, Any]) -> Row:
     """The row of a case: medians, with their spread.
@@ -140,5 +133,13 @@ def _significant(value: Any) -> Any:  # noqa: ANN401 - details are of any kind
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def _grouped(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"  # noqa: PLR2004 - four digits either way
+def case_words(detail: Mapping[str, Any]) -> str:
+    """What tells a case from the others of its bench, in words: near, batch 1,000."""
+    named = [(name, detail[name]) for name in NAMING if name in detail]
+    return ", ".join(
+        str(value) if name in NAMED_BY_VALUE else f"{name.replace('_', ' ')} {_counted(value)}" for name, value in named
+    )
+
+
+def _counted(value: Any) -> str:  # noqa: ANN401 - details are of any kind
+    return f"{value:,}" if isinstance(value, int) else str(value)

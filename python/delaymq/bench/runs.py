@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from delaymq.bench import append, burst, commit, event_loop, lateness, memory, publish, restart, wheel
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Row, summary
 
-__all__ = ["BENCHES", "run"]
+__all__ = ["BENCHES", "planned", "run"]
 
 BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "append": append.cases,
@@ -27,19 +27,28 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
 }
 
 
-def run(names: Sequence[str], *, quick: bool, folder: Path | None = None) -> Iterator[Row]:
-    """Measures the benches named, or all, row by row.
+def planned(names: Sequence[str], *, quick: bool) -> list[Case]:
+    """The cases of the benches named, or of all, in the order in which they are measured.
 
     Args:
         names: Names out of `BENCHES`; none means all.
-        quick: Fewer messages and runs; the rows say so.
+        quick: Fewer messages and runs.
+    """
+    return [case for name in names or BENCHES for case in BENCHES[name](quick)]
+
+
+def run(cases: Iterable[Case], *, quick: bool, folder: Path | None = None) -> Iterator[Row]:
+    """Measures, row by row.
+
+    Args:
+        cases: What `planned` gives.
+        quick: As it was planned; the rows say so.
         folder: Where the stores are made, on the disk that is to be measured; None for a temporary
             one.
     """
     with tempfile.TemporaryDirectory(prefix="delaymq-bench-", dir=folder) as temporary:
-        for name in names or BENCHES:
-            for case in BENCHES[name](quick):
-                yield _measured(case, Path(temporary), quick=quick)
+        for case in cases:
+            yield _measured(case, Path(temporary), quick=quick)
 
 
 def _measured(case: Case, folder: Path, *, quick: bool) -> Row:

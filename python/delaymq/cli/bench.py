@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delaymq.bench import BENCHES
+from delaymq.bench import BENCHES, planned
 from delaymq.bench import run as run_benches
 from delaymq.cli.arguments import add_verb
+from delaymq.cli.figures import FigureTable
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -23,7 +25,8 @@ def add_to(verbs: Verbs) -> None:
         "bench",
         run,
         summary="measure each row beside its limit",
-        details="The limit is what the machine itself can do, measured in the same run.",
+        details="The limit is what the machine itself can do, measured in the same run; the bar is the share of it "
+        "that was reached.",
         examples=("delaymq bench", "delaymq bench append commit --quick", "delaymq bench lateness --json"),
     )
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
@@ -40,6 +43,14 @@ def _known(name: str) -> str:
 
 def run(chosen: argparse.Namespace) -> int:
     """Measures and prints each row as it is ready."""
-    for row in run_benches(chosen.names, quick=chosen.quick, folder=chosen.folder):
-        print(row.to_json() if chosen.json else row.to_text(), flush=True)
+    cases = planned(chosen.names, quick=chosen.quick)
+    rows = run_benches(cases, quick=chosen.quick, folder=chosen.folder)
+    if chosen.json:
+        for row in rows:
+            print(row.to_json(), flush=True)
+        return 0
+    shown = FigureTable(cases, sys.stdout)
+    print(shown.head(), flush=True)
+    for row in rows:
+        print(shown.line(row), flush=True)
     return 0

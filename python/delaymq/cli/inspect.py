@@ -53,7 +53,9 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Shows the store, once or until it is interrupted; 1 where something of it cannot be read."""
+    """Shows the store, once or until it is interrupted; 1 where something of it cannot be read, 4 where it
+    cannot be opened.
+    """
     folder = folder_of(chosen, settings_of(chosen))
     while True:
         began = time.monotonic()
@@ -66,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
             words = "\n".join(_picture(seen, rows))
             print((clear(sys.stdout) if chosen.watch else "") + words, flush=True)
         if not chosen.watch:
-            return Exit.FOUND if seen.damaged else Exit.DONE
+            return Exit.DAMAGED if seen.refused else Exit.FOUND if seen.damaged else Exit.DONE
         time.sleep(max(chosen.every.total_seconds(), took * BUSY_SHARE))
 
 
@@ -86,8 +88,14 @@ def _picture(seen: Inspection, rows: int) -> Iterator[str]:
     behind = f"{seen.facts_behind:,} facts ({byte_words(seen.bytes_behind)}) behind it to apply at an open"
     unconfirmed = f"; {seen.facts_unconfirmed:,} facts not confirmed yet" if seen.facts_unconfirmed else ""
     yield f"{checkpoint}, {behind}{unconfirmed}"
-    for words in seen.damaged:
+    if seen.refused:
+        yield f"{alarming('DAMAGED', out)}: it cannot be opened: {seen.refused}"
+        yield "what follows is as of the last fact before the first that is lost; see `delaymq salvage`"
+    known = [words for words in seen.damaged if words != seen.refused]
+    for words in known[:rows]:
         yield f"{alarming('DAMAGED', out)}: {words}"
+    if len(known) > rows:
+        yield f"… and {len(known) - rows:,} more; --all shows them"
     yield from _subjects(seen, rows)
     yield from _groups(seen, rows)
     yield from _files(seen)

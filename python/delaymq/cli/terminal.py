@@ -7,9 +7,9 @@ import shutil
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Self, TextIO
 
-__all__ = ["Bar", "byte_words", "clear", "is_lively", "strong", "table"]
+__all__ = ["Bar", "byte_words", "can_show", "clear", "green", "is_lively", "strong", "table"]
 
 FIRST_AFTER_SECONDS = 0.5  # what is done sooner needs no bar
 EVERY_SECONDS = 0.1
@@ -35,6 +35,20 @@ def strong(text: str, stream: IO[str]) -> str:
 def alarming(text: str, stream: IO[str]) -> str:
     """Text that warns, where that can be."""
     return f"\x1b[1;31m{text}\x1b[0m" if has_colour(stream) else text
+
+
+def green(text: str, stream: IO[str]) -> str:
+    """Text in green, where that can be."""
+    return f"\x1b[32m{text}\x1b[0m" if text and has_colour(stream) else text
+
+
+def can_show(text: str, stream: TextIO) -> bool:
+    """True where the stream's encoding has every character of it."""
+    try:
+        text.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def clear(stream: IO[str]) -> str:

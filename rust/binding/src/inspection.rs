@@ -40,6 +40,7 @@ fn fields<'py>(py: Python<'py>, seen: &Inspected) -> PyResult<Bound<'py, PyDict>
     fields.set_item("holders", list(py, &inspection.holders, holder)?)?;
     fields.set_item("pins", &seen.pins)?;
     fields.set_item("damaged", &inspection.damaged)?;
+    fields.set_item("refused", inspection.refused.as_ref().map(ToString::to_string))?;
     Ok(fields)
 }
 

@@ -59,9 +59,10 @@ impl Subscription {
         self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
     }
 
+    /// As `acknowledge`, this waits for nobody.
     fn give_back(&self, py: Python<'_>, key: u64, delay_ms: u64) -> PyResult<()> {
         self.check_open(py)?;
-        py.detach(|| self.engine.give_back(message::key_of(key), delay_ms)).map_err(|error| errors::raised(py, error))
+        self.engine.give_back(message::key_of(key), delay_ms).map_err(|error| errors::raised(py, error))
     }
 
     #[pyo3(signature = (key, reason, /))]
@@ -69,8 +70,7 @@ impl Subscription {
         let py = reason.py();
         self.check_open(py)?;
         let reason = message::text("reason", reason)?;
-        let put_away = py.detach(|| self.engine.dead_letter(message::key_of(key), &reason));
-        put_away.map_err(|error| errors::raised(py, error))
+        self.engine.dead_letter(message::key_of(key), &reason).map_err(|error| errors::raised(py, error))
     }
 
     fn flush(&self, py: Python<'_>, timeout_ms: Option<u64>) -> PyResult<()> {
@@ -92,9 +92,9 @@ impl Subscription {
     }
 
     /// On an event loop, which waits for nothing: None where it would have to.
-    #[pyo3(signature = (count_max, /))]
-    fn try_pull<'py>(&self, py: Python<'py>, count_max: usize) -> PyResult<Option<Bound<'py, PyList>>> {
-        match self.engine.try_pull(count_max).map_err(|error| errors::raised(py, error))? {
+    #[pyo3(signature = (count_max, at_once, /))]
+    fn try_pull<'py>(&self, py: Python<'py>, count_max: usize, at_once: bool) -> PyResult<Option<Bound<'py, PyList>>> {
+        match self.engine.try_pull(count_max, at_once).map_err(|error| errors::raised(py, error))? {
             Pulled::Messages(delivered) => message::list(py, &delivered).map(Some),
             Pulled::Nothing => Ok(Some(PyList::empty(py))),
             Pulled::WouldWait => Ok(None),

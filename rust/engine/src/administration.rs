@@ -138,7 +138,7 @@ impl Store {
         let end = {
             let mut guard = shared.seat()?;
             let seat = guard.get()?;
-            shared.propose_acknowledged(seat);
+            shared.propose_settled(seat);
             shared.send(seat, Haste::URGENT)?;
             shared.with_commits(|commits| commits.next_sequence())
         };

@@ -272,7 +272,7 @@ impl Shared {
         self.check_poison()?;
         let mut guard = self.seat()?;
         let seat = guard.get()?;
-        self.propose_acknowledged(seat);
+        self.propose_settled(seat);
         self.send(seat, Haste::NONE)?;
         drop(guard);
         let mut guard = self.writer()?;

@@ -17,7 +17,9 @@ use crate::clock::ClockReading;
 use crate::committer::INLINE_BYTES;
 use crate::held;
 use crate::inbox::{Attention, BACKLOG_BYTES, Batches, Haste};
+use crate::names::Subject;
 use crate::report::Report;
+use crate::settled::Settled;
 use crate::shared::Shared;
 
 /// How long facts may wait for the driver that nobody waits for, while the store is busy.
@@ -36,12 +38,24 @@ pub(crate) struct Seat {
     pub(crate) proposals: Proposals,
     /// How many of the proposals the log's queue has accepted.
     sent: usize,
+    /// Subjects whose facts are among the proposals.
+    new_subjects: Vec<Subject>,
     batches: Batches,
 }
 
 impl Seat {
     pub(crate) fn new(owner: Owner) -> Self {
-        Self { owner, proposals: Proposals::default(), sent: 0, batches: Batches::default() }
+        let (proposals, batches) = (Proposals::default(), Batches::default());
+        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches }
+    }
+
+    /// Proposes deliveries that ended; true where there are any.
+    pub(crate) fn propose_settled(&mut self, settled: &[Settled]) -> bool {
+        for one in settled {
+            one.propose(&mut self.proposals);
+            self.new_subjects.extend(one.new_subjects().cloned());
+        }
+        !settled.is_empty()
     }
 }
 
@@ -157,12 +171,10 @@ impl Shared {
         Ok(woken)
     }
 
-    /// Proposes what everybody has acknowledged. With the owner held, so that who waits for their
-    /// own acknowledgements to be sent finds them here or sent.
-    pub(crate) fn propose_acknowledged(&self, seat: &mut Seat) {
-        for batch in self.subscribers.take_acknowledged() {
-            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
-        }
+    /// Proposes what everybody has settled. With the owner held, so that who waits for their own to
+    /// be sent finds it here or sent.
+    pub(crate) fn propose_settled(&self, seat: &mut Seat) {
+        seat.propose_settled(&self.subscribers.take_settled());
     }
 
     /// Waits until the fact before `until` is applied; it must be visible.
@@ -208,6 +220,8 @@ impl Shared {
         }
         seat.proposals.clear();
         seat.sent = 0;
+        self.names.submitted(&seat.new_subjects);
+        seat.new_subjects.clear();
         Ok(end)
     }
 
@@ -253,7 +267,7 @@ impl Shared {
         let seat = guard.get()?;
         let before = seat.owner.applied();
         let woken = self.apply_inbox(seat)?;
-        self.propose_acknowledged(seat);
+        self.propose_settled(seat);
         let stepped = seat.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut seat.proposals);
         self.metrics.steps.add(1);
         let rescues = seat.owner.take_rescues();

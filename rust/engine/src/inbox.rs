@@ -132,6 +132,8 @@ struct State {
     driver_looks_at: Millis,
     /// The driver has been told that there is something, and looks often until there is nothing.
     told: bool,
+    /// Somebody reminded it since it woke.
+    reminded: bool,
 }
 
 /// The way between commit and owner.
@@ -148,6 +150,7 @@ impl Inbox {
             earliest_due: FAR,
             driver_looks_at: Millis(0),
             told: true,
+            reminded: false,
         };
         Self { state: Mutex::new(state) }
     }
@@ -195,7 +198,8 @@ impl Inbox {
     /// `told`. False where it must not: something is here that it has not seen.
     pub(crate) fn driver_sleeps(&self, looks_at: Millis, told: bool) -> bool {
         let mut state = held(&self.state);
-        if state.urgent || state.earliest_due < looks_at || (!told && !state.batches.is_empty()) {
+        let unseen = !told && (state.reminded || !state.batches.is_empty());
+        if state.urgent || state.earliest_due < looks_at || unseen {
             return false;
         }
         state.driver_looks_at = looks_at;
@@ -205,7 +209,9 @@ impl Inbox {
 
     /// Asks for the driver within the lazy interval; true where it must be woken for that.
     pub(crate) fn remind(&self) -> bool {
-        !std::mem::replace(&mut held(&self.state).told, true)
+        let mut state = held(&self.state);
+        state.reminded = true;
+        !std::mem::replace(&mut state.told, true)
     }
 
     /// The driver is awake and looks here before it sleeps again.
@@ -213,6 +219,7 @@ impl Inbox {
         let mut state = held(&self.state);
         state.driver_looks_at = Millis(0);
         state.told = true;
+        state.reminded = false;
     }
 }
 
@@ -273,6 +280,19 @@ mod tests {
         inbox.take(&mut Batches::default());
         assert!(inbox.driver_sleeps(Millis(200), true));
         assert_eq!([push(4), push(5), push(6)], [Attention::None, Attention::Driver, Attention::None]);
+    }
+
+    #[test]
+    fn a_driver_that_was_reminded_does_not_go_to_sleep_for_long() {
+        let inbox = Inbox::new();
+        inbox.driver_is_awake();
+        assert!(!inbox.remind(), "it is awake");
+        assert!(!inbox.driver_sleeps(Millis(100), false), "what it was reminded of came after its look");
+        assert!(inbox.driver_sleeps(Millis(100), true), "it looks again soon");
+        inbox.driver_is_awake();
+        assert!(inbox.driver_sleeps(Millis(100), false));
+        assert!(inbox.remind(), "it sleeps for long");
+        assert!(!inbox.remind());
     }
 
     #[test]

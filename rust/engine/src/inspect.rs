@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Inspection, PIN_FOLDER, open_identity};
+use delaymq_core::store::{Inspection, PIN_FOLDER, inspect_damaged, open_identity};
 use delaymq_core::units::Millis;
 
 use crate::clock::{Clock, SystemClock};
@@ -33,27 +33,42 @@ pub struct Inspected {
 }
 
 /// Looks at the store in the folder `path`. Repairs nothing and changes no file, but for a pin while
-/// it reads, where the folder may be written to.
+/// it reads, where the folder may be written to. Of a store that an open would refuse as damaged it
+/// shows what can be read, and says why.
 ///
 /// # Errors
-/// `NotAStore`, `NewerFormat`, `Corrupt`, `MissingFile`, `Storage`.
+/// `NotAStore`, `NewerFormat`, `Storage`; `Corrupt`, `MissingFile` where nothing says whose files
+/// these are.
 pub fn inspect(path: &Path) -> Result<Inspected> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
-    let identity = open_identity(storage.as_ref(), None)?;
     let now = SystemClock.read().wall();
     let pin = Pin::leave(path, now);
+    let inspection = match sound(&storage, path) {
+        Err(refused @ (Error::Corrupt { .. } | Error::MissingFile { .. })) => {
+            inspect_damaged(&storage, refused.clone()).map_err(|error| match error {
+                Error::NotAStore { .. } => refused,
+                other => other,
+            })?
+        }
+        other => other?,
+    };
+    let pins = pins_of(storage.as_ref(), now, pin.as_ref())?;
+    Ok(Inspected { inspection, open_in: holder(path), seen: now, pins })
+}
+
+/// As an open would read it, again and again where a writer may be in the middle of it.
+fn sound(storage: &Arc<dyn Storage>, path: &Path) -> Result<Inspection> {
+    let identity = open_identity(storage.as_ref(), None)?;
     let mut tries = 1;
-    let inspection = loop {
-        match delaymq_core::store::inspect(&storage, &identity) {
+    loop {
+        match delaymq_core::store::inspect(storage, &identity) {
             Err(error) if may_pass(&error) && tries < TRIES && holder(path).is_some() => {
                 tries = tries.saturating_add(1);
                 std::thread::sleep(BETWEEN_TRIES);
             }
-            other => break other?,
+            other => return other,
         }
-    };
-    let pins = pins_of(storage.as_ref(), now, pin.as_ref())?;
-    Ok(Inspected { inspection, open_in: holder(path), seen: now, pins })
+    }
 }
 
 /// A writer may have been in the middle of it.

@@ -12,7 +12,7 @@ use crate::attendance::{Attendance, Rest};
 use crate::delivery::DeliveryKey;
 use crate::held;
 use crate::names::Subject;
-use crate::subscribers::Acknowledged;
+use crate::settled::{Moved, Settled};
 use crate::waiting::News;
 
 /// A consumer of a group.
@@ -36,7 +36,8 @@ struct Hands {
     held: HashMap<DeliveryKey, Delivery>,
     /// What was assigned and could not be read yet.
     unread: VecDeque<(u8, Delivery)>,
-    finished: [Vec<u64>; QUEUES],
+    acknowledged: [Vec<u64>; QUEUES],
+    moved: [Vec<Moved>; QUEUES],
     is_listed: bool,
     starts_with: u8,
 }
@@ -54,15 +55,21 @@ pub(crate) struct Member {
     hands: Mutex<Hands>,
 }
 
-/// What was acknowledged, and whether the driver must be told.
+/// What was settled, and whether the driver must be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Finished {
+pub(crate) enum Noted {
     /// Nothing that is held.
     Nothing,
-    /// Something, while other acknowledgements are waiting already.
+    /// Something, while other deliveries that ended are waiting already.
     More,
     /// Something, the first since the last were sent.
     First,
+}
+
+impl Hands {
+    fn list(&mut self) -> Noted {
+        if std::mem::replace(&mut self.is_listed, true) { Noted::More } else { Noted::First }
+    }
 }
 
 impl Member {
@@ -195,45 +202,45 @@ impl Member {
         self.is_at_work();
     }
 
-    /// Takes back what the user returns.
-    pub(crate) fn take_back(&self, key: DeliveryKey) -> Option<Delivery> {
-        let taken = held(&self.hands).held.remove(&key);
+    /// Notes that a message goes on elsewhere, if it is held.
+    pub(crate) fn move_on(&self, key: DeliveryKey, moved: impl FnOnce(Delivery) -> Moved) -> Noted {
         self.is_at_work();
-        taken
+        let mut hands = held(&self.hands);
+        let Some(delivery) = hands.held.remove(&key) else { return Noted::Nothing };
+        let Some(waiting) = hands.moved.get_mut(usize::from(key.queue)) else { return Noted::Nothing };
+        waiting.push(moved(delivery));
+        hands.list()
     }
 
     /// Notes acknowledgements of what is held.
-    pub(crate) fn finish(&self, keys: &[DeliveryKey]) -> Finished {
+    pub(crate) fn acknowledge(&self, keys: &[DeliveryKey]) -> Noted {
         self.is_at_work();
         let mut hands = held(&self.hands);
         let mut any = false;
         for key in keys {
             if hands.held.remove(key).is_some()
-                && let Some(finished) = hands.finished.get_mut(usize::from(key.queue))
+                && let Some(acknowledged) = hands.acknowledged.get_mut(usize::from(key.queue))
             {
-                finished.push(key.offset);
+                acknowledged.push(key.offset);
                 any = true;
             }
         }
-        if !any {
-            return Finished::Nothing;
-        }
-        if std::mem::replace(&mut hands.is_listed, true) { Finished::More } else { Finished::First }
+        if any { hands.list() } else { Noted::Nothing }
     }
 
-    /// What is acknowledged and not sent.
-    pub(crate) fn take_acknowledged(&self) -> Vec<Acknowledged> {
+    /// What is settled and not sent.
+    pub(crate) fn take_settled(&self) -> Vec<Settled> {
         let mut hands = held(&self.hands);
         hands.is_listed = false;
-        let consuming = hands.consuming;
+        let Hands { consuming, acknowledged, moved, .. } = &mut *hands;
         let mut taken = Vec::new();
-        for (finished, consuming) in hands.finished.iter_mut().zip(consuming) {
-            if let Some(Consuming { group, consumer }) = consuming
-                && !finished.is_empty()
+        for ((acknowledged, moved), consuming) in acknowledged.iter_mut().zip(moved).zip(consuming) {
+            if let Some(Consuming { group, consumer }) = *consuming
+                && !(acknowledged.is_empty() && moved.is_empty())
             {
-                let mut offsets = std::mem::take(finished);
-                offsets.sort_unstable();
-                taken.push(Acknowledged { group, consumer, offsets });
+                let (mut acknowledged, moved) = (std::mem::take(acknowledged), std::mem::take(moved));
+                acknowledged.sort_unstable();
+                taken.push(Settled { group, consumer, acknowledged, moved });
             }
         }
         taken

@@ -1,18 +1,19 @@
 //! Messages that a consumer does not finish: given back to come again, or put away as dead letters.
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::record::retry::{Destination, REASON_BYTES_MAX};
-use delaymq_core::store::{Owner, RetryTarget, dead_letter_subject};
+use delaymq_core::record::retry::REASON_BYTES_MAX;
+use delaymq_core::store::dead_letter_subject;
 use delaymq_core::units::Millis;
 
 use crate::delivery::DeliveryKey;
 use crate::inbox::Haste;
-use crate::member::Consuming;
+use crate::member::Noted;
 use crate::names::Subject;
+use crate::settled::Moved;
 use crate::subscription::Subscription;
 
 impl Subscription {
-    /// Gives a message back: the group gets it again after the delay. Returns at once; durable
+    /// Gives a message back: the group gets it again after the delay. Waits for nobody; durable
     /// after [`Self::flush`]. One that is not held any more changes nothing.
     ///
     /// # Errors
@@ -29,11 +30,11 @@ impl Subscription {
         }
         let (now, from) = self.shared.now();
         let due = if delay_ms == 0 { now } else { from.plus(delay_ms) };
-        self.move_on(key, due, &self.member.retry_subject, Destination::Again)
+        self.move_on(key, due, self.member.retry_subject.clone(), None)
     }
 
     /// Puts a message away among the dead letters of the group, with the reason: the group does not
-    /// get it again unless somebody brings it back. Returns at once; durable after [`Self::flush`].
+    /// get it again unless somebody brings it back. Waits for nobody; durable after [`Self::flush`].
     /// One that is not held any more changes nothing.
     ///
     /// # Errors
@@ -48,23 +49,31 @@ impl Subscription {
             });
         }
         let (now, _) = self.shared.now();
-        let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
-        let subject = self.shared.names.subject(&name)?;
-        self.move_on(key, now, &subject, Destination::DeadLetter { reason })
+        self.dead_letter_since(key, reason, now)
     }
 
-    fn move_on(&self, key: DeliveryKey, due: Millis, target: &Subject, destination: Destination<'_>) -> Result<()> {
-        let Some(Consuming { group, consumer }) = self.member.consuming(key.queue) else { return Ok(()) };
-        let Some(delivery) = self.member.take_back(key) else { return Ok(()) };
-        let name = target.needs_fact.then_some(&*target.name);
-        let to = RetryTarget { subject: target.number, name, destination };
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        Owner::retry(group, consumer, &delivery, due, to, &mut seat.proposals);
-        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
-        if target.needs_fact && seat.proposals.is_empty() {
-            self.shared.names.submitted(std::slice::from_ref(target));
+    /// As [`Self::dead_letter`], of what died then.
+    pub(crate) fn dead_letter_since(&self, key: DeliveryKey, reason: &str, died: Millis) -> Result<()> {
+        let name = dead_letter_subject(&self.member.subject.name, &self.member.group);
+        let subject = self.shared.names.subject(&name)?;
+        self.move_on(key, died, subject, Some(Box::from(reason)))
+    }
+
+    /// Sends it at once where the owner is free; else whoever has the owner next does, or the driver.
+    fn move_on(&self, key: DeliveryKey, due: Millis, target: Subject, reason: Option<Box<str>>) -> Result<()> {
+        let noted = self.member.move_on(key, |delivery| Moved { delivery, due, target, reason });
+        if noted == Noted::Nothing {
+            return Ok(());
         }
+        let Some(mut guard) = self.shared.try_seat()? else {
+            if noted == Noted::First {
+                self.leave_to_driver();
+            }
+            return Ok(());
+        };
+        let seat = guard.get()?;
+        self.propose_settled(seat);
+        let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
         drop(guard);
         self.hurry(sent?.is_some());
         Ok(())

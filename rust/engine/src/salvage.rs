@@ -8,6 +8,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{Salvage, SalvagedMessage, retry_subject, salvage};
 
+use crate::burying::{Burying, grave_of};
 use crate::files::{FileStorage, storage_error};
 use crate::lock::ReadersLock;
 use crate::options::Options;
@@ -38,7 +39,8 @@ pub fn look_for_salvage(path: &Path) -> Result<Salvage> {
 
 /// Writes what can be saved of the store in `path` into a new store in `into`, which must be
 /// absent or empty. Due times stay; a message that only some groups have not finished goes to these
-/// alone, as one of their retries; attempts begin at 1 again. `progress` ends it by returning false.
+/// alone, as one of their retries; dead letters keep their reasons, as far as those can be read; attempts
+/// begin at 1 again. `progress` ends it by returning false.
 ///
 /// # Errors
 /// As [`look_for_salvage`]; `InvalidArgument` naming `into`; `Closed` where it was ended; those of the new store, which is not
@@ -57,10 +59,22 @@ pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvagePr
     }
     let whole = found.saved();
     let mut written = 0_u64;
-    found.each(&mut |message| {
-        writing.write(message)?;
+    let mut tell = || {
         written = written.saturating_add(1);
         if progress(SalvageProgress { written, whole }) { Ok(()) } else { Err(Error::Closed) }
+    };
+    if found.reasons_count() > 0 {
+        // While nothing else is there that a consumer could be given.
+        let mut burying = Burying::new(&store);
+        found.each(&mut |message| if burying.take(message)? { tell() } else { Ok(()) })?;
+        burying.finish()?;
+    }
+    found.each(&mut |message| {
+        if grave_of(message).is_some() {
+            return Ok(());
+        }
+        writing.write(message)?;
+        tell()
     })?;
     writing.publish()?;
     store.close()?;

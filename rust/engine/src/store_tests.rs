@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};
 
 fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
@@ -98,4 +99,78 @@ fn letting_go_writes_nothing_and_closing_does() {
         }
         assert_eq!(files_of(folder.path()) == before, !close);
     }
+}
+
+#[test]
+fn settling_waits_for_nobody_who_has_the_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+    let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+    let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
+    let mut batch = store.batch();
+    for number in 0..9_u8 {
+        batch.push("orders", Due::After(0), &[0; 5], &[number]).unwrap();
+    }
+    store.publish(&mut batch).unwrap();
+    let found = messages.pull(9, Duration::from_secs(5)).unwrap();
+    assert_eq!(found.len(), 9);
+    {
+        // The lock is not one that its holder may take again: waiting here would be for ever.
+        let _held = store.shared.seat().unwrap();
+        for (number, message) in found.iter().enumerate() {
+            match number % 3 {
+                0 => messages.acknowledge(&[message.key]).unwrap(),
+                1 => messages.give_back(message.key, 3_600_000).unwrap(),
+                _ => messages.dead_letter(message.key, &format!("reason {number}")).unwrap(),
+            }
+            messages.give_back(message.key, 0).unwrap(); // settled already
+        }
+        assert!(messages.begin_flush().unwrap().is_none());
+    }
+    assert!(messages.flush(Duration::from_secs(5)).unwrap());
+    let status = store.status().unwrap();
+    assert_eq!((status.pending, status.ready), (3, 3), "three given back, three dead letters");
+    let reasons: Vec<String> =
+        store.dead_letters("orders", "billing", 10).unwrap().into_iter().map(|letter| letter.reason).collect();
+    assert_eq!(reasons, ["reason 2", "reason 5", "reason 8"]);
+}
+
+/// The system's clock, under which nobody looks up without being woken.
+struct Patient;
+
+impl Clock for Patient {
+    fn read(&self) -> ClockReading {
+        SystemClock.read()
+    }
+    fn sleep_max(&self) -> Duration {
+        Duration::from_secs(3_600)
+    }
+}
+
+#[test]
+fn what_was_settled_beside_a_busy_owner_is_sent_by_the_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Patient);
+    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, clock, ..Options::default() };
+    let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+    let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
+    for _ in 0..20 {
+        let mut batch = store.batch();
+        batch.push("orders", Due::After(0), &[0; 5], b"x").unwrap();
+        store.publish(&mut batch).unwrap();
+        let first = messages.pull(1, Duration::from_secs(5)).unwrap().remove(0);
+        // The driver comes to rest, so that it is woken only by what is left to it.
+        std::thread::sleep(Duration::from_millis(60));
+        let before = store.status().unwrap().accepted;
+        {
+            let _held = store.shared.seat().unwrap();
+            messages.give_back(first.key, 3_600_000).unwrap();
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        while store.status().unwrap().accepted == before {
+            assert!(Instant::now() < until, "nobody sent it");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert_eq!(store.status().unwrap().pending, 20);
 }

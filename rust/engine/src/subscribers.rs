@@ -6,26 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delaymq_core::store::State;
-use delaymq_core::units::{ConsumerNumber, GroupNumber};
+use delaymq_core::units::GroupNumber;
 
 use crate::attendance::Rest;
 use crate::held;
 use crate::member::Member;
-
-/// Acknowledgements of one consumer, ascending.
-pub(crate) struct Acknowledged {
-    pub(crate) group: GroupNumber,
-    pub(crate) consumer: ConsumerNumber,
-    pub(crate) offsets: Vec<u64>,
-}
+use crate::settled::Settled;
 
 #[derive(Default)]
 struct Table {
     /// Groups that were heard of; those of nobody here have nobody.
     by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
     all: Vec<Arc<Member>>,
-    /// Those that have acknowledgements to be sent.
-    acknowledging: Vec<Arc<Member>>,
+    /// Those that have ended deliveries, which are to be sent.
+    settling: Vec<Arc<Member>>,
 }
 
 /// See the module.
@@ -51,7 +45,7 @@ impl Subscribers {
         let is_other = |other: &Arc<Member>| !Arc::ptr_eq(other, member);
         let mut table = held(&self.table);
         table.all.retain(is_other);
-        table.acknowledging.retain(is_other);
+        table.settling.retain(is_other);
         for members in table.by_group.values_mut() {
             members.retain(is_other);
         }
@@ -111,14 +105,14 @@ impl Subscribers {
         }
     }
 
-    /// This member has acknowledgements to be sent.
-    pub(crate) fn acknowledges(&self, member: &Arc<Member>) {
-        held(&self.table).acknowledging.push(Arc::clone(member));
+    /// This member has ended deliveries, which are to be sent.
+    pub(crate) fn settles(&self, member: &Arc<Member>) {
+        held(&self.table).settling.push(Arc::clone(member));
     }
 
-    /// All acknowledgements that wait to be sent.
-    pub(crate) fn take_acknowledged(&self) -> Vec<Acknowledged> {
-        let waiting = std::mem::take(&mut held(&self.table).acknowledging);
-        waiting.iter().flat_map(|member| member.take_acknowledged()).collect()
+    /// All ended deliveries that wait to be sent.
+    pub(crate) fn take_settled(&self) -> Vec<Settled> {
+        let waiting = std::mem::take(&mut held(&self.table).settling);
+        waiting.iter().flat_map(|member| member.take_settled()).collect()
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest};
+use delaymq_core::store::{LoadRequest, Pull, PullRequest};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
-use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
+use crate::member::{Consuming, MAIN, Member, Noted, QUEUES, RETRY};
 use crate::shared::Shared;
 
 /// How often a wait looks up although nobody called.
@@ -29,6 +29,8 @@ pub struct Subscription {
 /// What asking the owner led to.
 pub(crate) enum Asked {
     Nothing,
+    /// Something is ready, and comes once facts are applied that are on their way.
+    Soon,
     Assigned,
     Gone,
 }
@@ -61,7 +63,7 @@ impl Subscription {
     /// payloads cannot be read now: they come with a later pull.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
-        let mut settled = !self.member.is_attended();
+        let (mut settled, mut hastened) = (!self.member.is_attended(), false);
         loop {
             self.shared.check()?;
             if self.is_stopped() {
@@ -79,15 +81,20 @@ impl Subscription {
                 Asked::Assigned => continue,
                 // By a clock that is turned by hand nothing comes later by itself: what is on its
                 // way is brought here first.
-                Asked::Nothing if !settled => {
+                Asked::Nothing | Asked::Soon if !settled => {
                     self.shared.settle()?;
                     settled = true;
                     continue;
                 }
-                Asked::Nothing => {}
+                Asked::Nothing | Asked::Soon => {}
+            }
+            let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() && matches!(asked, Asked::Soon) && !hastened {
+                self.hasten()?;
+                hastened = true;
+                continue;
             }
             self.member.found_nothing(seen);
-            let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(Vec::new());
             }
@@ -95,7 +102,7 @@ impl Subscription {
         }
     }
 
-    /// Sends acknowledgements, and lets the owner decide what this subscription gets.
+    /// Sends what is settled, and lets the owner decide what this subscription gets.
     fn ask(&self, count_max: usize) -> Result<Asked> {
         self.join_retries()?;
         loop {
@@ -104,6 +111,13 @@ impl Subscription {
                 (_, Some(load)) => self.load(&load)?,
             }
         }
+    }
+
+    /// Has what is on its way applied: what is ready is not missed by who cannot wait for it.
+    fn hasten(&self) -> Result<()> {
+        let end = self.shared.with_commits(|commits| commits.next_sequence());
+        self.shared.lead(end);
+        if self.shared.wait_visible(end, Some(LOOK_UP))? { self.shared.apply_until(end) } else { Ok(()) }
     }
 
     fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
@@ -115,9 +129,9 @@ impl Subscription {
         let shared = &self.shared;
         let seat = guard.get()?;
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
-        let acknowledged = self.propose_acknowledged(seat);
+        let settled = self.propose_settled(seat);
         let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
-        let sent = shared.send(seat, if acknowledged { Haste::URGENT } else { Haste::NONE });
+        let sent = shared.send(seat, if settled { Haste::URGENT } else { Haste::NONE });
         drop(guard);
         let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
         shared.subscribers.tell(&woken);
@@ -156,8 +170,9 @@ impl Subscription {
                     self.member.assigned(queue, deliveries);
                     asked = Asked::Assigned;
                 }
-                Pull::Load(load) if matches!(asked, Asked::Nothing) => return Ok((asked, Some(load))),
-                Pull::Wait | Pull::Load(_) => {}
+                Pull::Load(load) if !matches!(asked, Asked::Assigned) => return Ok((asked, Some(load))),
+                Pull::Soon if matches!(asked, Asked::Nothing) => asked = Asked::Soon,
+                Pull::Wait | Pull::Soon | Pull::Load(_) => {}
                 Pull::Gone if queue == MAIN => return Ok((Asked::Gone, None)),
                 Pull::Gone => self.member.set_consuming(queue, None),
             }
@@ -183,11 +198,16 @@ impl Subscription {
     /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
         self.shared.check()?;
-        if self.member.finish(keys) == Finished::First {
-            self.shared.subscribers.acknowledges(&self.member);
-            self.shared.remind_driver();
+        if self.member.acknowledge(keys) == Noted::First {
+            self.leave_to_driver();
         }
         Ok(())
+    }
+
+    /// The first of what is settled waits to be sent.
+    pub(crate) fn leave_to_driver(&self) {
+        self.shared.subscribers.settles(&self.member);
+        self.shared.remind_driver();
     }
 
     /// Waits until everything acknowledged or given back so far is durable; false where that took
@@ -198,26 +218,22 @@ impl Subscription {
     pub fn flush(&self, timeout: Duration) -> Result<bool> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
-        let end = self.send_acknowledged()?;
+        let end = self.send_settled()?;
         self.shared.lead(end);
         self.shared.wait_visible(end, Some(timeout))
     }
 
-    /// Sends what is acknowledged; everything sent so far ends at the sequence returned.
-    fn send_acknowledged(&self) -> Result<Sequence> {
+    /// Sends what is settled; everything sent so far ends at the sequence returned.
+    fn send_settled(&self) -> Result<Sequence> {
         let mut guard = self.shared.seat()?;
         let seat = guard.get()?;
-        self.propose_acknowledged(seat);
+        self.propose_settled(seat);
         self.shared.send(seat, Haste::URGENT)?;
         Ok(self.shared.with_commits(|commits| commits.next_sequence()))
     }
 
-    pub(crate) fn propose_acknowledged(&self, seat: &mut Seat) -> bool {
-        let acknowledged = self.member.take_acknowledged();
-        for batch in &acknowledged {
-            Owner::acknowledge(batch.group, batch.consumer, &batch.offsets, &mut seat.proposals);
-        }
-        !acknowledged.is_empty()
+    pub(crate) fn propose_settled(&self, seat: &mut Seat) -> bool {
+        seat.propose_settled(&self.member.take_settled())
     }
 
     /// Facts were sent: those that somebody waits for are written now, the others soon.
@@ -273,7 +289,7 @@ impl Subscription {
         self.shared.check_poison()?;
         let mut guard = self.shared.seat()?;
         let Ok(seat) = guard.get() else { return Ok(None) };
-        self.propose_acknowledged(seat);
+        self.propose_settled(seat);
         for queue in [MAIN, RETRY] {
             if let Some(Consuming { group, consumer }) = self.member.consuming(queue) {
                 seat.owner.end_consumer(group, consumer, &mut seat.proposals);

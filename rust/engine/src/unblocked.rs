@@ -97,11 +97,13 @@ impl Subscription {
         Ok(())
     }
 
-    /// As [`Self::pull`], without waiting.
+    /// As [`Self::pull`], without waiting. With `at_once` the caller will not wait for news: where
+    /// something is ready that comes once facts on their way are applied, the answer is
+    /// [`Pulled::WouldWait`].
     ///
     /// # Errors
     /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`.
-    pub fn try_pull(&self, count_max: usize) -> Result<Pulled> {
+    pub fn try_pull(&self, count_max: usize, at_once: bool) -> Result<Pulled> {
         let mut settled = !self.member.is_attended();
         for _ in 0..LOOKS_MAX {
             self.shared.check()?;
@@ -123,6 +125,9 @@ impl Subscription {
             }
             if matches!(asked, Asked::Gone) {
                 return Err(Error::Closed);
+            }
+            if settled && at_once && matches!(asked, Asked::Soon) {
+                return Ok(Pulled::WouldWait);
             }
             if !settled {
                 // As in a pull that waits; a test's loop has the time.
@@ -148,7 +153,7 @@ impl Subscription {
         self.shared.check_poison()?;
         let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
         let seat = guard.get()?;
-        self.propose_acknowledged(seat);
+        self.propose_settled(seat);
         self.shared.send(seat, Haste::URGENT)?;
         let end = self.shared.with_commits(|commits| commits.next_sequence());
         drop(guard);

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use delaymq_core::error::Error;
-use delaymq_engine::{Due, Durability, FileKind, HolderKind, inspect, look_for_salvage, salvage_into};
+use delaymq_engine::{
+    DeadLetter, Due, Durability, FileKind, HolderKind, Store, inspect, look_for_salvage, salvage_into,
+};
 use support::{collect, consume, open, options, publish, subscribe};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -60,6 +62,40 @@ fn what_a_group_has_finished_is_not_saved_again() {
     let group = subscribe(&store, "now", "group");
     let bodies: Vec<u8> = collect(&group, 6).iter().map(|message| message.body()[0]).collect();
     assert_eq!(bodies, [4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn dead_letters_keep_when_they_died_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, into) = (folder.path().join("from"), folder.path().join("into"));
+    filled(&from);
+    let store = open(&from, options(Durability::Disk));
+    let group = subscribe(&store, "now", "group");
+    for message in collect(&group, 4) {
+        group.dead_letter(message.key, &format!("reason of {}", message.body()[0])).unwrap();
+    }
+    group.give_back(collect(&group, 1)[0].key, HOUR_MS).unwrap();
+    group.close().unwrap();
+    let of = |store: &Store| {
+        let letters = store.dead_letters("now", "group", 100).unwrap();
+        let told = |one: &DeadLetter| {
+            (one.payload.as_ref().unwrap().body()[0], one.reason.clone(), one.died, one.published, one.damage.clone())
+        };
+        letters.iter().map(told).collect::<Vec<_>>()
+    };
+    let before = of(&store);
+    assert_eq!(before.iter().map(|one| one.1.as_str()).collect::<Vec<_>>()[..2], ["reason of 4", "reason of 5"]);
+    store.close().unwrap();
+    let found = salvage_into(&from, &into, &mut |_| true).unwrap();
+    assert_eq!((found.saved(), found.reasons_count(), found.lost_count()), (27, 4, 0));
+    let store = open(&into, options(Durability::Disk));
+    assert_eq!(of(&store), before);
+    assert_eq!(store.status().unwrap().pending, 22);
+    let group = subscribe(&store, "now", "group");
+    assert_eq!(collect(&group, 1)[0].body(), [9]);
+    assert_eq!(store.redrive("now", "group", None).unwrap(), 4);
+    let again: Vec<u8> = collect(&group, 4).iter().map(|message| message.body()[0]).collect();
+    assert_eq!(again, [4, 5, 6, 7]);
 }
 
 #[test]

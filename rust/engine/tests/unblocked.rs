@@ -23,7 +23,7 @@ fn messages(pulled: Pulled) -> Vec<delaymq_engine::Delivered> {
 /// Pulls as an event loop does: only after it was told.
 fn pull_when_told(store: &Store, subscription: &Subscription, token: u64) -> Pulled {
     loop {
-        match subscription.try_pull(100).unwrap() {
+        match subscription.try_pull(100, false).unwrap() {
             Pulled::Nothing => {
                 eventually("news", || store.drain().unwrap().0.tokens.contains(&token));
             }
@@ -116,7 +116,7 @@ fn old_payloads_are_left_to_a_thread_that_may_wait() {
     }
     let subscription = subscribe(&store, "a", "g");
     subscription.watch(1).unwrap();
-    eventually("a pull that would wait", || match subscription.try_pull(10).unwrap() {
+    eventually("a pull that would wait", || match subscription.try_pull(10, false).unwrap() {
         Pulled::WouldWait => true,
         Pulled::Nothing => false,
         Pulled::Messages(messages) => panic!("read on the loop: {messages:?}"),
@@ -133,12 +133,12 @@ fn who_waits_is_told_of_the_end() {
     store.listen().unwrap();
     let subscription = subscribe(&store, "a", "g");
     subscription.watch(9).unwrap();
-    eventually("nothing", || matches!(subscription.try_pull(1).unwrap(), Pulled::Nothing));
+    eventually("nothing", || matches!(subscription.try_pull(1, false).unwrap(), Pulled::Nothing));
     store.drain().unwrap();
-    assert!(matches!(subscription.try_pull(1).unwrap(), Pulled::Nothing));
+    assert!(matches!(subscription.try_pull(1, false).unwrap(), Pulled::Nothing));
     store.close().unwrap();
     assert_eq!(store.drain().unwrap().0.tokens, [9]);
-    assert!(matches!(subscription.try_pull(1), Err(Error::Closed)));
+    assert!(matches!(subscription.try_pull(1, false), Err(Error::Closed)));
 }
 
 #[test]

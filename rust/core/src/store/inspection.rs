@@ -11,8 +11,9 @@ use super::recovery::{PIN_FOLDER, restored_owner, scan_start};
 use super::retention::{KeptFiles, checkpoint_path};
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::message_log::{ASIDE_FOLDER, Identity, LOG_FOLDER, ScanEnd, Scanner};
+use crate::message_log::{ASIDE_FOLDER, Identity, LOG_FOLDER, ScanEnd, Scanner, Stream};
 use crate::queues::Group;
+use crate::record::batch::BatchHeader;
 use crate::run::{RUN_FOLDER, RunKind};
 use crate::storage::Storage;
 use crate::units::{Epoch, Location, Millis, RunNumber, Sequence, SubjectNumber};
@@ -129,8 +130,10 @@ pub struct Inspection {
     pub groups: Vec<InspectedGroup>,
     /// Who needs which part of the log, the oldest first.
     pub holders: Vec<Holder>,
-    /// Blocks of runs that could not be read, in words.
+    /// What could not be read, in words.
     pub damaged: Vec<String>,
+    /// Why an open would be refused; the figures are then those up to the first fact that is lost.
+    pub refused: Option<Error>,
 }
 
 /// Reads a store. While another process writes to it, files may come and go under the reader; what
@@ -139,26 +142,49 @@ pub struct Inspection {
 /// # Errors
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
 pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Inspection> {
-    let chosen = newest_checkpoints(storage.as_ref(), identity)?;
+    let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
     let used = chosen.first();
     let mut owner = restored_owner(storage, identity.stream, used)?;
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
     let ending = scanner.ending().clone();
     let behind = apply_visible(&mut scanner, &mut owner)?;
-    let state = owner.state();
+    let found = Found {
+        epoch: identity.promised_epoch,
+        sealed: ending.sealed,
+        behind,
+        facts_unconfirmed: ending.next_sequence.since(owner.state().position.next_sequence),
+    };
+    picture(storage.as_ref(), owner.state(), &chosen, &found)
+}
+
+/// What the state does not tell.
+pub(super) struct Found {
+    pub(super) epoch: Epoch,
+    pub(super) sealed: bool,
+    pub(super) behind: Behind,
+    pub(super) facts_unconfirmed: u64,
+}
+
+/// The inspection of a state, of which `chosen` are the kept checkpoints, the used one first.
+pub(super) fn picture(
+    storage: &dyn Storage,
+    state: &State,
+    chosen: &[ReadCheckpoint],
+    found: &Found,
+) -> Result<Inspection> {
     let kept: Vec<KeptFiles> = chosen.iter().map(|read| read.files.kept(read.number)).collect();
     let mut damaged = Vec::new();
     let waiting = waiting_by_subject(state, &mut damaged);
-    let files = files_of(storage.as_ref(), state, &kept)?;
+    let files = files_of(storage, state, &kept)?;
     Ok(Inspection {
-        epoch: identity.promised_epoch,
-        checkpoint: used.map(|read| read.number),
+        epoch: found.epoch,
+        checkpoint: chosen.first().map(|read| read.number),
         next_sequence: state.position.next_sequence,
         trusted: state.position.trusted,
-        sealed: ending.sealed,
-        facts_behind: behind.facts,
-        bytes_behind: behind.bytes,
-        facts_unconfirmed: ending.next_sequence.since(state.position.next_sequence),
+        sealed: found.sealed,
+        facts_behind: found.behind.facts,
+        bytes_behind: found.behind.bytes,
+        facts_unconfirmed: found.facts_unconfirmed,
         pending: state.schedule.pending(),
         next_due: waiting.values().filter_map(|waiting| waiting.next_due).min(),
         ready: state.dispatch.unfinished(),
@@ -168,14 +194,15 @@ pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Inspec
         holders: holders(state, &kept, &files),
         files,
         damaged,
+        refused: None,
     })
 }
 
 /// The two newest checkpoints that read whole, the newest first.
-fn newest_checkpoints(storage: &dyn Storage, identity: &Identity) -> Result<Vec<ReadCheckpoint>> {
+pub(super) fn newest_checkpoints(storage: &dyn Storage, stream: &Stream) -> Result<Vec<ReadCheckpoint>> {
     let mut found = Vec::new();
     for number in list_checkpoints(storage)?.into_iter().rev() {
-        match read_checkpoint(storage, &identity.stream, number) {
+        match read_checkpoint(storage, stream, number) {
             Ok(read) => found.push(read),
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(_) => {}
@@ -188,23 +215,30 @@ fn newest_checkpoints(storage: &dyn Storage, identity: &Identity) -> Result<Vec<
 }
 
 /// What was applied behind the checkpoint.
-struct Behind {
-    facts: u64,
-    bytes: u64,
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Behind {
+    pub(super) facts: u64,
+    pub(super) bytes: u64,
+}
+
+impl Behind {
+    pub(super) fn add(&mut self, header: &BatchHeader) {
+        self.facts = self.facts.saturating_add(u64::from(header.count.get()));
+        self.bytes = self.bytes.saturating_add(u64::from(header.length.get()));
+    }
 }
 
 /// Applies what is visible: everything where the log was closed, else what a later batch confirms.
 fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
     let visible = visible_end(scanner.ending());
-    let mut behind = Behind { facts: 0, bytes: 0 };
+    let mut behind = Behind::default();
     while let Some(batch) = scanner.next_batch()? {
         let length = u64::from(batch.header.length.get());
         if Location(batch.start.0.saturating_add(length)) > visible {
             break;
         }
         owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
-        behind.facts = behind.facts.saturating_add(u64::from(batch.header.count.get()));
-        behind.bytes = behind.bytes.saturating_add(length);
+        behind.add(&batch.header);
         owner.take_outcomes();
         owner.take_woken();
         scanner.recycle(batch.bytes);

@@ -47,6 +47,9 @@ pub enum Pull {
     Deliveries(Vec<Delivery>),
     /// Nothing now; the group is woken when there may be.
     Wait,
+    /// As `Wait`, but something is ready: it is handed over once facts on their way are applied, the
+    /// reserve that was proposed here or the ends of what the consumer holds.
+    Soon,
     /// Postings must be read first, outside any lock: see [`LoadRequest`].
     Load(LoadRequest),
     /// The group or the consumer is gone.
@@ -181,7 +184,8 @@ impl Deciding {
             return Ok(Pull::Load(load));
         }
         if found.is_empty() {
-            return Ok(Pull::Wait);
+            let is_ready = request.count_max > 0 && deciding.has_more(state, group);
+            return Ok(if is_ready { Pull::Soon } else { Pull::Wait });
         }
         Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
     }
@@ -276,6 +280,14 @@ impl GroupDeciding {
             self.cursor = number.next();
         }
         Ok(None)
+    }
+
+    /// True where something is ready that nobody was assigned.
+    fn has_more(&self, state: &State, group: &Group) -> bool {
+        let is_open = |number: &ReadyNumber| {
+            !self.taken.contains_key(number) && !group.done.contains(number.0) && !self.damaged.contains(number)
+        };
+        self.cursor < state.dispatch.next_number(group.subject) || group.returned.keys().any(is_open)
     }
 
     fn find(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Found {

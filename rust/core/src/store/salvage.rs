@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{list_checkpoints, read_checkpoint};
+use super::dead_letters::DeadLetterReasons;
 use super::salvage_base::{Base, base};
 use super::salvage_kept::{Gathering, Kept, Sure};
-use super::salvage_payloads::{Payloads, other_copies};
+use super::salvage_payloads::{Payloads, other_copies, reasons_of};
+use super::subject_names::holds_dead_letters;
 use crate::error::{Error, Result};
 use crate::message_log::{Identity, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, list_segments, segment_path};
 use crate::record::header::read_record;
@@ -85,6 +87,7 @@ pub struct Salvage {
     kept: Vec<Kept>,
     names: BTreeMap<SubjectNumber, String>,
     group_names: BTreeMap<GroupNumber, String>,
+    reasons: DeadLetterReasons,
 }
 
 /// A message that is saved.
@@ -94,8 +97,10 @@ pub struct SalvagedMessage<'a> {
     pub subject: &'a str,
     /// The groups that have not finished it; empty: all of its subject.
     pub groups: Vec<&'a str>,
-    /// When it is due; the past is now.
+    /// When it is due; the past is now. Of a dead letter, when it died.
     pub due: Millis,
+    /// Why it is a dead letter, where it is and that can be read.
+    pub reason: Option<&'a str>,
     /// The message itself.
     pub message: Message<'a>,
 }
@@ -138,7 +143,7 @@ pub fn salvage(storage: &Arc<dyn Storage>) -> Result<Salvage> {
 }
 
 /// Whose files these are: by the identity, or by the first segment whose header can be read.
-fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)> {
+pub(super) fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)> {
     let refused = match Identity::read(storage) {
         Ok(Some(identity)) => return Ok((identity.stream, None)),
         Ok(None) => Error::NotAStore { path: ".".to_owned(), found: "no identity and no log".to_owned() },
@@ -165,7 +170,7 @@ fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)> {
 
 /// Gathers what is kept, and reads every payload of it.
 fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base) -> Result<Salvage> {
-    let Base { owner, late, gaps, damage, is_blind } = base;
+    let Base { owner, late, gaps, damage, is_blind, .. } = base;
     let mut gathering = Gathering::new(storage, stream, owner, late, damage);
     gathering.gather(is_blind)?;
     let Gathering { owner, names, mut kept, missing, damage, late, .. } = gathering;
@@ -185,6 +190,9 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base) -> Result<Salvag
     lost.extend(read_all(storage, &mut moved)?);
     kept.append(&mut moved);
     kept.sort_by_key(Kept::order);
+    let is_dead = |one: &&Kept| names.get(&one.entry.subject()).is_some_and(|name| holds_dead_letters(name));
+    let dead: BTreeSet<Sequence> = kept.iter().filter(is_dead).map(|one| one.entry.sequence()).collect();
+    let reasons = reasons_of(storage, stream, &dead)?;
     let state = owner.state();
     let mut groups: BTreeMap<(SubjectNumber, String), u64> = BTreeMap::new();
     for group in state.groups.values() {
@@ -206,6 +214,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base) -> Result<Salvag
         group_names: state.groups.values().map(|group| (group.number, group.name.clone())).collect(),
         kept,
         names,
+        reasons,
     };
     salvage.count(groups, lost, missing);
     Ok(salvage)
@@ -231,6 +240,11 @@ impl Salvage {
     /// How many messages are saved.
     pub fn saved(&self) -> u64 {
         self.kept.len() as u64
+    }
+
+    /// How many dead letters are saved with their reason.
+    pub fn reasons_count(&self) -> u64 {
+        self.reasons.len() as u64
     }
 
     /// How many messages are known to be gone.
@@ -263,7 +277,8 @@ impl Salvage {
             };
             let groups = one.groups.iter().filter_map(|group| self.group_names.get(group)).map(String::as_str);
             let subject = self.names.get(&one.entry.subject()).map_or("", String::as_str);
-            give(&SalvagedMessage { subject, groups: groups.collect(), due: one.entry.due(), message })?;
+            let reason = self.reasons.get(&one.entry.sequence()).map(String::as_str);
+            give(&SalvagedMessage { subject, groups: groups.collect(), due: one.entry.due(), reason, message })?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint_file::ReadCheckpoint;
+use super::inspection::Behind;
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
 use super::recovery::{feed_from, first_position, open_run, state_of};
@@ -35,6 +36,10 @@ pub(super) struct Base {
     pub(super) damage: Vec<Error>,
     /// True where neither a checkpoint nor the first fact of the log is there.
     pub(super) is_blind: bool,
+    /// Facts that were applied behind the checkpoint, and their bytes in the log.
+    pub(super) applied: Behind,
+    /// Facts that can be read and come behind the first that cannot.
+    pub(super) late_facts: u64,
 }
 
 /// Starts from a checkpoint, or from the first fact, and reads the whole log.
@@ -45,7 +50,15 @@ pub(super) fn base(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&Rea
     let (owner, damage) = lenient(storage, stream, from)?;
     let next = owner.applied();
     let mut reading = Reading {
-        base: Base { owner, late: Late::default(), gaps: Vec::new(), damage, is_blind: false },
+        base: Base {
+            owner,
+            late: Late::default(),
+            gaps: Vec::new(),
+            damage,
+            is_blind: false,
+            applied: Behind::default(),
+            late_facts: 0,
+        },
         exact: true,
         next,
         from_start: from.is_none(),
@@ -102,6 +115,7 @@ impl Reading {
                     self.base.owner.take_outcomes();
                     self.base.owner.take_woken();
                     if applied.is_ok() {
+                        self.base.applied.add(&header);
                         self.next = self.base.owner.applied();
                         return;
                     }
@@ -117,6 +131,7 @@ impl Reading {
                 self.exact = false;
                 self.pass(record.sequence);
                 self.base.late.take(&record, location, trusted);
+                self.base.late_facts = self.base.late_facts.saturating_add(1);
                 self.next = record.sequence.next();
             }
         }
@@ -129,6 +144,7 @@ impl Reading {
             if record.sequence >= known {
                 let location = crate::units::Location(first.saturating_add(at as u64));
                 self.base.late.take(&record, location, Some(trusted));
+                self.base.late_facts = self.base.late_facts.saturating_add(1);
             }
             self.next = self.next.max(record.sequence.next());
         }

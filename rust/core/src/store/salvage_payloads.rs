@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::dead_letters::DeadLetterReasons;
 use crate::error::{Error, Result};
 use crate::message_log::{Find, Stream, segment_path, sift};
 use crate::record::message::KIND_MESSAGE;
-use crate::record::{RawRecord, Records};
+use crate::record::retry::{Destination, Retry};
+use crate::record::{Fact, RawRecord, Records, decode};
 use crate::run::{Row, RowScan, Run, RunKind, ScanBuffer, ScheduleRow, list_runs, read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Location, LocationFile, Sequence};
@@ -84,6 +86,32 @@ pub(super) fn other_copies(
         });
     }
     Ok(found)
+}
+
+/// Why these dead letters died, as far as the log still tells.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`.
+pub(super) fn reasons_of(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    wanted: &BTreeSet<Sequence>,
+) -> Result<DeadLetterReasons> {
+    let mut reasons = DeadLetterReasons::new();
+    if wanted.is_empty() {
+        return Ok(reasons);
+    }
+    sift(storage, stream, &mut |find| {
+        each_record(&find, &mut |record, _| {
+            if wanted.contains(&record.sequence)
+                && record.payload_is_whole()
+                && let Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) = decode(record)
+            {
+                reasons.insert(record.sequence, reason.to_owned());
+            }
+        });
+    })?;
+    Ok(reasons)
 }
 
 /// Shows each record of a find, with its location.

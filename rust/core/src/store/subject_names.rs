@@ -18,6 +18,12 @@ pub(super) fn holds_dead_letters(name: &str) -> bool {
     name.starts_with(DEAD_LETTER_PREFIX)
 }
 
+/// The subject and the group whose dead letters a subject of this name holds.
+pub fn dead_letters_of(name: &str) -> Option<(&str, &str)> {
+    // Neither of the two has a `%` in it.
+    name.strip_prefix(DEAD_LETTER_PREFIX)?.split_once('%')
+}
+
 /// True where users publish to a subject of this name.
 pub fn is_of_users(name: &str) -> bool {
     !name.starts_with('%')
@@ -34,5 +40,7 @@ mod tests {
         assert_eq!([is_of_users("order"), is_of_users(&retry), is_of_users(&dead)], [true, false, false]);
         let dead_only = ["order", &retry, &dead].map(holds_dead_letters);
         assert_eq!(dead_only, [false, false, true]);
+        let whose = ["order", &retry, &dead].map(dead_letters_of);
+        assert_eq!(whose, [None, None, Some(("order", "billing"))]);
     }
 }

@@ -68,7 +68,7 @@ impl Node {
             sent?;
             match pulled? {
                 Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into()),
-                Pull::Wait => return Ok(Pulled::Wait),
+                Pull::Wait | Pull::Soon => return Ok(Pulled::Wait),
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
                     let loaded = load.read()?;

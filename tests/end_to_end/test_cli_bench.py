@@ -1,0 +1,72 @@
+"""`delaymq bench` as a person sees it: on a pseudo-terminal, and piped."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+from commanding import arguments_of, command, environment, on_terminal
+from delaymq.bench import BENCHES
+
+ROW = re.compile(r"wheel +pending 1,000,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
+
+
+def test_a_terminal_gets_a_table_with_bars_in_colour() -> None:
+    with on_terminal("bench", "wheel", "--quick", COLUMNS="140", PYTHONIOENCODING="utf-8") as terminal:
+        assert terminal.end(60) == 0
+    head, row = terminal.shown.decode().splitlines()
+    assert head.startswith("\x1b[1mbench")
+    assert "\x1b[32m█" in row
+    found = ROW.fullmatch(re.sub(r"\x1b\[[0-9]*m", "", row))
+    assert found
+    assert set(found[3]) <= set("▏▎▍▌▋▊▉█·")
+
+
+def test_a_terminal_that_asks_for_no_colour_gets_none() -> None:
+    changed = {"COLUMNS": "60", "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
+    with on_terminal("bench", "wheel", "--quick", **changed) as terminal:
+        assert terminal.end(60) == 0
+    assert terminal.shown.isascii()
+    assert b"\x1b" not in terminal.shown
+    lines = terminal.shown.decode().splitlines()
+    assert len(lines) == 4
+    assert max(map(len, lines)) <= 60
+    assert re.fullmatch(r" +[0-9.,]+ +[0-9.,]+ +ns +[0-9,]+%  [#.]+", lines[3])
+
+
+def test_a_pipe_gets_rows_without_escape_codes() -> None:
+    ended = command("bench", "wheel", "--quick", PYTHONIOENCODING="utf-8")
+    assert ended.returncode == 0
+    head, row = ended.stdout.splitlines()
+    assert head.startswith("bench ")
+    assert ROW.fullmatch(row)
+    assert "\x1b" not in ended.stdout
+
+
+def test_a_row_is_printed_as_soon_as_it_is_measured(tmp_path: Path) -> None:
+    whole = arguments_of("bench", "wheel", "asyncio", "--quick", "--folder", str(tmp_path))
+    buffered = environment(PYTHONIOENCODING="utf-8", PYTHONUNBUFFERED="")
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, env=buffered) as process:
+        assert process.stdout
+        process.stdout.readline()
+        wheel = process.stdout.readline().decode()
+        process.kill()
+        rest = process.stdout.read()
+    assert ROW.fullmatch(wheel.rstrip("\n"))
+    assert rest == b""  # those of asyncio would have come in the same piece
+
+
+def test_json_has_no_table_about_it() -> None:
+    [line] = command("bench", "wheel", "--quick", "--json").stdout.splitlines()
+    assert list(json.loads(line)) == ["bench", "unit", "value", "limit", "ratio", "durability", "n", "detail"]
+
+
+def test_the_help_lists_every_bench_and_another_name_is_refused() -> None:
+    shown = " ".join(command("bench", "--help").stdout.split())
+    assert f"out of {', '.join(BENCHES)}; all if none" in shown
+    assert "asyncio" in BENCHES
+    refused = command("bench", "speed")
+    assert refused.returncode == 2
+    assert "'speed' is not one of append" in refused.stderr
