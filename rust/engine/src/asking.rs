@@ -14,8 +14,9 @@ use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
 
-/// How often a group may be reset or removed while somebody begins to consume for it.
-const BEGINNINGS_MAX: usize = 16;
+/// How often a group may be reset or removed while somebody begins to consume for it. With few, an operator who
+/// does nothing else all the time wins now and then.
+const BEGINNINGS_MAX: usize = 1_000;
 
 /// A group that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
