@@ -20,7 +20,7 @@ class InspectedFile:
 
     Attributes:
         path: Its path, relative to the store.
-        kind: segment, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
+        kind: segment, preparing, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
         bytes: Its length.
         rows: Messages of a run; 0 for everything else.
         unfinished: Those of them that are not finished.

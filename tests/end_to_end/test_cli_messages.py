@@ -171,7 +171,7 @@ def test_what_is_refused_is_one_line_and_a_code(folder: Path, tmp_path: Path) ->
     assert "cannot be read" in refused(2, "publish", "--jsonl", tmp_path / "none.jsonl", *place)
     assert "each line says" in refused(2, "publish", "--jsonl", "-", "--delay", "1s", *place)
     assert "found 'a'" in refused(2, "publish", "a", "b", "--attribute", "a", *place)
-    assert "expected SUBJECT and BODY" in refused(2, "publish", "a", *place)
+    assert "expected SUBJECT and BODY (- reads it from standard input)" in refused(2, "publish", "a", *place)
     assert "no group" in refused(2, "consume", "a", *place)
     assert "receipt 1: " in refused(2, "cancel", "word", *place)
     assert "unrecognized arguments: --nothing" in refused(2, "consume", "a", "--nothing")

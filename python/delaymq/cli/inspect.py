@@ -172,6 +172,7 @@ def _groups(seen: Inspection, most: int) -> Iterator[str]:
 
 KINDS = {
     "segment": "log segments",
+    "preparing": "segments being prepared",
     "schedule_run": "runs of pending messages",
     "dispatch_run": "runs of ready messages",
     "unused_run": "runs that go at the next open",

@@ -100,7 +100,9 @@ def _given(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def _one(chosen: argparse.Namespace) -> Publish:
     if chosen.subject is None or chosen.body is None:
-        raise UsageError("expected SUBJECT and BODY, or --jsonl FILE; see `delaymq publish --help`")
+        raise UsageError(
+            "expected SUBJECT and BODY (- reads it from standard input), or --jsonl FILE; see `delaymq publish --help`"
+        )
     body = sys.stdin.buffer.read() if chosen.body == "-" else os.fsencode(chosen.body)
     return Publish(chosen.subject, body, **_given(chosen))
 

@@ -71,6 +71,7 @@ fn file<'py>(py: Python<'py>, file: &InspectedFile) -> Fields<'py> {
 const fn kind_word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Segment => "segment",
+        FileKind::Preparing => "preparing",
         FileKind::ScheduleRun => "schedule_run",
         FileKind::DispatchRun => "dispatch_run",
         FileKind::UnusedRun => "unused_run",

@@ -168,6 +168,10 @@ impl Shared {
             let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }
+        // Who lets go without closing leaves all as it is.
+        if let Some(preparing) = helping.preparing.filter(|_| self.closing.load(Ordering::SeqCst)) {
+            preparing.abandon();
+        }
     }
 
     /// Leaves the disk to the commits for a while: each sync of a piece lengthens theirs.

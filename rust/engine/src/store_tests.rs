@@ -102,6 +102,30 @@ fn letting_go_writes_nothing_and_closing_does() {
 }
 
 #[test]
+fn closing_takes_a_half_prepared_segment_away_and_inspecting_names_one() {
+    for close in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), Options::default(), &mut |_| {}).unwrap();
+        let preparing = || {
+            let seen = crate::inspect(folder.path()).unwrap().inspection;
+            // Those of an opening are small and quickly done.
+            let large = |file: &&crate::InspectedFile| file.bytes > 64 << 20;
+            seen.files.iter().filter(large).filter(|file| file.kind == crate::FileKind::Preparing).count()
+        };
+        let until = Instant::now() + Duration::from_secs(10);
+        while preparing() == 0 {
+            assert!(Instant::now() < until, "no segment is prepared");
+        }
+        if close {
+            store.close().unwrap()
+        } else {
+            store.abandon().unwrap()
+        }
+        assert_eq!(preparing(), usize::from(!close));
+    }
+}
+
+#[test]
 fn settling_waits_for_nobody_who_has_the_owner() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };

@@ -105,9 +105,15 @@ impl Preparing {
         self.file.sync_data()
     }
 
-    /// Gives the room back. A file that cannot be removed now is removed by the next opening.
-    fn give_up(self, error: crate::error::Error) -> crate::error::Error {
+    /// Gives it up unfinished, and the room back. A file that cannot be removed now is removed by the
+    /// next opening.
+    pub fn abandon(self) {
         drop(self.storage.remove(&self.temporary));
+    }
+
+    /// As [`Self::abandon`], for this reason.
+    fn give_up(self, error: crate::error::Error) -> crate::error::Error {
+        self.abandon();
         error
     }
 }

@@ -23,6 +23,8 @@ use crate::units::{Epoch, Location, Millis, RunNumber, Sequence, SubjectNumber};
 pub enum FileKind {
     /// A segment of the log.
     Segment,
+    /// A segment that is being prepared, or was when the process was killed.
+    Preparing,
     /// A run of pending messages.
     ScheduleRun,
     /// A run of ready messages.
@@ -335,6 +337,7 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
     let mut file = InspectedFile { path, kind: FileKind::Other, bytes, rows: 0, unfinished: 0 };
     file.kind = match folder {
         LOG_FOLDER if file.path.strip_suffix(".segment").is_some() => FileKind::Segment,
+        LOG_FOLDER if file.path.strip_suffix(".ahead.tmp").is_some() => FileKind::Preparing,
         RUN_FOLDER if file.path.strip_suffix(".run").is_some() => FileKind::UnusedRun,
         CHECKPOINT_FOLDER if kept.iter().any(|files| file.path == checkpoint_path(files.checkpoint)) => {
             FileKind::Checkpoint
