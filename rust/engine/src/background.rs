@@ -58,6 +58,8 @@ pub(crate) struct Background {
     awaited: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
     checkpoint_wanted: AtomicBool,
+    /// The segment that the helper was preparing when it ended.
+    unfinished: Mutex<Option<Preparing>>,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
 }
@@ -148,6 +150,13 @@ impl Shared {
         Ok(())
     }
 
+    /// Removes the segment that the helper, which has ended, did not finish.
+    pub(crate) fn clear_up(&self) {
+        if let Some(preparing) = held(&self.background.unfinished).take() {
+            preparing.abandon();
+        }
+    }
+
     /// The helper thread.
     pub(crate) fn run_helper(&self) {
         let mut helping = Helping::default();
@@ -168,10 +177,7 @@ impl Shared {
             let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }
-        // Who lets go without closing leaves all as it is.
-        if let Some(preparing) = helping.preparing.filter(|_| self.closing.load(Ordering::SeqCst)) {
-            preparing.abandon();
-        }
+        *held(&self.background.unfinished) = helping.preparing;
     }
 
     /// Leaves the disk to the commits for a while: each sync of a piece lengthens theirs.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use delaymq_core::error::{Error, Result};
 
 use crate::held;
+use crate::shared::Shared;
 use crate::store::Store;
 
 impl Store {
@@ -22,7 +23,7 @@ impl Store {
         }
         // Whoever commits finishes its batch, as a system call under way does; nobody begins another.
         drop(held(&shared.writer).take());
-        self.let_go();
+        self.let_go(|_| {});
         Ok(())
     }
 
@@ -36,8 +37,8 @@ impl Store {
         Self::open_on(storage, &self.path, self.shared.options.clone(), &mut |_| {})
     }
 
-    /// Ends the threads and everybody's waits, and gives the lock back.
-    pub(crate) fn let_go(&self) {
+    /// Ends the threads and everybody's waits, does the last thing, and gives the lock back.
+    pub(crate) fn let_go(&self, last: impl FnOnce(&Shared)) {
         let shared = &self.shared;
         shared.stopping.store(true, Ordering::SeqCst);
         for signal in [&shared.committer, &shared.driver, &shared.helper] {
@@ -54,6 +55,7 @@ impl Store {
         shared.subscribers.tell_all();
         self.closed.store(true, Ordering::SeqCst);
         shared.reports.wake();
+        last(shared);
         drop(held(&self.lock).take());
     }
 }

@@ -330,7 +330,7 @@ impl Store {
         }
         shared.subscribers.tell_all();
         let sealed = shared.end_log();
-        self.let_go();
+        self.let_go(Shared::clear_up);
         shared.check_poison()?;
         sealed
     }

@@ -117,9 +117,9 @@ fn closing_takes_a_half_prepared_segment_away_and_inspecting_names_one() {
             assert!(Instant::now() < until, "no segment is prepared");
         }
         if close {
-            store.close().unwrap()
+            store.close().unwrap();
         } else {
-            store.abandon().unwrap()
+            store.abandon().unwrap();
         }
         assert_eq!(preparing(), usize::from(!close));
     }
