@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 
 use delaymq_core::error::Error;
 use delaymq_core::message_log::segment_path;
-use delaymq_core::record::{KINDS, Records};
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::name::GroupStart;
+use delaymq_core::record::{KINDS, Records};
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::{Sequence, padded};
 use delaymq_simulation::disk::End;

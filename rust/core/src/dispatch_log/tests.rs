@@ -185,10 +185,9 @@ impl Pair {
     }
 
     fn forget(&mut self) {
-        let finished = |run: &DispatchRun| {
-            run.ranges().iter().all(|range| self.finished[&range.subject] > range.last)
-        };
-        let gone: Vec<RunNumber> = self.log.runs().iter().filter(|run| finished(run)).map(|run| run.run().number()).collect();
+        let finished = |run: &DispatchRun| run.ranges().iter().all(|range| self.finished[&range.subject] > range.last);
+        let gone: Vec<RunNumber> =
+            self.log.runs().iter().filter(|run| finished(run)).map(|run| run.run().number()).collect();
         for run in self.log.runs() {
             assert_eq!(self.log.is_run_finished(run), gone.contains(&run.run().number()));
         }

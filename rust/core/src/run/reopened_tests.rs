@@ -56,7 +56,8 @@ fn check<R: Row + PartialEq>(run: &Run, rows: &[R], probes: &[RowKey]) {
     for row in rows {
         *files.entry(row.location().file()).or_insert(0_u64) += 1;
     }
-    let references: BTreeMap<_, _> = run.references().iter().map(|reference| (reference.file, reference.rows)).collect();
+    let references: BTreeMap<_, _> =
+        run.references().iter().map(|reference| (reference.file, reference.rows)).collect();
     assert_eq!(references, files);
     for key in probes.iter().copied().chain([RowKey::default()]) {
         let above = rows.partition_point(|row| row.key() < key);

@@ -31,23 +31,42 @@ fn write(storage: &dyn Storage, part: FrozenPart, number: RunNumber) -> Result<A
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Insert { ahead: i64 },
+    Insert {
+        ahead: i64,
+    },
     Skip,
     AtOnce,
-    Cancel { which: usize },
+    Cancel {
+        which: usize,
+    },
     Load,
-    Take { limit: usize },
-    Apply { count: usize },
-    Pass { by: u64 },
-    Shed { keep: usize },
+    Take {
+        limit: usize,
+    },
+    Apply {
+        count: usize,
+    },
+    Pass {
+        by: u64,
+    },
+    Shed {
+        keep: usize,
+    },
     Freeze,
     Install,
     /// The feed begins again, as after payloads have moved.
     Restart,
     /// The store is opened again after this end.
-    Reopen { end: Crash, seed: u64 },
+    Reopen {
+        end: Crash,
+        seed: u64,
+    },
     /// The same, in the middle of writing a checkpoint's runs.
-    CrashInWriting { calls: u64, end: Crash, seed: u64 },
+    CrashInWriting {
+        calls: u64,
+        end: Crash,
+        seed: u64,
+    },
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
