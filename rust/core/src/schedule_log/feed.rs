@@ -212,11 +212,6 @@ impl Feed {
         least.map_or(self.position, |least| self.position.min(before(least)))
     }
 
-    /// The next entries of the slices, in order, whose payloads may be fetched ahead.
-    pub fn ahead(&self) -> impl Iterator<Item = &Entry> {
-        self.slices.iter().flat_map(Slice::left)
-    }
-
     /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         let slices: usize = self.slices.iter().map(|slice| slice.entries.capacity()).sum();

@@ -331,6 +331,50 @@ fn a_restored_schedule_goes_on_where_the_feed_was() {
     assert_eq!(found[..10], sequences(&taken)[20..]);
 }
 
+/// What a slice reads of the runs was asked for with the slice before, but for the first one: the
+/// owner, who waits for it, does not wait for the disk.
+#[test]
+fn what_the_next_slice_reads_was_asked_for_before() {
+    const BLOCK: u64 = 4_096;
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut number = 0;
+    // The third one begins in the middle, and one is not near for days.
+    for (first, every) in [(1_000, 12), (1_003, 40), (30_000, 15), (1 << 28, 10)] {
+        for at in 0..3_000 {
+            let sequence = schedule.next_sequence().0;
+            schedule.insert(entry(first + at * every, sequence));
+        }
+        checkpoint(&mut schedule, &storage, &mut number);
+    }
+    let blocks = |ranges: Vec<std::ops::Range<u64>>| -> Vec<u64> {
+        ranges.into_iter().flat_map(|range| range.start / BLOCK..range.end.div_ceil(BLOCK)).collect()
+    };
+    for run in 1..=number {
+        storage.take_reads(&run_path(RunNumber(run)));
+    }
+    let mut feed = Feed::new(DueKey { due: Millis(999), sequence: Sequence(0) }, Millis(1_000));
+    let mut fetched: Vec<std::collections::BTreeSet<u64>> = vec![std::collections::BTreeSet::new(); 5];
+    let (mut read_blocks, mut asked_blocks) = (0, 0);
+    for now in (1_000..70_000).step_by(1_500) {
+        assert_eq!(feed.load(&mut schedule, Millis(now), 3_000, 1_000_000), Ok(Loaded::UpToDate));
+        feed.take_due(Millis(now), usize::MAX, &mut Vec::new());
+        for run in 1..=number {
+            let (read, asked) = storage.take_reads(&run_path(RunNumber(run)));
+            let (read, asked) = (blocks(read), blocks(asked));
+            let known = &mut fetched[run as usize];
+            assert!(now == 1_000 || read.iter().all(|block| known.contains(block)), "{run} at {now}: {read:?}");
+            read_blocks += read.len();
+            asked_blocks += asked.len();
+            assert!(asked.iter().all(|block| !known.contains(block)), "asked for again: {asked:?}");
+            known.extend(read.into_iter().chain(asked));
+        }
+    }
+    assert!(fetched[1].len() >= 36 && fetched[3].len() > 20, "whole runs were read");
+    assert_eq!(fetched[4].len(), 0, "what is due in days is not asked for");
+    assert!(asked_blocks > 50 && read_blocks > asked_blocks, "{read_blocks} {asked_blocks}");
+}
+
 /// A check that cannot fail checks nothing: each planted fault of the feed breaks a named test.
 #[cfg(feature = "planted")]
 #[test]
