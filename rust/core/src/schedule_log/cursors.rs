@@ -42,6 +42,12 @@ pub(super) struct Cursors {
 }
 
 impl Cursor {
+    /// The place before everything.
+    fn first_of(run: &Run) -> Self {
+        let next = run.first_key().map_or(Next::End, |first| Next::Row(first.due_key()));
+        Self { block: 0, next, asked: 0 }
+    }
+
     /// Has the disk fetch what the slices behind this one begin with, where the next row is due by
     /// `until`: whoever loads them holds the owner and should not wait then.
     fn ask_ahead(&mut self, run: &Run, until: Millis) {
@@ -97,18 +103,13 @@ impl Cursors {
         gather: &mut Gather,
         moves: &mut Moves,
     ) -> Result<(), Box<DamagedBlock>> {
-        let until = gather.to().due.plus(gather.to().due.since(gather.from().due).min(AHEAD_MS_MAX));
         let known = self.places.get(&run.number()).copied();
-        let first = run.first_key().map_or(Next::End, |first| Next::Row(first.due_key()));
-        let next = known.map_or(first, |known| known.next);
+        let next = known.map_or(Cursor::first_of(run).next, |known| known.next);
         if match next {
             Next::Row(key) => key > gather.to(),
             Next::End => true,
             Next::Unknown => false,
         } {
-            let mut here = known.unwrap_or(Cursor { block: 0, next, asked: 0 });
-            here.ask_ahead(run, until);
-            self.places.insert(run.number(), here);
             return Ok(());
         }
         let above = after(gather.from());
@@ -132,9 +133,8 @@ impl Cursors {
             scan.advance();
         }
         let asked = known.map_or(0, |known| known.asked).max(scan.block().saturating_add(1));
-        let mut after = Cursor { block: scan.block(), next, asked };
-        after.ask_ahead(run, until);
-        let before = Cursor { block: first_block, next: Next::Unknown, asked: after.asked };
+        let before = Cursor { block: first_block, next: Next::Unknown, asked };
+        let after = Cursor { block: scan.block(), next, asked };
         moves.moved.push(Moved { run: run.number(), before, after, gave });
         Ok(())
     }
@@ -162,6 +162,17 @@ impl Schedule {
             cursors.places.retain(|number, _| kept(number));
         }
         Ok(moves)
+    }
+
+    /// A slice from `from` to `to` was accepted: the disk is asked for what the next slices of each
+    /// run begin with.
+    pub(super) fn ask_ahead(&self, from: DueKey, to: DueKey, cursors: &mut Cursors) {
+        let until = to.due.plus(to.due.since(from.due).min(AHEAD_MS_MAX));
+        for window in self.windows.iter().filter(|window| window.pending > 0) {
+            if let Body::Run { run, .. } = &window.body {
+                cursors.places.entry(run.number()).or_insert_with(|| Cursor::first_of(run)).ask_ahead(run, until);
+            }
+        }
     }
 }
 

@@ -110,6 +110,10 @@ impl Feed {
         let moves = schedule.gather(&mut gather, &mut self.cursors)?;
         let gathered = gather.finish();
         self.cursors.accept(moves, gathered.cut);
+        if !gathered.cut {
+            // Behind one that was cut the next one comes at once, and reads on where this one ended.
+            schedule.ask_ahead(self.position, gathered.to, &mut self.cursors);
+        }
         self.in_slices = self.in_slices.saturating_add(gathered.entries.len());
         if !gathered.entries.is_empty() {
             self.slices.push_back(Slice { entries: gathered.entries, taken: 0 });
