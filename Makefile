@@ -56,7 +56,9 @@ test: test-rust test-python ## Run the tests of Rust, then those of Python again
 
 .PHONY: test-rust
 test-rust: $(TOOLS)
+	rm -f target/tmp/flipped-bits.txt
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
+	cat target/tmp/flipped-bits.txt
 
 .PHONY: test-python
 ifeq ($(strip $(PYTEST_ARGS)),)
@@ -99,8 +101,13 @@ reference: $(TOOLS) ## Write docs/reference.md from the docstrings of the public
 simulate: ## The core under a cruel disk and clock: SEEDS=n histories, or SEED=x again
 	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) $(ARGS)
 
+.PHONY: flipped-bits
+flipped-bits: ## All eight bits of every byte of a small store, flipped one at a time; what came of it
+	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test flipped_bits -- --ignored
+	cat target/tmp/flipped-bits-all.txt
+
 .PHONY: soak
-soak: $(INSTALLED) ## Fresh seeds and the demo in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) flipped-bits ## Fresh seeds and the demo in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \

@@ -179,21 +179,6 @@ impl StorageFile for RealFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn try_read_at(&self, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        use rustix::io::{ReadWriteFlags, preadv2};
-        let wanted = into.len();
-        let mut parts = [io::IoSliceMut::new(into)];
-        match preadv2(&self.descriptor, &mut parts, offset, ReadWriteFlags::NOWAIT) {
-            Ok(read) if read == wanted => Ok(Some(read)),
-            // Part of it is not in memory, or the file ends here: the caller finds out by waiting.
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            // A file system that cannot tell is asked the ordinary way.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.read_at(offset, into).map(Some),
-            Err(errno) => Err(failed("read", &self.path, errno)),
-        }
-    }
-
-    #[cfg(target_os = "linux")]
     fn prefetch(&self, offset: u64, length: u64) {
         // Advice: where it is refused, the read that follows waits as it would have anyway.
         let length = std::num::NonZeroU64::new(length);

@@ -184,6 +184,31 @@ fn in_flight_is_bounded_and_acknowledging_makes_room() {
 }
 
 #[test]
+fn a_group_that_begins_at_latest_gets_what_comes_after_its_held_pull_and_a_kill() {
+    let latest = SubscribeOptions { start: GroupStart::Latest, ..SubscribeOptions::default() };
+    for (durability, subject_is_used) in DURABILITIES.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), options(durability));
+        if subject_is_used {
+            publish(&store, "orders", Due::After(0), b"before it began");
+        }
+        let messages = store.subscribe("orders", "billing", latest).unwrap();
+        assert!(messages.pull(1, Duration::from_millis(20)).unwrap().is_empty(), "there is nothing for it");
+        let waiter = Arc::clone(&messages);
+        let held = std::thread::spawn(move || waiter.pull(1, Duration::from_secs(60)));
+        store.abandon().unwrap();
+        assert!(held.join().unwrap().map_or(true, |pulled| pulled.is_empty()));
+        drop((messages, store));
+        let store = open(folder.path(), options(durability));
+        // Before anybody says again that the group is wanted, and from where.
+        publish(&store, "orders", Due::After(0), b"after");
+        let messages = store.subscribe("orders", "billing", latest).unwrap();
+        assert_eq!(bodies(&collect(&messages, 1)), ["after"], "{durability:?} {subject_is_used}");
+        assert!(messages.pull(1, Duration::ZERO).unwrap().is_empty());
+    }
+}
+
+#[test]
 fn stop_ends_a_pull_that_waits() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Os));

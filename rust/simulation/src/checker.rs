@@ -12,7 +12,7 @@ mod facts;
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::store::Outcome;
-use delaymq_core::units::{GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber};
 
 pub use self::administration::{Expiry, GroupChange, SeenDead};
 pub use self::deliveries::Seen;
@@ -188,6 +188,8 @@ pub struct Oracle {
     may_repeat: BTreeSet<(GroupNumber, Sequence)>,
     numbers: BTreeMap<(SubjectNumber, ReadyNumber), Sequence>,
     offsets: BTreeMap<(SubjectNumber, String, String), PullOffset>,
+    /// After how many crashes a consumer was handed something last, and the offset that follows.
+    dense: BTreeMap<(GroupNumber, ConsumerNumber), (u64, PullOffset)>,
     visible: Sequence,
     crashes: u64,
     /// Something was assigned and not handed over: its mark is right.

@@ -4,6 +4,7 @@ pub mod chance;
 pub mod checker;
 pub mod clock;
 pub mod disk;
+pub mod ledger;
 pub mod node;
 pub mod planted;
 pub mod replica;

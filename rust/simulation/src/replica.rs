@@ -1,5 +1,6 @@
 //! A second owner that applies the log from its first fact on, has no runs, no checkpoints and no
-//! feed, and so must come to the same state by a shorter way.
+//! feed, and so must come to the same state by a shorter way. Since it runs the same `apply`, it is
+//! itself compared with a [`Ledger`], which does not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +12,14 @@ use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
 use delaymq_core::units::{Epoch, Location, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
+use crate::ledger::Ledger;
 use crate::node::AppliedBatch;
 
 /// See the module.
 pub struct Replica {
     identity: Identity,
     owner: Owner,
+    ledger: Ledger,
     batches: Vec<AppliedBatch>,
     outcomes: BTreeMap<Sequence, Outcome>,
 }
@@ -44,7 +47,8 @@ impl Replica {
     /// # Errors
     /// None that a correct core gives.
     pub fn new(identity: Identity) -> Result<Self> {
-        Ok(Self { identity, owner: empty_owner(&identity)?, batches: Vec::new(), outcomes: BTreeMap::new() })
+        let (owner, ledger) = (empty_owner(&identity)?, Ledger::default());
+        Ok(Self { identity, owner, ledger, batches: Vec::new(), outcomes: BTreeMap::new() })
     }
 
     /// Applies the next batch.
@@ -55,6 +59,7 @@ impl Replica {
         self.owner.apply(&batch.visible())?;
         self.outcomes.extend(self.owner.take_outcomes());
         self.owner.take_woken();
+        self.ledger.apply(batch);
         self.batches.push(batch.clone());
         Ok(())
     }
@@ -68,7 +73,7 @@ impl Replica {
             return Ok(());
         }
         let batches = std::mem::take(&mut self.batches);
-        self.owner = empty_owner(&self.identity)?;
+        (self.owner, self.ledger) = (empty_owner(&self.identity)?, Ledger::default());
         self.outcomes.clear();
         for batch in batches.iter().filter(|batch| batch.header.base_sequence.get() < first.0) {
             self.apply(batch)?;
@@ -114,7 +119,8 @@ impl Replica {
 
     /// In what the state of `live` differs from this one, in words; nothing where it does not.
     pub fn differences(&self, live: &Owner) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = self.ledger.differences(&self.owner);
+        found.extend(self.compare_cancels());
         let (ours, theirs) = (self.owner.state(), live.state());
         let mut compare = |what: &str, ours: String, theirs: String| {
             if ours != theirs {
@@ -136,6 +142,17 @@ impl Replica {
         compare("pending", ours.schedule.pending().to_string(), theirs.schedule.pending().to_string());
         self.compare_entries(live, &mut found);
         self.compare_ready(live, &mut found);
+        found
+    }
+
+    /// What each cancel was answered.
+    fn compare_cancels(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (command, outcome) in &self.outcomes {
+            if let Some(expected) = self.ledger.cancel_outcome(*command).filter(|expected| expected != outcome) {
+                found.push(format!("cancel {command}: ledger {expected:?}, replica {outcome:?}"));
+            }
+        }
         found
     }
 

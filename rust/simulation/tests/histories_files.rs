@@ -372,20 +372,47 @@ fn the_end_of_the_log_is_found_when_its_first_kept_batch_is_torn() {
         rig.publish("s", 0, &format!("{number:->200}"));
     }
     rig.take_all(place);
-    for _ in 0..3 {
+    for _ in 0..4 {
         rig.clock.advance(1);
+        // Until there is room behind the checkpoint, in the segment that it stands in.
+        loop {
+            rig.publish("t", 0, "other");
+            rig.drain("t", "g");
+            if rig.node().appender().written().location.offset() < 5_500 {
+                break;
+            }
+        }
         rig.checkpoint();
     }
+    let mut places = vec![rig.node().appender().written().location];
     for number in 0..4 {
         rig.submit("s", 0, &format!("unsynced {number} {}", "x".repeat(400)));
         rig.write();
+        places.push(rig.node().appender().written().location);
     }
+    let first = places[0].segment().unwrap();
+    assert_eq!(places[4].segment(), Some(first), "all of it is in one segment, the first that is kept");
+    // The very first one is empty, and goes with the next opening.
+    let kept = rig.files().into_iter().filter(|path| path.starts_with("log/"));
+    assert_eq!(kept.filter(|path| *path != segment_path(SegmentNumber(1))).min(), Some(segment_path(first)));
+    let written = rig.disk.storage().image()[&segment_path(first)].clone();
+    let mut torn_and_overtaken = 0;
     for seed in 0..200 {
         let mut after = rig.fork(End::PowerCut, seed);
+        let left = after.disk.storage().image()[&segment_path(first)].clone();
+        let is_whole = |batch: usize| {
+            let bytes = places[batch].offset() as usize..places[batch + 1].offset() as usize;
+            left.get(bytes.clone()) == written.get(bytes)
+        };
+        let whole = (0..4).take_while(|batch| is_whole(*batch)).count();
+        let overtakes = (1..4).any(is_whole);
         after.try_open().unwrap_or_else(|error| panic!("{seed}: {error}"));
         let found = content(&mut after);
         assert!(found.iter().enumerate().all(|(at, body)| body.starts_with(&format!("unsynced {at} "))), "{found:?}");
+        assert_eq!(found.len(), whole, "{seed}: what is whole in front is there, and nothing behind it");
+        torn_and_overtaken += u32::from(whole == 0 && overtakes);
     }
+    assert!(torn_and_overtaken > 10, "the first batch was torn, and a later one whole, {torn_and_overtaken} times");
 }
 
 #[test]

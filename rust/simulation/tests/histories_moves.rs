@@ -3,11 +3,13 @@
 
 mod rig;
 
+use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{GroupNumber, Millis};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Handed, SeenDeadLetter};
+use delaymq_simulation::planted::Plant;
 use rig::{Rig, bodies_of, lean, small};
 
 const NAMES: (&str, &str) = ("s", "g");
@@ -451,4 +453,20 @@ fn put_back_from_the_dead(rig: &mut Rig, place: rig::Place) {
     rig.step();
     assert!(rig.node().reading().held);
     assert_eq!(bring_back(rig, &dead), [Some(Outcome::Done)]);
+}
+
+/// Store and replica judge by the same `apply`, so a mistake there is no difference between them.
+#[test]
+fn a_wrong_judgement_that_store_and_replica_share_is_seen_by_the_ledger() {
+    for fault in [None, Some(Planted::RedriveUnjudged)] {
+        let _plant = Plant::new(fault);
+        let (mut rig, place, handed) = with_three(small());
+        put_away(&mut rig, place, &handed[0], "again and again");
+        let dead = dead_letters(&mut rig);
+        bring_back(&mut rig, &dead);
+        bring_back(&mut rig, &dead);
+        let found = rig.differences_from_log();
+        assert_eq!(found.is_empty(), fault.is_none(), "{found:?}");
+        assert!(found.iter().all(|what| what.contains("ledger")), "{found:?}");
+    }
 }

@@ -85,6 +85,67 @@ fn a_groups_first_pull_is_held_and_then_the_machine_ends() {
     }
 }
 
+/// Ways in which a group's first pull comes to nothing.
+fn hold_a_first_pull(subject_is_used: bool) -> (Rig, rig::Place) {
+    let mut rig = Rig::new(small());
+    if subject_is_used {
+        rig.publish("s", 0, "before it began");
+    }
+    let group = rig.group("s", "g", GroupStart::Latest);
+    let place = (group, rig.consumer(group, "c"));
+    (rig, place)
+}
+
+#[test]
+fn a_group_that_begins_at_latest_gets_what_comes_after_its_first_held_pull_and_a_crash() {
+    for (subject_is_used, saves) in [(false, false), (false, true), (true, false), (true, true)] {
+        for end in [End::Kill, End::PowerCut, End::PowerCutLosesAll] {
+            let (mut rig, place) = hold_a_first_pull(subject_is_used);
+            for _ in 0..3 {
+                assert_eq!(rig.pull_once(place), Pulled::Wait, "there is nothing for it");
+                rig.settle();
+            }
+            if saves {
+                rig.checkpoint();
+            }
+            rig.reopen(end);
+            // Before anybody says again that the group is wanted, and from where.
+            rig.publish("s", 0, "after");
+            assert_eq!(rig.group("s", "g", GroupStart::Latest), place.0, "it is the same life of the group");
+            let place = (place.0, rig.consumer(place.0, "c"));
+            assert_eq!(rig.take_all(place), ["after"], "{subject_is_used} {saves} {end:?}");
+            rig.compare_with_log();
+        }
+    }
+}
+
+#[test]
+fn a_group_that_begins_at_latest_gets_what_comes_after_a_stop_anywhere_in_its_first_pull() {
+    let request = |place: rig::Place| delaymq_core::store::PullRequest {
+        group: place.0,
+        consumer: place.1,
+        count_max: 10,
+        in_flight_max: 8,
+    };
+    for calls in 0..12 {
+        let (mut rig, place) = hold_a_first_pull(true);
+        rig.disk.storage().stop_after_calls(calls);
+        for _ in 0..3 {
+            match rig.node().pull(request(place), 0) {
+                Ok(pulled) => assert_eq!(pulled, Pulled::Wait),
+                Err(error) => assert!(is_stopped(&error), "{error}"),
+            }
+            if rig.try_settle().is_err() || rig.node().witness().is_err() {
+                break;
+            }
+        }
+        rig.reopen(End::PowerCut);
+        rig.publish("s", 0, "after");
+        let place = (place.0, rig.consumer(place.0, "c"));
+        assert_eq!(rig.take_all(place), ["after"], "{calls}");
+    }
+}
+
 #[test]
 fn offsets_do_not_start_again_with_a_group_that_is_made_again() {
     for restart in [false, true] {

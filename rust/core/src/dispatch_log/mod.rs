@@ -4,6 +4,9 @@
 mod postings;
 mod queue;
 
+#[cfg(test)]
+mod tests;
+
 pub use postings::{DispatchRun, ReadPostings, read_postings, row_of};
 pub use queue::{FrozenReady, SubjectQueue};
 

@@ -41,28 +41,41 @@ pub enum Fact<'a> {
     EpochStart(EpochStart),
 }
 
-/// Decodes a record whose header was checked. `None`: the kind is unknown or its parts do not fit,
-/// which in a checked record means a newer writer or a defect. The payload of a message is not
-/// checked here; that of every other kind must have been.
-pub fn decode<'a>(record: &RawRecord<'a>) -> Option<Fact<'a>> {
-    match record.header.kind {
-        KIND_MESSAGE => decode_message(record).map(Fact::Message),
-        KIND_CANCEL => decode_cancel(record).map(Fact::Cancel),
-        KIND_READY => decode_ready(record).map(Fact::Ready),
-        KIND_SUBJECT => decode_subject(record).map(|(number, name)| Fact::Subject { number, name }),
-        KIND_GROUP => decode_group(record).map(|(subject, start, name)| Fact::Group { subject, start, name }),
-        KIND_GROUP_END => decode_group_end(record).map(|(group, end)| Fact::GroupEnd { group, end }),
-        KIND_GROUP_RESET => decode_group_reset(record).map(|(group, start)| Fact::GroupReset { group, start }),
-        KIND_CONSUMER => decode_consumer(record).map(|(group, name)| Fact::Consumer { group, name }),
-        KIND_CONSUMER_END => decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer }),
-        KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
-        KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
-        KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),
-        KIND_RETRY => decode_retry(record).map(Fact::Retry),
-        KIND_REDRIVE => decode_redrive(record).map(Fact::Redrive),
-        KIND_EXPIRE => decode_expire(record).map(Fact::Expire),
-        KIND_VOID => decode_void(record).map(Fact::Void),
-        KIND_EPOCH_START => decode_epoch_start(record).map(Fact::EpochStart),
-        _ => None,
-    }
+/// Makes of one list both [`KINDS`] and [`decode`], so that neither knows a kind that the other does
+/// not.
+macro_rules! facts_by_kind {
+    ($record:ident: $($kind:ident => $decoded:expr,)+) => {
+        /// Every kind of record that this release reads, once each.
+        pub const KINDS: &[u8] = &[$($kind),+];
+
+        /// Decodes a record whose header was checked. `None`: the kind is unknown or its parts do
+        /// not fit, which in a checked record means a newer writer or a defect. The payload of a
+        /// message is not checked here; that of every other kind must have been.
+        pub fn decode<'a>($record: &RawRecord<'a>) -> Option<Fact<'a>> {
+            match $record.header.kind {
+                $($kind => $decoded,)+
+                _ => None,
+            }
+        }
+    };
+}
+
+facts_by_kind! { record:
+    KIND_MESSAGE => decode_message(record).map(Fact::Message),
+    KIND_CANCEL => decode_cancel(record).map(Fact::Cancel),
+    KIND_READY => decode_ready(record).map(Fact::Ready),
+    KIND_SUBJECT => decode_subject(record).map(|(number, name)| Fact::Subject { number, name }),
+    KIND_GROUP => decode_group(record).map(|(subject, start, name)| Fact::Group { subject, start, name }),
+    KIND_GROUP_END => decode_group_end(record).map(|(group, end)| Fact::GroupEnd { group, end }),
+    KIND_GROUP_RESET => decode_group_reset(record).map(|(group, start)| Fact::GroupReset { group, start }),
+    KIND_CONSUMER => decode_consumer(record).map(|(group, name)| Fact::Consumer { group, name }),
+    KIND_CONSUMER_END => decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer }),
+    KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
+    KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
+    KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),
+    KIND_RETRY => decode_retry(record).map(Fact::Retry),
+    KIND_REDRIVE => decode_redrive(record).map(Fact::Redrive),
+    KIND_EXPIRE => decode_expire(record).map(Fact::Expire),
+    KIND_VOID => decode_void(record).map(Fact::Void),
+    KIND_EPOCH_START => decode_epoch_start(record).map(Fact::EpochStart),
 }

@@ -19,7 +19,7 @@ pub mod retry;
 
 mod fact;
 
-pub use fact::{Fact, decode};
+pub use fact::{Fact, KINDS, decode};
 pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, seal_record};
 
 /// The format that this release writes, and the newest that it reads.

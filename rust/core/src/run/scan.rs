@@ -184,6 +184,12 @@ impl Run {
         Ok(group)
     }
 
+    /// Asks the disk for blocks that will be read soon, without waiting for it.
+    pub fn prefetch(&self, block: u32, count: u32) {
+        let length = u64::from(count).saturating_mul(BLOCK_BYTES as u64);
+        self.file.prefetch(Self::block_offset(block), length);
+    }
+
     /// The block from which on a row with `key` is to be looked for.
     pub fn first_block(&self, key: RowKey) -> u32 {
         self.block_of_group(self.group_of(key))

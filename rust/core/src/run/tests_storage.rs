@@ -1,6 +1,7 @@
 //! A storage for the tests of runs and views: files in memory, no faults but what a test plants.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result, StorageFault};
@@ -14,6 +15,10 @@ pub(crate) struct TestStorage {
 #[derive(Default)]
 struct Contents {
     bytes: Vec<u8>,
+    /// Ranges that were read.
+    read: Vec<Range<u64>>,
+    /// Ranges that were asked for ahead.
+    asked: Vec<Range<u64>>,
 }
 
 struct TestFile {
@@ -35,6 +40,13 @@ impl TestStorage {
     pub(crate) fn bytes(&self, path: &str) -> Vec<u8> {
         let contents = self.files.lock().unwrap().get(path).cloned().unwrap();
         contents.lock().unwrap().bytes.clone()
+    }
+
+    /// What was read of a file and what was asked for ahead, since this was asked last.
+    pub(crate) fn take_reads(&self, path: &str) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+        let contents = self.files.lock().unwrap().get(path).cloned().unwrap();
+        let mut contents = contents.lock().unwrap();
+        (std::mem::take(&mut contents.read), std::mem::take(&mut contents.asked))
     }
 }
 
@@ -91,11 +103,16 @@ impl StorageFile for TestFile {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let contents = self.contents.lock().unwrap();
+        let mut contents = self.contents.lock().unwrap();
         let rest = contents.bytes.get(offset as usize..).unwrap_or_default();
         let length = rest.len().min(into.len());
         into[..length].copy_from_slice(&rest[..length]);
+        contents.read.push(offset..offset + length as u64);
         Ok(length)
+    }
+
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.contents.lock().unwrap().asked.push(offset..offset + length);
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {

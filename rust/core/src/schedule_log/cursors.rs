@@ -8,12 +8,19 @@ use super::window::{Body, Window, due_key_of, entry_of};
 use crate::run::{DamagedBlock, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
 use crate::units::{DueKey, Millis, RunNumber, Sequence};
 
+/// Blocks that the disk is asked for ahead of a cursor.
+const AHEAD_BLOCKS: u32 = 16;
+/// What comes later than this behind a slice is not asked for with it, in milliseconds.
+const AHEAD_MS_MAX: u64 = 10_000;
+
 /// A place in a run: every row before it is at or below the feed's position.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     /// The block to go on reading at.
     block: u32,
     next: Next,
+    /// The first block that was neither read nor asked for.
+    asked: u32,
 }
 
 /// What stands at a cursor.
@@ -32,6 +39,25 @@ enum Next {
 pub(super) struct Cursors {
     places: HashMap<RunNumber, Cursor>,
     buffer: ScanBuffer<ScheduleRow>,
+}
+
+impl Cursor {
+    /// The place before everything.
+    fn first_of(run: &Run) -> Self {
+        let next = run.first_key().map_or(Next::End, |first| Next::Row(first.due_key()));
+        Self { block: 0, next, asked: 0 }
+    }
+
+    /// Has the disk fetch what the slices behind this one begin with, where the next row is due by
+    /// `until`: whoever loads them holds the owner and should not wait then.
+    fn ask_ahead(&mut self, run: &Run, until: Millis) {
+        let is_near = matches!(self.next, Next::Row(key) if key.due <= until);
+        let end = self.block.saturating_add(AHEAD_BLOCKS).min(run.block_count());
+        if is_near && self.asked < end && self.asked < self.block.saturating_add(AHEAD_BLOCKS / 2) {
+            run.prefetch(self.asked, end.saturating_sub(self.asked));
+            self.asked = end;
+        }
+    }
 }
 
 /// What one gathering did to a cursor; it counts once the slice is accepted.
@@ -78,12 +104,12 @@ impl Cursors {
         moves: &mut Moves,
     ) -> Result<(), Box<DamagedBlock>> {
         let known = self.places.get(&run.number()).copied();
-        if known.is_some_and(|known| match known.next {
+        let next = known.map_or(Cursor::first_of(run).next, |known| known.next);
+        if match next {
             Next::Row(key) => key > gather.to(),
             Next::End => true,
             Next::Unknown => false,
-        }) || run.first_key().is_none_or(|first| first.due_key() > gather.to())
-        {
+        } {
             return Ok(());
         }
         let above = after(gather.from());
@@ -106,8 +132,9 @@ impl Cursors {
             gave = true;
             scan.advance();
         }
-        let before = Cursor { block: first_block, next: Next::Unknown };
-        let after = Cursor { block: scan.block(), next };
+        let asked = known.map_or(0, |known| known.asked).max(scan.block().saturating_add(1));
+        let before = Cursor { block: first_block, next: Next::Unknown, asked };
+        let after = Cursor { block: scan.block(), next, asked };
         moves.moved.push(Moved { run: run.number(), before, after, gave });
         Ok(())
     }
@@ -135,6 +162,17 @@ impl Schedule {
             cursors.places.retain(|number, _| kept(number));
         }
         Ok(moves)
+    }
+
+    /// A slice from `from` to `to` was accepted: the disk is asked for what the next slices of each
+    /// run begin with.
+    pub(super) fn ask_ahead(&self, from: DueKey, to: DueKey, cursors: &mut Cursors) {
+        let until = to.due.plus(to.due.since(from.due).min(AHEAD_MS_MAX));
+        for window in self.windows.iter().filter(|window| window.pending > 0) {
+            if let Body::Run { run, .. } = &window.body {
+                cursors.places.entry(run.number()).or_insert_with(|| Cursor::first_of(run)).ask_ahead(run, until);
+            }
+        }
     }
 }
 

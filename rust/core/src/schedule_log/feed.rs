@@ -110,6 +110,10 @@ impl Feed {
         let moves = schedule.gather(&mut gather, &mut self.cursors)?;
         let gathered = gather.finish();
         self.cursors.accept(moves, gathered.cut);
+        if !gathered.cut {
+            // Behind one that was cut the next one comes at once, and reads on where this one ended.
+            schedule.ask_ahead(self.position, gathered.to, &mut self.cursors);
+        }
         self.in_slices = self.in_slices.saturating_add(gathered.entries.len());
         if !gathered.entries.is_empty() {
             self.slices.push_back(Slice { entries: gathered.entries, taken: 0 });
@@ -210,11 +214,6 @@ impl Feed {
         let first = self.first_in_slices().map(Entry::key);
         let least = first.into_iter().chain(self.wheel.lowest()).chain(taken).min();
         least.map_or(self.position, |least| self.position.min(before(least)))
-    }
-
-    /// The next entries of the slices, in order, whose payloads may be fetched ahead.
-    pub fn ahead(&self) -> impl Iterator<Item = &Entry> {
-        self.slices.iter().flat_map(Slice::left)
     }
 
     /// Bytes of memory.

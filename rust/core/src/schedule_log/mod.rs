@@ -20,6 +20,8 @@ mod window;
 #[cfg(test)]
 mod measured;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
 
 pub use bits::{EntryState, TwoBits};

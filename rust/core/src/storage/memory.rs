@@ -65,6 +65,12 @@ impl MemoryStorage {
         Self::of(self.lock().crashed(crash, seed))
     }
 
+    /// The storage that is found after a power cut that loses all that was not synced, but for the
+    /// creations, renames and removals of these paths.
+    pub fn power_cut_but(&self, keep: &dyn Fn(&str) -> bool) -> Self {
+        Self::of(self.lock().crashed_but(keep))
+    }
+
     /// Lets the call after the next `calls` calls fail with `fault`, once. A failed write may have
     /// written some sectors; a failed sync may have, too, and what it did not write no later sync
     /// will; any other failed call has done nothing.

@@ -46,18 +46,14 @@ pub trait StorageFile: Send + Sync {
     /// Reads up to `into.len()` bytes from `offset`; fewer only at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize>;
 
-    /// As `read_at`, but `None` where the disk would have to be waited for.
-    fn try_read_at(&self, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.read_at(offset, into).map(Some)
-    }
-
     /// The whole file as it lies in memory, where it can be had without copying: a segment of the
     /// log, of which only what is visible may be looked at.
     fn view(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Asks for bytes that will be read soon.
+    /// Asks for bytes that will be read soon, so that nobody waits for the disk then. Advice, which
+    /// may come to nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}
 
     /// Writes all of `bytes` at `offset`, extending the file where needed.

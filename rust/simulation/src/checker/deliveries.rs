@@ -1,7 +1,7 @@
 //! What consumers are handed.
 
 use delaymq_core::clock::Reading;
-use delaymq_core::units::{GroupNumber, PullOffset, Sequence, SubjectNumber};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, PullOffset, Sequence, SubjectNumber};
 
 use super::{HandOver, Oracle, Origin};
 use crate::node::Handed;
@@ -11,6 +11,8 @@ use crate::node::Handed;
 pub struct Seen<'a> {
     /// The group.
     pub group: GroupNumber,
+    /// The consumer.
+    pub consumer: ConsumerNumber,
     /// The group's subject.
     pub subject: SubjectNumber,
     /// The group's name.
@@ -57,7 +59,34 @@ impl Oracle {
         if offset < expected {
             self.blame(format!("{seen:?}: offset {offset} was used before, the next is {expected} or above"));
         }
+        self.check_density(seen);
         self.handed.entry((seen.group, sequence)).or_default().push(HandOver { before_loss: false });
+    }
+
+    /// A consumer's offsets leave nothing out, but for what was void after a crash.
+    fn check_density(&mut self, seen: &Seen<'_>) {
+        let offset = seen.handed.delivery.offset;
+        let after = self.dense.insert((seen.group, seen.consumer), (self.crashes, offset.next()));
+        if let Some((crashes, expected)) = after
+            && crashes == self.crashes
+            && offset != expected
+        {
+            self.blame(format!("{seen:?}: the offset is not {expected}, and there was no crash in between"));
+        }
+    }
+
+    /// Without a crash, a reset or a failure in between, each hand-over is counted, and nothing else.
+    fn check_attempt(&mut self, seen: &Seen<'_>, sequence: Sequence) {
+        let base = match self.entries.get(&sequence).map(|entry| entry.origin) {
+            Some(Origin::Published) => 1,
+            Some(Origin::GivenBack { attempt }) => attempt,
+            Some(Origin::Dead { .. }) | None => return,
+        };
+        let before = self.handed.get(&(seen.group, sequence)).map_or(0, Vec::len);
+        let expected = base.saturating_add(u32::try_from(before).unwrap_or(u32::MAX));
+        if seen.handed.delivery.attempt != expected {
+            self.blame(format!("attempt {expected} is expected, and there was no crash: {seen:?}"));
+        }
     }
 
     /// A pull failed behind its decision.
@@ -116,6 +145,9 @@ impl Oracle {
         let was_reset = self.lives.get(&seen.group).is_some_and(|life| life.after.is_some());
         if !marked && self.was_handed_before_reset(seen.group, sequence) {
             self.blame(format!("handed over before the reset, and not marked: {seen:?}"));
+        }
+        if crashes == 0 && !self.a_hand_over_failed && !was_reset {
+            self.check_attempt(seen, sequence);
         }
         let before = self.handed.get(&key).map(|overs| overs.iter().any(|over| !over.before_loss));
         match before {

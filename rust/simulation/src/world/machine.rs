@@ -285,6 +285,7 @@ impl World {
             }
             let seen = Seen {
                 group,
+                consumer,
                 subject,
                 group_name: &handle.group,
                 consumer_name: &handle.name,

@@ -67,6 +67,16 @@ impl Rig {
     pub fn fork(&self, end: End, seed: u64) -> Self {
         let mut disk = Disk::of(self.disk.storage().clone());
         disk.crash(end, &mut Chance::new(seed));
+        self.on(disk, seed)
+    }
+
+    /// This machine after a power cut that keeps of what was not synced only the changes of these
+    /// names.
+    pub fn fork_but(&self, keep: &dyn Fn(&str) -> bool) -> Self {
+        self.on(Disk::of(self.disk.storage().power_cut_but(keep)), 1)
+    }
+
+    fn on(&self, disk: Disk, seed: u64) -> Self {
         let chance = Chance::new(seed);
         Self { disk, clock: self.clock, chance, options: self.options, in_flight_max: self.in_flight_max, node: None }
     }
@@ -269,11 +279,15 @@ impl Rig {
 
     /// The state must be what the log says from its first fact on.
     pub fn compare_with_log(&mut self) {
+        assert_eq!(self.differences_from_log(), Vec::<String>::new());
+    }
+
+    pub fn differences_from_log(&mut self) -> Vec<String> {
         let copy = self.disk.copy();
         let node = self.node();
         let mut replica = Replica::new(*node.identity()).unwrap();
         replica.catch_up(&copy, node.appender().written().location).unwrap();
-        assert_eq!(replica.differences(node.owner()), Vec::<String>::new());
+        replica.differences(node.owner())
     }
 
     /// Every byte is checked; the store is closed.

@@ -153,6 +153,14 @@ impl Folders {
         }
     }
 
+    /// The names after a power cut that keeps the changes of these names, with those before them on
+    /// the same names, and no other.
+    pub(super) fn cut_but(&mut self, keep: &dyn Fn(&str) -> bool) {
+        let chosen: Vec<bool> = self.pending.iter().map(|pending| pending.change.names().any(keep)).collect();
+        self.settle(&chosen);
+        self.cut(None);
+    }
+
     /// The names after a power cut. Each change that was not settled is kept or lost, in whatever
     /// order, but none without those before it on the same name.
     pub(super) fn cut(&mut self, mut chance: Option<&mut Chance>) {

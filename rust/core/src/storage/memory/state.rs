@@ -28,17 +28,25 @@ pub enum Call {
 
 /// How many calls were made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallCounts(BTreeMap<Call, u64>);
+pub struct CallCounts {
+    calls: BTreeMap<Call, u64>,
+    bytes_read: u64,
+}
 
 impl CallCounts {
     /// How many of one kind.
     pub fn of(&self, call: Call) -> u64 {
-        self.0.get(&call).copied().unwrap_or_default()
+        self.calls.get(&call).copied().unwrap_or_default()
+    }
+
+    /// How many bytes were read.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// How many of all kinds.
     pub fn all(&self) -> u64 {
-        self.0.values().sum()
+        self.calls.values().sum()
     }
 
     /// How many of those that change something.
@@ -102,6 +110,13 @@ impl State {
         Self { files, folders, capacity: self.capacity, chance, ..Self::new(seed) }
     }
 
+    pub(super) fn crashed_but(&self, keep: &dyn Fn(&str) -> bool) -> Self {
+        let mut kept = self.crashed(Crash::Kill, 0);
+        kept.files.iter_mut().for_each(Content::keep_synced);
+        kept.folders.cut_but(keep);
+        kept
+    }
+
     pub(super) fn fail_after(&mut self, calls: u64, fault: StorageFault) {
         self.planned.push(Planned { kind: None, calls, fault });
     }
@@ -136,7 +151,7 @@ impl State {
     /// Counts a call. `Err`: it does nothing. `Ok(Some)`: it fails, after it has done what a failing
     /// call does.
     fn count(&mut self, call: Call) -> Outcome<Option<StorageFault>> {
-        *self.counts.0.entry(call).or_default() += 1;
+        *self.counts.calls.entry(call).or_default() += 1;
         if self.stopped {
             return Err(StorageFault::Stopped);
         }
@@ -243,7 +258,9 @@ impl State {
 
     pub(super) fn read(&mut self, file: FileId, offset: u64, into: &mut [u8]) -> Outcome<usize> {
         fail_with(self.count_whole(Call::Read)?)?;
-        Ok(self.content(file)?.read(offset, into))
+        let read = self.content(file)?.read(offset, into);
+        self.counts.bytes_read = self.counts.bytes_read.saturating_add(read as u64);
+        Ok(read)
     }
 
     pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) -> Outcome<()> {

@@ -229,7 +229,24 @@ fn calls_are_counted() {
     durable(&storage, "log/a", b"a");
     let counts = storage.counts();
     assert_eq!((counts.of(Call::Write), counts.of(Call::SyncFolder), counts.of(Call::Read)), (1, 2, 0));
-    assert_eq!((counts.all(), counts.changing()), (6, 6));
+    assert_eq!((counts.all(), counts.changing(), counts.bytes_read()), (6, 6, 0));
+    storage.open("log/a").unwrap().read_at(0, &mut [0; 9]).unwrap();
+    assert_eq!((storage.counts().of(Call::Read), storage.counts().bytes_read()), (1, 1));
+}
+
+#[test]
+fn a_power_cut_can_be_told_which_names_it_leaves_changed() {
+    let storage = with_log();
+    for path in ["log/a", "log/b", "log/c"] {
+        durable(&storage, path, b"old");
+    }
+    storage.remove("log/a").unwrap();
+    storage.remove("log/b").unwrap();
+    storage.open("log/c").unwrap().write_at(0, b"new").unwrap();
+    let after = storage.power_cut_but(&|path| path == "log/b");
+    assert_eq!(after.list("log").unwrap(), ["a", "c"]);
+    assert_eq!(bytes_of(&after, "log/c").unwrap(), b"old", "bytes that were not synced are lost");
+    assert_eq!(storage.power_cut_but(&|_| true).list("log").unwrap(), ["c"]);
 }
 
 #[test]

@@ -1,0 +1,330 @@
+//! What the log says, kept in plain maps and sets: the rules of `docs/guarantees.md` and of the
+//! glossary told a second time, so that what the core's `apply` makes of the facts is compared with
+//! something that shares nothing with it but the decoding of records.
+//!
+//! It keeps everything for ever, has no windows, runs, ranges or checkpoints, and reads nothing.
+
+mod differences;
+mod group;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delaymq_core::record::expire::Expire;
+use delaymq_core::record::name::{GroupEnd, GroupStart};
+use delaymq_core::record::retry::{Destination, Redrive, Retry};
+use delaymq_core::record::{Fact, Records, command::Void, decode};
+use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence, SubjectNumber};
+
+use self::group::Members;
+use crate::node::AppliedBatch;
+
+/// What became of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Waiting,
+    Ready,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    subject: SubjectNumber,
+    attempt: u32,
+    fate: Fate,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Topic {
+    name: String,
+    /// What became ready; its place is its number.
+    ready: Vec<Sequence>,
+    /// Numbers that no group to come gets.
+    gone: BTreeSet<u64>,
+    /// Everything below is finished for ever.
+    floor: u64,
+    /// What was given back before this is owed to nobody.
+    ended_before: Sequence,
+}
+
+/// The trusted time of a batch, where dispatch was not held.
+type Time = Option<Millis>;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    topics: BTreeMap<SubjectNumber, Topic>,
+    lines: BTreeMap<Sequence, Line>,
+    groups: BTreeMap<GroupNumber, Members>,
+    /// Offsets that a group of this name has used up.
+    used_offsets: BTreeMap<(SubjectNumber, String), u64>,
+    cancels: BTreeMap<Sequence, Outcome>,
+    groups_made: u32,
+    consumers_made: u32,
+    voided: u64,
+}
+
+impl Ledger {
+    /// Takes in the next batch.
+    pub fn apply(&mut self, batch: &AppliedBatch) {
+        let header = &batch.header;
+        let time = (!header.is_held()).then(|| Millis(header.trusted_ms.get()));
+        let records = batch.visible().records;
+        for (_, record) in Records::new(records, Sequence(header.base_sequence.get())).flatten() {
+            if let Some(fact) = decode(&record) {
+                self.take_in(record.sequence, time, &fact);
+                self.raise_floors();
+            }
+        }
+    }
+
+    fn take_in(&mut self, at: Sequence, time: Time, fact: &Fact<'_>) {
+        match fact {
+            Fact::Subject { number, name } => self.name(*number, name),
+            Fact::Message(message) => self.begin(at, message.subject, 1, time.is_some_and(|now| message.due <= now)),
+            Fact::Ready(list) => {
+                for (key, _) in list.entries() {
+                    if self.lines.get(&key.sequence).is_some_and(|line| line.fate == Fate::Waiting) {
+                        self.make_ready(key.sequence);
+                    }
+                }
+            }
+            Fact::Cancel(cancel) => {
+                let outcome = self.cancel(cancel.target.sequence);
+                self.cancels.insert(at, outcome);
+            }
+            Fact::Retry(retry) => self.move_on(at, time, retry),
+            Fact::Redrive(redrive) => self.bring_back(at, time, redrive),
+            Fact::Expire(expire) => self.expire(expire),
+            Fact::Void(Void::Pending { sequence, .. }) => {
+                if self.cancel_waiting(*sequence) {
+                    self.voided += 1;
+                }
+            }
+            Fact::Void(Void::Ready { subject, number }) => {
+                let topic = self.topics.get(subject);
+                let is_there = topic.is_some_and(|topic| {
+                    (topic.floor..topic.ready.len() as u64).contains(&number.0) && !topic.gone.contains(&number.0)
+                });
+                if is_there {
+                    self.voided += 1;
+                    self.give_up(*subject, number.0);
+                }
+            }
+            Fact::EpochStart(_) => self.groups.values_mut().for_each(Members::begin_epoch),
+            other => self.take_in_of_a_group(at, other),
+        }
+    }
+
+    fn take_in_of_a_group(&mut self, at: Sequence, fact: &Fact<'_>) {
+        match fact {
+            Fact::Group { subject, start, name } if self.named(*subject, name).is_none() => {
+                let start = self.place_of(*subject, *start);
+                self.ensure_group(*subject, start, name);
+            }
+            Fact::GroupEnd { group, end } => self.end_group(at, *group, *end),
+            Fact::GroupReset { group, start } => self.reset_group(*group, *start),
+            Fact::Consumer { group, name } => {
+                let Some(members) = self.groups.get_mut(group) else { return };
+                if members.begin_consumer(ConsumerNumber(self.consumers_made + 1), name) {
+                    self.consumers_made += 1;
+                }
+            }
+            Fact::ConsumerEnd { group, consumer } => self.with(*group, |members| members.end_consumer(*consumer)),
+            Fact::Reserve(reserve) => self.with(reserve.group, |members| members.reserve(reserve)),
+            Fact::Assign(assign) => self.with(assign.group, |members| members.assign(assign)),
+            Fact::Acknowledge(done) => self.with(done.group, |members| members.acknowledge(done)),
+            _ => {}
+        }
+    }
+
+    fn with(&mut self, group: GroupNumber, change: impl FnOnce(&mut Members)) {
+        if let Some(members) = self.groups.get_mut(&group) {
+            change(members);
+        }
+    }
+
+    fn name(&mut self, number: SubjectNumber, name: &str) {
+        let is_known = self.topics.values().any(|topic| topic.name == name);
+        if number.0 > 0 && !is_known {
+            self.topics.entry(number).or_insert_with(|| Topic { name: name.to_owned(), ..Topic::default() });
+        }
+    }
+
+    fn subject_named(&self, name: &str) -> Option<SubjectNumber> {
+        self.topics.iter().find(|(_, topic)| topic.name == name).map(|(number, _)| *number)
+    }
+
+    fn named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
+        let mut groups = self.groups.iter();
+        groups.find(|(_, group)| group.subject == subject && group.name == name).map(|(number, _)| *number)
+    }
+
+    fn begin(&mut self, at: Sequence, subject: SubjectNumber, attempt: u32, is_due: bool) {
+        self.lines.insert(at, Line { subject, attempt, fate: Fate::Waiting });
+        if is_due {
+            self.make_ready(at);
+        }
+    }
+
+    fn make_ready(&mut self, sequence: Sequence) {
+        let Some(line) = self.lines.get_mut(&sequence) else { return };
+        line.fate = Fate::Ready;
+        let subject = line.subject;
+        let Some(topic) = self.topics.get_mut(&subject) else { return };
+        let number = topic.ready.len() as u64;
+        topic.ready.push(sequence);
+        if sequence < topic.ended_before {
+            self.give_up(subject, number);
+        }
+    }
+
+    fn give_up(&mut self, subject: SubjectNumber, number: u64) {
+        if let Some(topic) = self.topics.get_mut(&subject) {
+            topic.gone.insert(number);
+        }
+        for group in self.groups.values_mut().filter(|group| group.subject == subject) {
+            group.give_up(number);
+        }
+    }
+
+    fn cancel_waiting(&mut self, sequence: Sequence) -> bool {
+        let waiting = self.lines.get_mut(&sequence).filter(|line| line.fate == Fate::Waiting);
+        waiting.map(|line| line.fate = Fate::Cancelled).is_some()
+    }
+
+    fn cancel(&mut self, target: Sequence) -> Outcome {
+        if self.cancel_waiting(target) {
+            return Outcome::Done;
+        }
+        match self.lines.get(&target).map(|line| line.fate) {
+            Some(Fate::Ready) => Outcome::AlreadyDispatched,
+            Some(_) => Outcome::Done,
+            None => Outcome::NotFound,
+        }
+    }
+
+    fn move_on(&mut self, at: Sequence, time: Time, retry: &Retry<'_>) {
+        if !self.topics.contains_key(&retry.target) {
+            return;
+        }
+        let Some(group) = self.groups.get_mut(&retry.group) else { return };
+        if !group.takes(retry.consumer, retry.offset.0, retry.number.0) {
+            return;
+        }
+        let name = group.name.clone();
+        self.ensure_group(retry.target, 0, &name);
+        let is_due = match retry.destination {
+            Destination::Again => time.is_some_and(|now| retry.due <= now),
+            Destination::DeadLetter { .. } => true,
+        };
+        self.begin(at, retry.target, retry.attempt, is_due);
+    }
+
+    fn bring_back(&mut self, at: Sequence, time: Time, redrive: &Redrive) {
+        let Some(group) = self.groups.get_mut(&redrive.group) else { return };
+        let ready = self.topics.get(&group.subject).map_or(0, |topic| topic.ready.len() as u64);
+        let number = redrive.number.0;
+        if !self.topics.contains_key(&redrive.target) || number >= ready || group.is_finished(number) {
+            return;
+        }
+        group.give_up(number);
+        let name = group.name.clone();
+        self.ensure_group(redrive.target, 0, &name);
+        self.begin(at, redrive.target, 1, time.is_some_and(|now| redrive.due <= now));
+    }
+
+    fn expire(&mut self, expire: &Expire<'_>) {
+        let Some(topic) = self.topics.get_mut(&expire.subject) else { return };
+        let kept = topic.floor..topic.ready.len() as u64;
+        for range in expire.numbers.iter() {
+            for number in (range.first..range.first.saturating_add(range.count)).filter(|number| kept.contains(number))
+            {
+                topic.gone.insert(number);
+                for group in self.groups.values_mut().filter(|group| group.subject == expire.subject) {
+                    group.expire(number);
+                }
+            }
+        }
+    }
+
+    fn place_of(&self, subject: SubjectNumber, start: GroupStart) -> u64 {
+        let topic = self.topics.get(&subject);
+        match start {
+            GroupStart::Earliest => topic.map_or(0, |topic| topic.floor),
+            GroupStart::Latest => topic.map_or(0, |topic| topic.ready.len() as u64),
+        }
+    }
+
+    fn ensure_group(&mut self, subject: SubjectNumber, start: u64, name: &str) -> Option<GroupNumber> {
+        if let Some(there) = self.named(subject, name) {
+            return Some(there);
+        }
+        let topic = self.topics.get(&subject)?;
+        let used = self.used_offsets.get(&(subject, name.to_owned())).copied().unwrap_or_default();
+        self.groups_made += 1;
+        let number = GroupNumber(self.groups_made);
+        self.groups.insert(number, Members::new(subject, name, start.max(topic.floor), used, &topic.gone));
+        Some(number)
+    }
+
+    /// Takes a group away; its offsets are never used again.
+    fn remove(&mut self, number: GroupNumber) -> Option<Members> {
+        let group = self.groups.remove(&number)?;
+        self.used_offsets.insert((group.subject, group.name.clone()), group.offsets_used());
+        Some(group)
+    }
+
+    fn end_group(&mut self, at: Sequence, number: GroupNumber, end: GroupEnd) {
+        let Some(group) = self.groups.get(&number) else { return };
+        if end == GroupEnd::Alone {
+            self.remove(number);
+            return;
+        }
+        let name = group.name.clone();
+        let own = self.topics.get(&group.subject).map(|topic| topic.name.clone()).unwrap_or_default();
+        let derived: Vec<SubjectNumber> = [retry_subject(&own, &name), dead_letter_subject(&own, &name)]
+            .iter()
+            .filter_map(|subject| self.subject_named(subject))
+            .collect();
+        let mut ending = vec![number];
+        ending.extend(derived.iter().filter_map(|subject| self.named(*subject, &name)));
+        if ending.iter().filter_map(|group| self.groups.get(group)).any(Members::has_consumers) {
+            return;
+        }
+        for subject in derived {
+            if let Some(topic) = self.topics.get_mut(&subject) {
+                topic.gone.extend(0..topic.ready.len() as u64);
+                topic.ended_before = at;
+            }
+        }
+        for group in ending {
+            self.remove(group);
+        }
+    }
+
+    fn reset_group(&mut self, number: GroupNumber, start: GroupStart) {
+        let Some(group) = self.groups.get(&number).filter(|group| !group.has_consumers()) else { return };
+        let subject = group.subject;
+        let start = self.place_of(subject, start);
+        let Some(before) = self.remove(number) else { return };
+        if let Some(again) = self.ensure_group(subject, start, &before.name) {
+            self.with(again, |members| members.go_on_from(&before));
+        }
+    }
+
+    /// What every group of a subject has finished is finished for ever; without a group, what was
+    /// finished or given up.
+    fn raise_floors(&mut self) {
+        for (number, topic) in &mut self.topics {
+            let groups = self.groups.values_mut().filter(|group| group.subject == *number);
+            let ready = topic.ready.len() as u64;
+            let kept = |number: &u64| !topic.gone.contains(number);
+            let least = groups.map(Members::lowest_unfinished).min();
+            let least = least.or_else(|| (topic.floor..ready).find(kept)).unwrap_or(ready);
+            let floor = least.min(ready).max(topic.floor);
+            topic.gone.extend(topic.floor..floor);
+            topic.floor = floor;
+        }
+    }
+}

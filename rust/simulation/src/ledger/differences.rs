@@ -1,0 +1,103 @@
+//! What an owner has made of the facts, beside the ledger.
+
+use delaymq_core::queues::Group;
+use delaymq_core::schedule_log::EntryState;
+use delaymq_core::store::Owner;
+use delaymq_core::units::{ReadyNumber, Sequence};
+
+use super::group::{Hand, Members};
+use super::{Fate, Ledger};
+
+impl Ledger {
+    /// What a cancel found.
+    pub(crate) fn cancel_outcome(&self, command: Sequence) -> Option<delaymq_core::store::Outcome> {
+        self.cancels.get(&command).copied()
+    }
+
+    /// In what the owner differs, in words; nothing where it does not. The owner has forgotten
+    /// nothing: it is a replica.
+    pub(crate) fn differences(&self, owner: &Owner) -> Vec<String> {
+        let mut found = Vec::new();
+        self.compare_groups(owner, &mut found);
+        self.compare_fates(owner, &mut found);
+        self.compare_ready(owner, &mut found);
+        let (ours, theirs) = (self.voided, owner.state().voided);
+        differ(&mut found, "voided", &ours, &theirs);
+        found
+    }
+
+    fn compare_groups(&self, owner: &Owner, found: &mut Vec<String>) {
+        let state = owner.state();
+        let numbers: Vec<_> = self.groups.keys().collect();
+        differ(found, "groups", &numbers, &state.groups.keys().collect());
+        for (number, ours) in &self.groups {
+            let Some(theirs) = state.groups.get(number) else { continue };
+            let next = self.topics.get(&ours.subject).map_or(0, |topic| topic.ready.len() as u64);
+            compare_group(&format!("group {number}"), ours, theirs, next, found);
+        }
+    }
+
+    /// What became of each sequence, and so what is cancelled.
+    fn compare_fates(&self, owner: &Owner, found: &mut Vec<String>) {
+        let schedule = &owner.state().schedule;
+        let mut sequence = Sequence(1);
+        while sequence < schedule.next_sequence() {
+            let expected = match self.lines.get(&sequence).map(|line| line.fate) {
+                Some(Fate::Waiting) => EntryState::Pending,
+                Some(Fate::Ready) => EntryState::Dispatched,
+                Some(Fate::Cancelled) => EntryState::Cancelled,
+                None => EntryState::Nothing,
+            };
+            differ(found, &format!("the fate of {sequence}"), &expected, &schedule.state(sequence));
+            sequence = sequence.next();
+        }
+    }
+
+    fn compare_ready(&self, owner: &Owner, found: &mut Vec<String>) {
+        let dispatch = &owner.state().dispatch;
+        for (subject, topic) in &self.topics {
+            let bounds = (dispatch.finished_below(*subject).0, dispatch.next_number(*subject).0);
+            differ(found, &format!("subject {subject}"), &(topic.floor, topic.ready.len() as u64), &bounds);
+            for (number, sequence) in (0_u64..).zip(&topic.ready).skip(usize::try_from(topic.floor).unwrap_or_default())
+            {
+                let attempt = self.lines.get(sequence).map(|line| line.attempt);
+                let entry = dispatch.find(*subject, ReadyNumber(number)).ok().flatten();
+                let theirs = entry.map(|entry| (entry.sequence(), Some(u32::from(entry.attempt()))));
+                differ(found, &format!("ready {number} of subject {subject}"), &Some((*sequence, attempt)), &theirs);
+            }
+        }
+    }
+}
+
+fn compare_group(what: &str, ours: &Members, theirs: &Group, next: u64, found: &mut Vec<String>) {
+    let life = (theirs.subject, theirs.name.as_str(), theirs.start.0);
+    differ(found, &format!("{what}: life"), &(ours.subject, ours.name.as_str(), ours.start), &life);
+    let marks = (theirs.cursor.0, theirs.reserved_number.0, theirs.marked_below.0);
+    differ(found, &format!("{what}: cursor, reserve, mark"), &(ours.cursor, ours.reserved, ours.marked_below), &marks);
+    let unfinished: Vec<u64> = (ours.start..next).filter(|number| !ours.finished.contains(number)).collect();
+    let theirs_unfinished: Vec<u64> = (theirs.start.0..next).filter(|number| !theirs.done.contains(*number)).collect();
+    differ(found, &format!("{what}: unfinished"), &unfinished, &theirs_unfinished);
+    let lowest = unfinished.first().copied().unwrap_or(next.max(ours.start));
+    differ(found, &format!("{what}: lowest unfinished"), &lowest, &theirs.done.below());
+    let returned: Vec<Hand> = ours.returned.iter().map(|(number, times)| (*number, *times)).collect();
+    let theirs_returned: Vec<Hand> = theirs.returned.iter().map(|(number, times)| (number.0, *times)).collect();
+    differ(found, &format!("{what}: returned"), &returned, &theirs_returned);
+    let names: Vec<_> = ours.consumers.iter().map(|(number, place)| (*number, place.name.as_str())).collect();
+    let theirs_names = theirs.consumers.iter().map(|(number, one)| (*number, one.name.as_str())).collect();
+    differ(found, &format!("{what}: consumers"), &names, &theirs_names);
+    for (number, place) in &ours.consumers {
+        let Some(consumer) = theirs.consumers.get(number) else { continue };
+        let offsets = (consumer.next_offset.0, consumer.reserved_offset.0);
+        differ(found, &format!("{what}: offsets of {number}"), &(place.next_offset, place.reserved), &offsets);
+        let held: Vec<(u64, Hand)> = place.held.iter().map(|(offset, hand)| (*offset, *hand)).collect();
+        let theirs_held: Vec<(u64, Hand)> =
+            consumer.held.iter().map(|(offset, held)| (offset.0, (held.number.0, held.deliveries))).collect();
+        differ(found, &format!("{what}: what {number} holds, and how often it was handed over"), &held, &theirs_held);
+    }
+}
+
+fn differ<T: PartialEq + std::fmt::Debug>(found: &mut Vec<String>, what: &str, ours: &T, theirs: &T) {
+    if ours != theirs {
+        found.push(format!("{what}: ledger {ours:?}, store {theirs:?}"));
+    }
+}

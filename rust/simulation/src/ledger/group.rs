@@ -1,0 +1,180 @@
+//! One group, in plain sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delaymq_core::record::queue::{Acknowledge, Assign, Reserve};
+use delaymq_core::units::{ConsumerNumber, SubjectNumber};
+
+/// The furthest that anything may be reserved ahead.
+const RESERVE_MAX: u64 = 1 << 20;
+
+/// What a consumer has in hand: a number, and the how manieth hand-over it is.
+pub(super) type Hand = (u64, u32);
+
+/// A consumer.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) next_offset: u64,
+    pub(super) reserved: u64,
+    pub(super) held: BTreeMap<u64, Hand>,
+}
+
+/// A group and its consumers.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    pub(super) subject: SubjectNumber,
+    pub(super) name: String,
+    pub(super) start: u64,
+    /// The next number that nobody was given.
+    pub(super) cursor: u64,
+    pub(super) reserved: u64,
+    /// New numbers below this may have been handed over by what a crash lost.
+    pub(super) marked_below: u64,
+    /// What is finished, from the start on.
+    pub(super) finished: BTreeSet<u64>,
+    lowest: u64,
+    pub(super) returned: BTreeMap<u64, u32>,
+    pub(super) consumers: BTreeMap<ConsumerNumber, Place>,
+    used_offsets: u64,
+}
+
+impl Members {
+    pub(super) fn new(subject: SubjectNumber, name: &str, start: u64, used: u64, gone: &BTreeSet<u64>) -> Self {
+        Self {
+            subject,
+            name: name.to_owned(),
+            start,
+            cursor: start,
+            reserved: start,
+            marked_below: start,
+            finished: gone.range(start..).copied().collect(),
+            lowest: start,
+            returned: BTreeMap::new(),
+            consumers: BTreeMap::new(),
+            used_offsets: used,
+        }
+    }
+
+    /// It is the group that was reset, begun again: what that may have handed over is marked.
+    pub(super) fn go_on_from(&mut self, before: &Self) {
+        self.marked_below = self.marked_below.max(before.marked_below).max(before.reserved);
+    }
+
+    pub(super) fn is_finished(&self, number: u64) -> bool {
+        number < self.start || self.finished.contains(&number)
+    }
+
+    pub(super) fn lowest_unfinished(&mut self) -> u64 {
+        while self.finished.contains(&self.lowest) {
+            self.lowest += 1;
+        }
+        self.lowest
+    }
+
+    pub(super) fn has_consumers(&self) -> bool {
+        !self.consumers.is_empty()
+    }
+
+    pub(super) fn offsets_used(&self) -> u64 {
+        self.consumers.values().map(|place| place.reserved).fold(self.used_offsets, u64::max)
+    }
+
+    /// False where there is one of this name.
+    pub(super) fn begin_consumer(&mut self, number: ConsumerNumber, name: &str) -> bool {
+        if self.consumers.values().any(|place| place.name == name) {
+            return false;
+        }
+        let first = self.used_offsets;
+        let place = Place { name: name.to_owned(), next_offset: first, reserved: first, held: BTreeMap::new() };
+        self.consumers.insert(number, place);
+        true
+    }
+
+    pub(super) fn end_consumer(&mut self, consumer: ConsumerNumber) {
+        if let Some(ended) = self.consumers.remove(&consumer) {
+            self.returned.extend(ended.held.into_values());
+            self.used_offsets = self.used_offsets.max(ended.reserved);
+        }
+    }
+
+    pub(super) fn reserve(&mut self, reserve: &Reserve) {
+        let Some(place) = self.consumers.get_mut(&reserve.consumer) else { return };
+        let (offset, number) = (reserve.offset_end.0, reserve.number_end.0);
+        if offset <= place.next_offset + RESERVE_MAX && number <= self.cursor + RESERVE_MAX {
+            place.reserved = place.reserved.max(offset);
+            self.reserved = self.reserved.max(number);
+        }
+    }
+
+    /// Each number takes the next offset, whether there is still something to hold or not.
+    pub(super) fn assign(&mut self, assign: &Assign<'_>) {
+        let numbers: Vec<u64> =
+            assign.numbers.iter().flat_map(|range| range.first..range.first.saturating_add(range.count)).collect();
+        let Some(place) = self.consumers.get_mut(&assign.consumer) else { return };
+        let end = assign.first_offset.0 + numbers.len() as u64;
+        if assign.first_offset.0 != place.next_offset || end > place.reserved {
+            return;
+        }
+        for (offset, number) in (place.next_offset..).zip(numbers) {
+            let hand_over = match self.returned.remove(&number) {
+                Some(before) => before + 1,
+                None if number < self.cursor => continue,
+                None if number < self.marked_below => 2,
+                None => 1,
+            };
+            self.cursor = self.cursor.max(number + 1);
+            if number >= self.start && !self.finished.contains(&number) {
+                place.held.insert(offset, (number, hand_over));
+            }
+        }
+        place.next_offset = end;
+    }
+
+    pub(super) fn acknowledge(&mut self, done: &Acknowledge<'_>) {
+        let Some(place) = self.consumers.get_mut(&done.consumer) else { return };
+        for range in done.offsets.iter() {
+            let named = range.first..range.first.saturating_add(range.count);
+            let finished = &mut self.finished;
+            place.held.retain(|offset, (number, _)| !(named.contains(offset) && finished.insert(*number)));
+        }
+    }
+
+    /// True where the consumer had this number under this offset, and gives it away.
+    pub(super) fn takes(&mut self, consumer: ConsumerNumber, offset: u64, number: u64) -> bool {
+        let Some(place) = self.consumers.get_mut(&consumer) else { return false };
+        if place.held.get(&offset).is_none_or(|(held, _)| *held != number) {
+            return false;
+        }
+        place.held.remove(&offset);
+        self.finished.insert(number);
+        true
+    }
+
+    /// Nobody of the group gets it any more.
+    pub(super) fn give_up(&mut self, number: u64) {
+        self.returned.remove(&number);
+        for place in self.consumers.values_mut() {
+            place.held.retain(|_, (held, _)| *held != number);
+        }
+        if number >= self.start {
+            self.finished.insert(number);
+        }
+    }
+
+    /// Given up where nobody holds it.
+    pub(super) fn expire(&mut self, number: u64) {
+        let is_held = self.consumers.values().any(|place| place.held.values().any(|(held, _)| *held == number));
+        if !is_held {
+            self.give_up(number);
+        }
+    }
+
+    /// Offsets that were reserved and not used are void, numbers come again, marked.
+    pub(super) fn begin_epoch(&mut self) {
+        for place in self.consumers.values_mut() {
+            place.next_offset = place.reserved;
+        }
+        self.marked_below = self.marked_below.max(self.reserved);
+    }
+}
