@@ -25,10 +25,6 @@ def rust_files() -> list[Source]:
     return [source for source in files() if source.suffix == ".rs"]
 
 
-def rust_texts() -> dict[str, str]:
-    return {source.path: source.text for source in rust_files()}
-
-
 def document(path: str) -> Source:
     return next(source for source in files() if source.path == path)
 
@@ -83,13 +79,15 @@ def test_every_row_of_the_glossary_exists() -> None:
 
 
 def test_the_format_document_agrees_with_the_constants() -> None:
-    check(documents.format_against_rust(document("docs/format.md"), rust_texts()))
+    texts = {source.path: source.text for source in rust_files_of_the_product()}
+    check(documents.format_against_rust(document("docs/format.md"), texts))
 
 
 def test_the_format_document_is_checked_at_many_places() -> None:
     text = document("docs/format.md").text
     assert len(documents.STRUCT_MARK.findall(text)) >= 10
     assert documents.CONSTANTS_MARK in text
+    assert documents.KINDS_MARK in text
 
 
 def test_the_walk_sees_the_project() -> None:
@@ -256,3 +254,33 @@ def test_a_table_that_differs_from_its_struct_is_found(rows: str, good: bool) ->
 def test_a_constant_that_differs_is_found(row: str, good: bool) -> None:
     page = Source("docs/format.md", f"<!-- constants -->\n\n| constant | value | file |\n|---|---|---|\n{row}\n")
     assert bool(documents.format_against_rust(page, {"a.rs": STRUCT})) is not good
+
+
+KIND_TABLES = """# Format
+
+<!-- constants -->
+| constant | value | file |
+|---|---|---|
+| `KIND_GROUP_END` | 7 | `a.rs` |
+
+<!-- kinds -->
+| kind | fact | file of its bytes |
+|---|---|---|
+| 3 | kept for *move* | |
+| 7 | group end | `a.rs` |
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "good"),
+    [
+        (KIND_TABLES, "pub const KIND_GROUP_END: u8 = 7;", True),
+        (KIND_TABLES, "pub const KIND_GROUP_END: u8 = 8;", False),
+        (KIND_TABLES, "pub const KIND_GROUP_END: u8 = 7;\npub const KIND_MOVE: u8 = 3;", False),
+        (KIND_TABLES.replace("| 7 | group end", "| 8 | group end"), "pub const KIND_GROUP_END: u8 = 7;", False),
+        (KIND_TABLES.replace("| 7 | group end | `a.rs` |\n", ""), "pub const KIND_GROUP_END: u8 = 7;", False),
+        (KIND_TABLES.replace("| `KIND_GROUP_END` | 7 | `a.rs` |\n", ""), "const KIND_GROUP_END: u8 = 7;", False),
+    ],
+)
+def test_a_kind_that_differs_or_is_not_listed_is_found(page: str, code: str, good: bool) -> None:
+    assert bool(documents.format_against_rust(Source("docs/format.md", page), {"a.rs": code})) is not good

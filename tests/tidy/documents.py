@@ -2,7 +2,8 @@
 
 A table of docs/format.md that follows a line `<!-- struct: FILE NAME -->` lists `offset`, `bytes`
 and `field` of that `#[repr(C)]` struct; one that follows `<!-- constants -->` lists `constant`,
-`value` and `file`.
+`value` and `file`. The table after `<!-- kinds -->` lists `kind`, `fact` and `file`, and each kind
+that has a file is the constant `KIND_…` of the fact's name there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tidy.files import Finding, Source
 
 STRUCT_MARK = re.compile(r"<!-- struct: (\S+) (\w+) -->")
 CONSTANTS_MARK = "<!-- constants -->"
+KINDS_MARK = "<!-- kinds -->"
+KIND = re.compile(r"\bconst (KIND_\w+): u8 = ")
 FIELD_BYTES = {"u8": 1, "U16": 2, "U32": 4, "U64": 8, "u16": 2, "u32": 4, "u64": 8}
 
 
@@ -117,6 +120,8 @@ def format_against_rust(document: Source, rust: dict[str, str]) -> list[Finding]
             findings.extend(_struct_rows(document, index, mark.group(1), mark.group(2), rust))
         elif line.strip() == CONSTANTS_MARK:
             findings.extend(_constant_rows(document, index, rust))
+        elif line.strip() == KINDS_MARK:
+            findings.extend(_kind_rows(document, index, rust))
     return findings
 
 
@@ -147,3 +152,28 @@ def _constant_rows(document: Source, index: int, rust: dict[str, str]) -> list[F
         if not equal:
             findings.append(Finding(document.path, row.line, f"{name} is {value} in {path}, not {said}"))
     return findings
+
+
+def _kind_rows(document: Source, index: int, rust: dict[str, str]) -> list[Finding]:
+    """Kinds whose number is another in the code, and kinds of the code that the page does not have."""
+    findings = []
+    listed: dict[str, str] = {}
+    for row in table_after(document.lines, index):
+        path = row.cells[2].strip("`")
+        if not path:
+            continue
+        name = "KIND_" + row.cells[1].upper().replace(" ", "_")
+        listed[name] = path
+        value = constant_value(rust.get(path, ""), name)
+        if str(value) != row.cells[0]:
+            findings.append(Finding(document.path, row.line, f"{name} is {value} in {path}, not {row.cells[0]}"))
+    constants = {row.cells[0].strip("`") for row in _rows_of_constants(document)}
+    for path, text in rust.items():
+        missing = [name for name in KIND.findall(text) if listed.get(name) != path or name not in constants]
+        findings.extend(Finding(document.path, index + 1, f"{name} of {path} is not listed") for name in missing)
+    return findings
+
+
+def _rows_of_constants(document: Source) -> list[Row]:
+    marks = [at for at, line in enumerate(document.lines) if line.strip() == CONSTANTS_MARK]
+    return [row for at in marks for row in table_after(document.lines, at)]
