@@ -78,6 +78,10 @@ def test_every_row_of_the_glossary_exists() -> None:
     check(documents.glossary_files(document("docs/glossary.md"), existing_paths()))
 
 
+def test_a_stage_has_one_stem_on_every_side() -> None:
+    check(documents.glossary_stems(document("docs/glossary.md")))
+
+
 def test_the_format_document_agrees_with_the_constants() -> None:
     texts = {source.path: source.text for source in rust_files_of_the_product()}
     check(documents.format_against_rust(document("docs/format.md"), texts))
@@ -207,6 +211,26 @@ def test_a_glossary_row_without_its_file_is_found() -> None:
     assert documents.glossary_files(Source("docs/glossary.md", table), frozenset())
     assert documents.glossary_files(Source("docs/glossary.md", "# Glossary\n"), frozenset())
     assert not documents.glossary_files(Source("docs/glossary.md", table), frozenset({"rust/core/src/run"}))
+
+
+@pytest.mark.parametrize(
+    ("stage", "path", "good"),
+    [
+        ("recovery", "python/delaymq/_recover.py", True),
+        ("recovery", "rust/core/src/record/mod.rs", False),
+        ("recovery", "rust/engine/src/opening.rs", False),
+        ("run", "tests/format_reader/runs.py", True),
+        ("run", "rust/core/src/run/mod.rs", True),
+        ("run", "rust/core/src/store/rules.rs", False),
+        ("verification", "python/delaymq/cli/verify.py", True),
+        ("dead letter", "python/delaymq/cli/dead.py", True),
+        ("commit", "rust/core/src/message_log/commit_tests.rs", True),
+        ("step", "rust/engine/src/store.rs", False),
+    ],
+)
+def test_a_file_that_is_not_called_as_its_stage_is_found(stage: str, path: str, good: bool) -> None:
+    table = f"# Glossary\n\n| stage | core |\n|---|---|\n| {stage} | `{path}` |\n"
+    assert bool(documents.glossary_stems(Source("docs/glossary.md", table))) is not good
 
 
 STRUCT = """

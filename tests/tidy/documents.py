@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tidy.files import Finding, Source
 
 STRUCT_MARK = re.compile(r"<!-- struct: (\S+) (\w+) -->")
+STEM_LETTERS_MIN = 3
 CONSTANTS_MARK = "<!-- constants -->"
 KINDS_MARK = "<!-- kinds -->"
 KIND = re.compile(r"\bconst (KIND_\w+): u8 = ")
@@ -58,6 +59,32 @@ def glossary_files(source: Source, existing: frozenset[str]) -> list[Finding]:
         missing = [name for name in names if name.rstrip("/") not in existing]
         findings.extend(Finding(source.path, row.line, f"{name} does not exist") for name in missing)
     return findings
+
+
+def glossary_stems(source: Source) -> list[Finding]:
+    """Files and folders in the glossary that have no word in common with the stage of their row."""
+    findings = []
+    for row in table_after(source.lines, 0):
+        stage = re.findall(r"[a-z]+", row.cells[0].lower())
+        for path in re.findall(r"`([^`]+)`", " ".join(row.cells[1:])):
+            named = re.findall(r"[a-z]+", own_name(path))
+            if not any(same_stem(word, other) for word in stage for other in named):
+                findings.append(Finding(source.path, row.line, f"{path} is not called as its stage, {row.cells[0]}"))
+    return findings
+
+
+def own_name(path: str) -> str:
+    """The last name of a path without its suffix; that of its folder where the file is `mod` or `tests`."""
+    parts = path.rstrip("/").split("/")
+    last = parts[-1].partition(".")[0]
+    return parts[-2] if last in {"mod", "tests"} else last
+
+
+def same_stem(one: str, other: str) -> bool:
+    """True where one is the other with an ending more, or both differ in an ending after the shorter's last letter."""
+    same = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), None)
+    shorter = min(len(one), len(other))
+    return (shorter if same is None else same) >= max(STEM_LETTERS_MIN, shorter - 1)
 
 
 def struct_layout(text: str, name: str) -> list[tuple[int, int, str]] | None:
