@@ -243,6 +243,11 @@ pub struct Header {
     pub(crate) number: U32,
     kind: u8,
 }
+pub enum Sort {
+    /// One.
+    First = 1,
+    Second = 2,
+}
 """
 
 
@@ -273,6 +278,10 @@ def test_a_table_that_differs_from_its_struct_is_found(rows: str, good: bool) ->
         ("| `WHOLE_BYTES` | 25 | `a.rs` |", False),
         ("| `NAME` | `ABCE` | `a.rs` |", False),
         ("| `MISSING` | 1 | `a.rs` |", False),
+        ("| `Sort::Second` | 2 | `a.rs` |", True),
+        ("| `Sort::Second` | 1 | `a.rs` |", False),
+        ("| `Sort::Third` | 3 | `a.rs` |", False),
+        ("| `Kind::First` | 1 | `a.rs` |", False),
     ],
 )
 def test_a_constant_that_differs_is_found(row: str, good: bool) -> None:

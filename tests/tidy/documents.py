@@ -103,7 +103,12 @@ def struct_layout(text: str, name: str) -> list[tuple[int, int, str]] | None:
 
 
 def constant_value(text: str, name: str) -> int | str | None:
-    """The value of a Rust constant: a number, or the text of a byte string."""
+    """The value of a Rust constant or of a variant (`Kind::This`): a number, or the text of a byte string."""
+    enum, _, variant = name.rpartition("::")
+    if enum:
+        body = re.search(rf"\benum {enum} \{{(.*?)\n\}}", text, re.DOTALL)
+        number = re.search(rf"^\s*{variant} = (\d+),", body.group(1) if body else "", re.MULTILINE)
+        return None if number is None else int(number.group(1))
     match = re.search(rf"\bconst {name}: [^=]+= ([^;]+);", text)
     return None if match is None else _value(match.group(1).strip(), text)
 
