@@ -76,8 +76,11 @@ def publish(made: History, store: delaymq.Store, turn: int) -> None:
     rows = [Publish(*row) for row in zip(subjects, bodies, delays, strict=True)]
     receipts = list(store.publish_many(rows))
     made.published.extend(zip(receipts, subjects, bodies, strict=True))
-    told = {"message_id": f"örder-{turn}", "tags": ["a", "β"], "attributes": {"k": "wért", "empty": ""}}
-    made.published.append((store.publish(SUBJECTS[0], b"alone", delay=FAR_SECONDS, **told), SUBJECTS[0], b"alone"))
+    attributes = {"k": "wért", "empty": ""}
+    named = store.publish(
+        SUBJECTS[0], b"alone", delay=FAR_SECONDS, message_id=f"örder-{turn}", tags=["a", "β"], attributes=attributes
+    )
+    made.published.append((named, SUBJECTS[0], b"alone"))
     for receipt in receipts[::10]:
         assert store.cancel(receipt) is Outcome.DONE
         made.cancelled.append(receipt)

@@ -22,7 +22,7 @@ MODULES = sorted(
 
 def run_alone(tests: Path, *arguments: Path) -> subprocess.CompletedProcess[str]:
     """Without `site`, so that neither what is installed nor what the environment says is on the path."""
-    command = [sys.executable, "-I", "-S", FOLDER / "alone.py", tests, *arguments]
+    command = [sys.executable, "-I", "-S", str(FOLDER / "alone.py"), str(tests), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
