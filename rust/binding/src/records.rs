@@ -103,7 +103,12 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
             set(&fields, &[("subject", subject.0.into()), ("what", what), ("number", number)])?;
             "void"
         }
-        names => return name_fields(py, names),
+        Fact::Subject { .. }
+        | Fact::Group { .. }
+        | Fact::GroupEnd { .. }
+        | Fact::GroupReset { .. }
+        | Fact::Consumer { .. }
+        | Fact::ConsumerEnd { .. } => return name_fields(py, fact),
     };
     Ok((name, fields))
 }
