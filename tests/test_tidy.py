@@ -25,10 +25,6 @@ def rust_files() -> list[Source]:
     return [source for source in files() if source.suffix == ".rs"]
 
 
-def rust_texts() -> dict[str, str]:
-    return {source.path: source.text for source in rust_files()}
-
-
 def document(path: str) -> Source:
     return next(source for source in files() if source.path == path)
 
@@ -82,14 +78,20 @@ def test_every_row_of_the_glossary_exists() -> None:
     check(documents.glossary_files(document("docs/glossary.md"), existing_paths()))
 
 
+def test_a_stage_has_one_stem_on_every_side() -> None:
+    check(documents.glossary_stems(document("docs/glossary.md")))
+
+
 def test_the_format_document_agrees_with_the_constants() -> None:
-    check(documents.format_against_rust(document("docs/format.md"), rust_texts()))
+    texts = {source.path: source.text for source in rust_files_of_the_product()}
+    check(documents.format_against_rust(document("docs/format.md"), texts))
 
 
 def test_the_format_document_is_checked_at_many_places() -> None:
     text = document("docs/format.md").text
     assert len(documents.STRUCT_MARK.findall(text)) >= 10
     assert documents.CONSTANTS_MARK in text
+    assert documents.KINDS_MARK in text
 
 
 def test_the_walk_sees_the_project() -> None:
@@ -211,6 +213,26 @@ def test_a_glossary_row_without_its_file_is_found() -> None:
     assert not documents.glossary_files(Source("docs/glossary.md", table), frozenset({"rust/core/src/run"}))
 
 
+@pytest.mark.parametrize(
+    ("stage", "path", "good"),
+    [
+        ("recovery", "python/delaymq/_recover.py", True),
+        ("recovery", "rust/core/src/record/mod.rs", False),
+        ("recovery", "rust/engine/src/opening.rs", False),
+        ("run", "tests/format_reader/runs.py", True),
+        ("run", "rust/core/src/run/mod.rs", True),
+        ("run", "rust/core/src/store/rules.rs", False),
+        ("verification", "python/delaymq/cli/verify.py", True),
+        ("dead letter", "python/delaymq/cli/dead.py", True),
+        ("commit", "rust/core/src/message_log/commit_tests.rs", True),
+        ("step", "rust/engine/src/store.rs", False),
+    ],
+)
+def test_a_file_that_is_not_called_as_its_stage_is_found(stage: str, path: str, good: bool) -> None:
+    table = f"# Glossary\n\n| stage | core |\n|---|---|\n| {stage} | `{path}` |\n"
+    assert bool(documents.glossary_stems(Source("docs/glossary.md", table))) is not good
+
+
 STRUCT = """
 const FRONT: usize = 2 << 2;
 pub const WHOLE_BYTES: usize = FRONT + 0x1_0;
@@ -220,6 +242,11 @@ pub struct Header {
     pub magic: [u8; 8],
     pub(crate) number: U32,
     kind: u8,
+}
+pub enum Sort {
+    /// One.
+    First = 1,
+    Second = 2,
 }
 """
 
@@ -251,8 +278,42 @@ def test_a_table_that_differs_from_its_struct_is_found(rows: str, good: bool) ->
         ("| `WHOLE_BYTES` | 25 | `a.rs` |", False),
         ("| `NAME` | `ABCE` | `a.rs` |", False),
         ("| `MISSING` | 1 | `a.rs` |", False),
+        ("| `Sort::Second` | 2 | `a.rs` |", True),
+        ("| `Sort::Second` | 1 | `a.rs` |", False),
+        ("| `Sort::Third` | 3 | `a.rs` |", False),
+        ("| `Kind::First` | 1 | `a.rs` |", False),
     ],
 )
 def test_a_constant_that_differs_is_found(row: str, good: bool) -> None:
     page = Source("docs/format.md", f"<!-- constants -->\n\n| constant | value | file |\n|---|---|---|\n{row}\n")
     assert bool(documents.format_against_rust(page, {"a.rs": STRUCT})) is not good
+
+
+KIND_TABLES = """# Format
+
+<!-- constants -->
+| constant | value | file |
+|---|---|---|
+| `KIND_GROUP_END` | 7 | `a.rs` |
+
+<!-- kinds -->
+| kind | fact | file of its bytes |
+|---|---|---|
+| 3 | kept for *move* | |
+| 7 | group end | `a.rs` |
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "good"),
+    [
+        (KIND_TABLES, "pub const KIND_GROUP_END: u8 = 7;", True),
+        (KIND_TABLES, "pub const KIND_GROUP_END: u8 = 8;", False),
+        (KIND_TABLES, "pub const KIND_GROUP_END: u8 = 7;\npub const KIND_MOVE: u8 = 3;", False),
+        (KIND_TABLES.replace("| 7 | group end", "| 8 | group end"), "pub const KIND_GROUP_END: u8 = 7;", False),
+        (KIND_TABLES.replace("| 7 | group end | `a.rs` |\n", ""), "pub const KIND_GROUP_END: u8 = 7;", False),
+        (KIND_TABLES.replace("| `KIND_GROUP_END` | 7 | `a.rs` |\n", ""), "const KIND_GROUP_END: u8 = 7;", False),
+    ],
+)
+def test_a_kind_that_differs_or_is_not_listed_is_found(page: str, code: str, good: bool) -> None:
+    assert bool(documents.format_against_rust(Source("docs/format.md", page), {"a.rs": code})) is not good

@@ -1,5 +1,6 @@
 //! Limit of `append` and of `publish_many` without syncs: the same bytes in the same `pwrite` calls,
-//! into prepared files; far messages once more, as a run would hold them, and one sync.
+//! into prepared files; far messages once more, as a run would hold them, and one sync. Beside it, as
+//! `plain`, the same bytes copied in memory.
 
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
@@ -13,6 +14,7 @@ const BATCH_BYTES: u64 = 128;
 /// A run's row.
 const ROW_BYTES: u64 = 48;
 const RUN_PIECE: usize = 1 << 20;
+const COPY_BYTES: usize = 16 << 20;
 
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (messages, batch) = (case.count("messages")?, case.count("batch")?);
@@ -36,5 +38,22 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         }
         run.sync_data()?;
     }
-    Ok(Figures::from([("value", rate(messages, started.elapsed()))]))
+    Ok(Figures::from([("value", rate(messages, started.elapsed())), ("plain", copied(&write, calls, messages))]))
+}
+
+/// Messages a second where their bytes are only copied, over a few megabytes.
+fn copied(write: &[u8], calls: u64, messages: u64) -> f64 {
+    let mut memory = vec![0x11_u8; (COPY_BYTES / write.len()).max(1) * write.len()];
+    let (mut places, started) = (0..0, Instant::now());
+    for _ in 0..calls {
+        if places.is_empty() {
+            places = 0..memory.len() / write.len();
+        }
+        let at = places.next().unwrap_or(0) * write.len();
+        if let Some(place) = memory.get_mut(at..at + write.len()) {
+            place.copy_from_slice(std::hint::black_box(write));
+        }
+    }
+    std::hint::black_box(&memory);
+    rate(messages, started.elapsed())
 }

@@ -1,8 +1,8 @@
 //! Limit of `memory`: an array of what cannot be left out: 8 bytes of an entry in the window, two bits
-//! of one in a run.
+//! of one in a run, 32 bytes of one that is in no run yet.
 
 use crate::case::{Case, Failure, Figures};
-use crate::memory::anonymous_bytes;
+use crate::memory::{MIB, anonymous_bytes};
 
 /// So many arrays in one, so that the allocator's own share does not show.
 const TIMES: u64 = 32;
@@ -16,4 +16,14 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     drop(array);
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     Ok(Figures::from([("value", (after - before) / (TIMES * messages) as f64)]))
+}
+
+/// Of recent entries there are as many as a checkpoint waits for.
+pub(crate) fn recent(case: &Case) -> Result<Figures, Failure> {
+    let entries = case.count("messages")?.min(case.count("recent_max")?);
+    let before = anonymous_bytes();
+    let array = std::hint::black_box(vec![[1_u64; 4]; usize::try_from(entries).unwrap_or(0)]);
+    let after = anonymous_bytes();
+    drop(array);
+    Ok(Figures::from([("value", (after - before) / MIB)]))
 }

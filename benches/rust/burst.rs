@@ -11,6 +11,8 @@ use crate::memory::anonymous_bytes;
 const SUBJECT: &str = "bench.burst";
 const PULL_MESSAGES: usize = 1_024;
 const IN_FLIGHT_MAX: u32 = 16_384;
+/// Messages between two looks at the memory.
+const LOOK_EVERY: u64 = 20_000;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Publishes the burst and tells when it is due: `due_ms`.
@@ -32,7 +34,8 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
     let subscription = store.subscribe(SUBJECT, "bench", options)?;
     let due_ms = prepare(&store, case)?;
-    let (empty, mut highest) = (anonymous_bytes(), 0.0_f64);
+    let empty = anonymous_bytes();
+    let mut highest = empty;
     let (mut came, mut early, mut heard) = (0_u64, 0_u64, Instant::now());
     let (mut keys, mut last_us) = (Vec::with_capacity(PULL_MESSAGES), 0);
     while came < messages {
@@ -48,7 +51,7 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         }
         (heard, last_us) = (Instant::now(), now_us());
         early = early.saturating_add(if last_us < due_ms * 1_000 { batch.len() as u64 } else { 0 });
-        if (came / 100_000) != (came + batch.len() as u64) / 100_000 {
+        if (came / LOOK_EVERY) != (came + batch.len() as u64) / LOOK_EVERY {
             highest = highest.max(anonymous_bytes());
         }
         came = came.saturating_add(batch.len() as u64);

@@ -43,6 +43,8 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "lateness_limit" => limits::tick::run(case),
         "memory" => memory::run(case),
         "memory_limit" => limits::memory::run(case),
+        "memory_recent" => memory::recent(case),
+        "memory_recent_limit" => limits::memory::recent(case),
         "restart" => restart::run(case),
         "restart_fill" => restart::fill(case),
         "restart_limit" => limits::read::run(case),

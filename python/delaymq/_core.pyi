@@ -210,6 +210,12 @@ def verify(path: str, progress: Callable[[int, int], object] | None = None) -> d
     `progress(bytes, bytes_whole)`, of the log, is called on this thread.
     """
 
+def records(path: str, /) -> list[tuple[int, str | None, dict[str, Any]]]:
+    """Sequence, kind and fields, named as in docs/format.md, of every record of a closed store's log; for tests.
+
+    Of a message `meta` and `body`, which are None where they are damaged. The log must have its first fact.
+    """
+
 def inspect(path: str) -> dict[str, Any]:
     """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from full_disks import REFUSED_WITHIN_S, cannot
+
 MEGABYTES = 40
 
 
@@ -17,7 +19,11 @@ def on_a_small_disk(mounted: Path, code: str) -> subprocess.CompletedProcess[str
     mount = f"mount -t tmpfs -o size={MEGABYTES}m none {mounted}"
     command = ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$0" "$@"', sys.executable, "-c"]
     return subprocess.run(
-        [*command, textwrap.dedent(code), str(mounted)], capture_output=True, text=True, timeout=100, check=False
+        [*command, textwrap.dedent(code), str(mounted), str(REFUSED_WITHIN_S)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
 
@@ -28,9 +34,9 @@ def mounted(tmp_path: Path) -> Path:
     try:
         tried = on_a_small_disk(folder, "")
     except FileNotFoundError:
-        pytest.skip("no unshare here")
+        cannot("no unshare here")
     if tried.returncode:
-        pytest.skip(f"no small disk here: {tried.stderr.strip()}")
+        cannot(f"no small disk here: {tried.stderr.strip()}")
     return folder
 
 
@@ -38,13 +44,13 @@ def test_a_full_disk_refuses_publishes_and_nothing_else(mounted: Path) -> None:
     ended = on_a_small_disk(
         mounted,
         """
-        import errno, pathlib, sys, time, delaymq
+        import errno, pathlib, statistics, sys, time, delaymq
         disk = pathlib.Path(sys.argv[1])
         store = delaymq.open(disk / "store", segment_bytes=1 << 20)
         messages = store.subscribe("a", group="g", in_flight_max=1000)
         filler = disk / "filler"
         filler.write_bytes(bytes(20 << 20))
-        due, later, body, slowest = 0, 0, b"x" * 1000, 0.0
+        due, later, body, found, took = 0, 0, b"x" * 1000, [], []
         for size in (100, 1):  # what is too much in one piece may still fit in smaller ones
             while True:
                 started = time.monotonic()
@@ -56,17 +62,19 @@ def test_a_full_disk_refuses_publishes_and_nothing_else(mounted: Path) -> None:
                     later += size
                 except delaymq.DiskFull as error:
                     assert error.errno == errno.ENOSPC and isinstance(error, OSError)
-                    slowest = max(slowest, time.monotonic() - started)
+                    found.append(time.monotonic() - started)
                     break
                 assert due < 100_000
-        for _ in range(5):
+        for _ in range(9):
             started = time.monotonic()
             try:
                 store.publish("a", body, delay=3600)
                 raise SystemExit("published on a full disk")
             except delaymq.DiskFull:
-                slowest = max(slowest, time.monotonic() - started)
-        assert slowest < 0.1 * 5, slowest  # the promise is 0.1 s; a loaded machine gets some grace
+                took.append(time.monotonic() - started)
+        # As a rule, and at best where the disk is found to be full: any one call may meet a busy machine.
+        assert statistics.median(took) < float(sys.argv[2]), took
+        assert min(found) < float(sys.argv[2]), found
         assert store.status().disk_full
         received = 0
         for batch in messages.batches(500, wait=2):

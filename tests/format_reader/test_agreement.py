@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from crafting import flip, place_of, wait_until
 from format_reader.layout import location
 from format_reader.receipts import parse_receipt, read_receipt, receipt_check
-from format_reader.records import Record
+from format_reader.records import KINDS, Record
 from format_reader.runs import Run, key_of, read_run
 from format_reader.store import Store, numbered, read_store
+from format_reader.test_independence import TESTS, run_alone
 
 if TYPE_CHECKING:
     import delaymq
@@ -27,6 +31,7 @@ SUBJECTS = [f"subject-{number}" for number in range(5)]
 MESSAGES = 600
 FAR_SECONDS = 3_600
 SEGMENT_BYTES = 64 * 1024
+ROTTEN = b"this one rots, and is made whole again"
 
 
 @dataclass
@@ -37,7 +42,9 @@ class History:
     published: list[tuple[Receipt, str, bytes]] = field(default_factory=list)
     cancelled: list[Receipt] = field(default_factory=list)
     acknowledged: list[Message] = field(default_factory=list)
+    audited: list[Message] = field(default_factory=list)
     given_back: list[Message] = field(default_factory=list)
+    soon: list[Receipt] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     redriven: int = 0
     expired: int = 0
@@ -56,6 +63,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
             administer(made, store)
             store.checkpoint()
             publish(made, store, turn + 3)
+    wait_and_rot(made)
     return made
 
 
@@ -68,7 +76,11 @@ def publish(made: History, store: delaymq.Store, turn: int) -> None:
     rows = [Publish(*row) for row in zip(subjects, bodies, delays, strict=True)]
     receipts = list(store.publish_many(rows))
     made.published.extend(zip(receipts, subjects, bodies, strict=True))
-    made.published.append((store.publish(SUBJECTS[0], b"alone", delay=FAR_SECONDS), SUBJECTS[0], b"alone"))
+    attributes = {"k": "wért", "empty": ""}
+    named = store.publish(
+        SUBJECTS[0], b"alone", delay=FAR_SECONDS, message_id=f"örder-{turn}", tags=["a", "β"], attributes=attributes
+    )
+    made.published.append((named, SUBJECTS[0], b"alone"))
     for receipt in receipts[::10]:
         assert store.cancel(receipt) is Outcome.DONE
         made.cancelled.append(receipt)
@@ -103,6 +115,30 @@ def administer(made: History, store: delaymq.Store) -> None:
     made.expired += store.expire(SUBJECTS[4], 0)
 
 
+def wait_and_rot(made: History) -> None:
+    """Some become due while the store is open. Of one that is ready the payload is damaged until it was given up by a
+    fact; then its bytes are put right again.
+    """
+    import delaymq  # noqa: PLC0415
+
+    with delaymq.open(made.folder) as store:
+        ready = store.status().ready
+        made.published.append((store.publish(SUBJECTS[0], ROTTEN), SUBJECTS[0], ROTTEN))
+        for delay in (0.03, 0.02, 0.03):
+            made.soon.append(store.publish(SUBJECTS[0], b"soon", delay=delay))
+            made.published.append((made.soon[-1], SUBJECTS[0], b"soon"))
+        wait_until(lambda: store.status().ready == ready + 1 + len(made.soon))
+    path, at = place_of(made.folder, ROTTEN)
+    flip(path, at)
+    with delaymq.open(made.folder) as store, store.subscribe(SUBJECTS[0], group="auditor") as messages:
+        while store.status().voided == 0:
+            found = messages.get(timeout=0.2)
+            if found is not None:
+                made.audited.append(found)
+                found.ack()
+    flip(path, at)
+
+
 @pytest.fixture(scope="module")
 def read(history: History) -> Store:
     return read_store(history.folder)
@@ -133,7 +169,7 @@ def test_sequences_are_dense_from_the_first(read: Store) -> None:
 
 def test_every_receipt_proves_itself_under_its_epochs_nonce(history: History, read: Store) -> None:
     nonces = {record.fields["epoch"]: record.fields["nonce"] for record in read.of_kind("epoch_start")}
-    assert sorted(nonces) == [1, 2, 3]
+    assert sorted(nonces) == [1, 2, 3, 4, 5]
     for receipt, _, body in history.published:
         data = parse_receipt(str(receipt))
         fields = read_receipt(data)
@@ -156,14 +192,54 @@ def test_no_ready_fact_was_written_before_its_entries_were_due(read: Store) -> N
                     assert not batch.is_held
 
 
+def test_ready_facts_name_what_became_due_and_nothing_else_in_the_order_of_due_times(
+    history: History, read: Store
+) -> None:
+    found = [entry for record in read.of_kind("ready") for entry in record.fields["entries"]]
+    due = sorted((round(receipt.due.timestamp() * 1_000), receipt.sequence) for receipt in history.soon)
+    assert [(due_ms, sequence) for due_ms, sequence, _ in found] == due
+
+
 def test_what_was_acknowledged_and_given_back_is_in_the_log(history: History, read: Store) -> None:
     ranges = [record.fields["ranges"] for record in read.of_kind("acknowledge")]
     acknowledged = sum(count for found in ranges for _, count in found)
-    assert acknowledged == len(history.acknowledged)
+    assert acknowledged == len(history.acknowledged) + len(history.audited)
     retries = [record.fields for record in read.of_kind("retry") if record.fields["destination"] == "again"]
     assert [retry["attempt"] for retry in retries] == [message.attempt + 1 for message in history.given_back]
     groups = {(record.fields["name"], record.fields["start"]) for record in read.of_kind("group")}
     assert {("βilling", "earliest"), ("latecomer", "latest")} <= groups
+
+
+def test_each_acknowledgement_names_by_its_offsets_the_messages_that_were_acknowledged(
+    history: History, read: Store
+) -> None:
+    """The ready numbers of subject-1 are its messages in the order of the log: none that was far became due."""
+    subject = next(
+        record.fields["number"] for record in read.of_kind("subject") if record.fields["name"] == SUBJECTS[1]
+    )
+    ready = [
+        record.sequence
+        for record in read.of_kind("message")
+        if record.fields["subject"] == subject and record.fields["due_ms"] <= record.fields["published_ms"]
+    ]
+    assigns = [record.fields for record in read.of_kind("assign")]
+    group = assigns[0]["group"]  # the first that ever consumed
+    given = {}
+    for assign in assigns:
+        if assign["group"] == group:
+            numbers = numbers_of(assign["ranges"])
+            given.update({(assign["consumer"], assign["first_offset"] + at): n for at, n in enumerate(numbers)})
+    done = [
+        ready[given[record.fields["consumer"], offset]]
+        for record in read.of_kind("acknowledge")
+        if record.fields["group"] == group
+        for offset in numbers_of(record.fields["ranges"])
+    ]
+    assert done == [message.sequence for message in history.acknowledged]
+
+
+def numbers_of(ranges: list[tuple[int, int]]) -> list[int]:
+    return [number for first, count in ranges for number in range(first, first + count)]
 
 
 def test_what_operators_did_is_in_the_log(history: History, read: Store) -> None:
@@ -251,6 +327,37 @@ def assert_payload(row: dict[str, int], run: Run, runs: dict[int, Run], by_locat
         assert found.kind == "message"
     else:
         assert by_location[row["location"]].sequence == row["payload_sequence"]
+
+
+def test_each_record_is_what_the_library_decodes_kind_sequence_and_fields(history: History, read: Store) -> None:
+    from delaymq import _core  # noqa: PLC0415
+
+    theirs = [
+        (sequence, kind, comparable(kind, fields)) for sequence, kind, fields in _core.records(str(history.folder))
+    ]
+    ours = [(record.sequence, record.kind, record.fields) for _, record in read.facts]
+    for their, our in zip(theirs, ours, strict=True):
+        assert our == their
+    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()}
+
+
+def comparable(kind: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    """What the library decoded, in the shapes of the reader: meta is taken apart by the library too."""
+    from delaymq import _core  # noqa: PLC0415
+
+    if kind == "message":
+        message_id, tags, attributes = _core.decode_meta(fields.pop("meta"))
+        pairs = [(name, value.encode()) for name, value in attributes.items()]
+        return fields | {"message_id": message_id, "tags": list(tags), "attributes": pairs}
+    if kind == "acknowledge":
+        return fields | {"first_offset": 0}
+    return fields
+
+
+def test_the_reader_reads_the_store_where_delaymq_cannot_be_imported(history: History, read: Store) -> None:
+    ended = run_alone(TESTS, history.folder)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["kinds"] == Counter(record.kind for _, record in read.facts)
 
 
 def test_verify_counts_what_the_second_reader_counts(history: History, read: Store) -> None:

@@ -2,7 +2,8 @@
 
 A table of docs/format.md that follows a line `<!-- struct: FILE NAME -->` lists `offset`, `bytes`
 and `field` of that `#[repr(C)]` struct; one that follows `<!-- constants -->` lists `constant`,
-`value` and `file`.
+`value` and `file`. The table after `<!-- kinds -->` lists `kind`, `fact` and `file`, and each kind
+that has a file is the constant `KIND_…` of the fact's name there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from dataclasses import dataclass
 from tidy.files import Finding, Source
 
 STRUCT_MARK = re.compile(r"<!-- struct: (\S+) (\w+) -->")
+STEM_LETTERS_MIN = 3
 CONSTANTS_MARK = "<!-- constants -->"
+KINDS_MARK = "<!-- kinds -->"
+KIND = re.compile(r"\bconst (KIND_\w+): u8 = ")
 FIELD_BYTES = {"u8": 1, "U16": 2, "U32": 4, "U64": 8, "u16": 2, "u32": 4, "u64": 8}
 
 
@@ -57,6 +61,32 @@ def glossary_files(source: Source, existing: frozenset[str]) -> list[Finding]:
     return findings
 
 
+def glossary_stems(source: Source) -> list[Finding]:
+    """Files and folders in the glossary that have no word in common with the stage of their row."""
+    findings = []
+    for row in table_after(source.lines, 0):
+        stage = re.findall(r"[a-z]+", row.cells[0].lower())
+        for path in re.findall(r"`([^`]+)`", " ".join(row.cells[1:])):
+            named = re.findall(r"[a-z]+", own_name(path))
+            if not any(same_stem(word, other) for word in stage for other in named):
+                findings.append(Finding(source.path, row.line, f"{path} is not called as its stage, {row.cells[0]}"))
+    return findings
+
+
+def own_name(path: str) -> str:
+    """The last name of a path without its suffix; that of its folder where the file is `mod` or `tests`."""
+    parts = path.rstrip("/").split("/")
+    last = parts[-1].partition(".")[0]
+    return parts[-2] if last in {"mod", "tests"} else last
+
+
+def same_stem(one: str, other: str) -> bool:
+    """True where one is the other with an ending more, or both differ in an ending after the shorter's last letter."""
+    same = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), None)
+    shorter = min(len(one), len(other))
+    return (shorter if same is None else same) >= max(STEM_LETTERS_MIN, shorter - 1)
+
+
 def struct_layout(text: str, name: str) -> list[tuple[int, int, str]] | None:
     """Offset, bytes and name of each field of a `#[repr(C)]` struct whose fields have no padding."""
     match = re.search(rf"\bstruct {name} \{{(.*?)\n\}}", text, re.DOTALL)
@@ -73,7 +103,12 @@ def struct_layout(text: str, name: str) -> list[tuple[int, int, str]] | None:
 
 
 def constant_value(text: str, name: str) -> int | str | None:
-    """The value of a Rust constant: a number, or the text of a byte string."""
+    """The value of a Rust constant or of a variant (`Kind::This`): a number, or the text of a byte string."""
+    enum, _, variant = name.rpartition("::")
+    if enum:
+        body = re.search(rf"\benum {enum} \{{(.*?)\n\}}", text, re.DOTALL)
+        number = re.search(rf"^\s*{variant} = (\d+),", body.group(1) if body else "", re.MULTILINE)
+        return None if number is None else int(number.group(1))
     match = re.search(rf"\bconst {name}: [^=]+= ([^;]+);", text)
     return None if match is None else _value(match.group(1).strip(), text)
 
@@ -117,6 +152,8 @@ def format_against_rust(document: Source, rust: dict[str, str]) -> list[Finding]
             findings.extend(_struct_rows(document, index, mark.group(1), mark.group(2), rust))
         elif line.strip() == CONSTANTS_MARK:
             findings.extend(_constant_rows(document, index, rust))
+        elif line.strip() == KINDS_MARK:
+            findings.extend(_kind_rows(document, index, rust))
     return findings
 
 
@@ -147,3 +184,28 @@ def _constant_rows(document: Source, index: int, rust: dict[str, str]) -> list[F
         if not equal:
             findings.append(Finding(document.path, row.line, f"{name} is {value} in {path}, not {said}"))
     return findings
+
+
+def _kind_rows(document: Source, index: int, rust: dict[str, str]) -> list[Finding]:
+    """Kinds whose number is another in the code, and kinds of the code that the page does not have."""
+    findings = []
+    listed: dict[str, str] = {}
+    for row in table_after(document.lines, index):
+        path = row.cells[2].strip("`")
+        if not path:
+            continue
+        name = "KIND_" + row.cells[1].upper().replace(" ", "_")
+        listed[name] = path
+        value = constant_value(rust.get(path, ""), name)
+        if str(value) != row.cells[0]:
+            findings.append(Finding(document.path, row.line, f"{name} is {value} in {path}, not {row.cells[0]}"))
+    constants = {row.cells[0].strip("`") for row in _rows_of_constants(document)}
+    for path, text in rust.items():
+        missing = [name for name in KIND.findall(text) if listed.get(name) != path or name not in constants]
+        findings.extend(Finding(document.path, index + 1, f"{name} of {path} is not listed") for name in missing)
+    return findings
+
+
+def _rows_of_constants(document: Source) -> list[Row]:
+    marks = [at for at, line in enumerate(document.lines) if line.strip() == CONSTANTS_MARK]
+    return [row for at in marks for row in table_after(document.lines, at)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -41,6 +42,21 @@ def test_a_row_is_medians_beside_their_limit() -> None:
         "load": 0.5,
         "steal": 0,
     }
+
+
+def test_of_memory_the_greatest_growth_of_all_runs_is_told() -> None:
+    ours = [{"value": 1.0, "memory_growth_bytes": growth} for growth in (0.0, 700.0, 20.0)]
+    detail = summary(a_case(), ours, [{"value": 1.0}] * 3, {}).detail
+    assert detail["memory_growth_bytes"] == 700
+
+
+def test_the_second_limit_stands_in_the_detail_where_a_case_has_one() -> None:
+    limits = [{"value": 1.0, "plain": plain} for plain in (9.0, 7.0, 8.0)]
+    case = dataclasses.replace(a_case(), plain_words="the same bytes copied")
+    told = summary(case, [{"value": 1.0}] * 3, limits, {}).detail
+    assert (told["limit_plain"], told["limit_plain_is"]) == (8, "the same bytes copied")
+    without = summary(a_case(), [{"value": 1.0}] * 3, limits, {}).detail
+    assert not [name for name in without if "plain" in name]
 
 
 def test_the_ratio_is_the_share_of_the_limit_reached_for_times_too() -> None:

@@ -109,6 +109,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
 }
 WITHOUT_A_NUMBER = {
     "due time",
+    "turns between subjects",
     "groups, consumers, threads and coroutines that wait",
     "messages that came since the last checkpoint",
     "pending messages in runs",

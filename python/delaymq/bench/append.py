@@ -8,14 +8,15 @@ from delaymq.bench.interleaving import interleaved
 from delaymq.bench.row import Case
 from delaymq.bench.rust import measurement
 
-__all__ = ["cases"]
+__all__ = ["COPIED", "cases"]
 
 BODY_BYTES = 256
 BATCH = 1000
+COPIED = "the same bytes copied in memory"
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """A row near, then a row far."""
+    """A row near, in the window in which a checkpoint copies nothing, then a row far, beyond it."""
     messages = 200_000 if quick else 1_000_000
     return [_case(messages, far=far, quick=quick) for far in (False, True)]
 
@@ -36,5 +37,6 @@ def _case(messages: int, *, far: bool, quick: bool) -> Case:
         pairs=interleaved(measurement("append", **numbers), measurement("append_limit", **numbers), quick=quick),
         limit_words="pwrite of the same batches into a prepared file"
         + (", pwrite of a run with the same payloads, one fdatasync" if far else ""),
-        detail={"where": "far" if far else "near", "batch": BATCH, "body_bytes": BODY_BYTES, "from": "rust"},
+        plain_words=COPIED,
+        detail={"where": "beyond" if far else "window", "batch": BATCH, "body_bytes": BODY_BYTES, "from": "rust"},
     )

@@ -11,6 +11,7 @@ from delaymq.bench.rust import measurement
 __all__ = ["cases"]
 
 BODY_BYTES = 256
+BATCH = 1  # messages in each publish; the store makes commits of what is in flight
 IN_FLIGHT = (1, 16, 64, 256, 1024)
 COMMITS = 2000  # syncs that a run takes about
 COMMITS_QUICK = 300
@@ -38,5 +39,5 @@ def _case(in_flight: int, *, quick: bool) -> Case:
         n=messages,
         pairs=interleaved(measurement("commit", **numbers), measurement("commit_limit", **numbers), quick=quick),
         limit_words="pwrite of as many records, fdatasync, again and again, into a prepared file",
-        detail={"in_flight": in_flight, "body_bytes": BODY_BYTES, "from": "rust"},
+        detail={"in_flight": in_flight, "batch": BATCH, "body_bytes": BODY_BYTES, "from": "rust"},
     )

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Moment", "meanwhile"]
+__all__ = ["Moment", "anonymous_bytes", "meanwhile"]
 
 STAT = Path("/proc/stat")
+STATUS = Path("/proc/self/status")
 LOADAVG = Path("/proc/loadavg")
 IDLE, IOWAIT, STEAL = 3, 4, 7  # columns of the first line of /proc/stat
 
@@ -52,3 +53,12 @@ def meanwhile(before: Moment, after: Moment) -> dict[str, float]:
     with contextlib.suppress(OSError):
         found["load"] = float(LOADAVG.read_text().split()[0])
     return found
+
+
+def anonymous_bytes() -> float:
+    """Anonymous memory of this process; 0 where the kernel does not tell."""
+    with contextlib.suppress(OSError):
+        for line in STATUS.read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return float(line.split()[1]) * 1024
+    return 0.0

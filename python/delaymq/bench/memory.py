@@ -11,10 +11,13 @@ from delaymq.bench.rust import own_process
 
 __all__ = ["cases"]
 
+CHECKPOINT_FACTS = 1_048_576  # after so many facts a checkpoint is taken, docs/limits.md
+
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Within the window, and beyond it; both after a checkpoint."""
-    return [_case(where, 200_000 if quick else 1_000_000, quick=quick) for where in ("window", "beyond")]
+    """Within the window, and beyond it, both after a checkpoint; and what is in memory before one."""
+    each = [_case(where, 100_000 if quick else 1_000_000, quick=quick) for where in ("window", "beyond")]
+    return [*each, _recent(100_000 if quick else 5_000_000, quick=quick)]
 
 
 def _case(where: str, messages: int, *, quick: bool) -> Case:
@@ -33,4 +36,25 @@ def _case(where: str, messages: int, *, quick: bool) -> Case:
         limit_words="8 bytes each in one array" if where == "window" else "two bits each in one array",
         higher_is_better=False,
         detail={"where": where, "pending": messages, "from": "rust"},
+    )
+
+
+def _recent(messages: int, *, quick: bool) -> Case:
+    """All recent entries: the most memory that is taken while a store fills up faster than checkpoints are taken."""
+
+    def ours(folder: Path) -> Figures:
+        return own_process("memory_recent", folder, messages=messages)
+
+    def limit(folder: Path) -> Figures:
+        return own_process("memory_recent_limit", folder, messages=messages, recent_max=CHECKPOINT_FACTS)
+
+    return Case(
+        bench="memory",
+        unit="MiB",
+        durability="os",
+        n=messages,
+        pairs=interleaved(ours, limit, quick=quick),
+        limit_words="32 bytes each in one array, of as many as a checkpoint waits for",
+        higher_is_better=False,
+        detail={"where": "recent", "pending": messages, "from": "rust"},
     )

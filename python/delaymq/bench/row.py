@@ -21,6 +21,7 @@ Measurement = Callable[[Path], Figures]
 Pairs = Callable[[Path], Iterable[tuple[Figures, Figures]]]
 """Measures delaymq and its limit by turns, in a folder: the figures of both, run by run."""
 
+PEAKS = ("memory_growth_bytes",)  # figures of which the greatest is told, not the median
 COUNTED = ("early",)  # figures of which the sum over the runs is told, not the median
 
 NAMING = (
@@ -49,6 +50,8 @@ class Case:
         pairs: Measures delaymq, and the same system calls and bytes with no logic.
         limit_words: What the limit does.
         higher_is_better: True for rates, False for times and sizes.
+        plain_words: What the second limit does, which a run of the limit tells as `plain`; None
+            where there is none that would say something.
         detail: What names the case: rate_per_s, in_flight, …
     """
 
@@ -59,6 +62,7 @@ class Case:
     pairs: Pairs
     limit_words: str
     higher_is_better: bool = True
+    plain_words: str | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -108,7 +112,8 @@ def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], mach
     for name in ours[0]:
         if name != "value":
             values = [figures[name] for figures in ours]
-            detail[name] = sum(values) if name in COUNTED else statistics.median(values)
+            told = sum if name in COUNTED else max if name in PEAKS else statistics.median
+            detail[name] = told(values)
     detail["runs"] = len(ours)
     detail["spread"] = _spread([figures["value"] for figures in ours])
     detail["limit_spread"] = _spread([figures["value"] for figures in limits])
@@ -116,6 +121,9 @@ def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], mach
         if name in ("p50_ms", "p999_ms", "max_ms"):
             detail[f"limit_{name}"] = statistics.median(figures[name] for figures in limits)
     detail["limit_is"] = case.limit_words
+    if case.plain_words is not None:
+        detail["limit_plain"] = statistics.median(figures["plain"] for figures in limits)
+        detail["limit_plain_is"] = case.plain_words
     detail.update(machine)
     return Row(case.bench, case.unit, value, limit, ratio, case.durability, case.n, detail)
 

@@ -18,14 +18,13 @@ from typing import IO
 
 from delaymq import Store
 from delaymq.demo.frames import Deliveries, Frame, FrameReader, Kind
-from delaymq.demo.ledger import Kill, Ledger
+from delaymq.demo.ledger import UNACKNOWLEDGED_MIN, Kill, Ledger
 from delaymq.demo.orders import Orders
 from delaymq.demo.summary import Result, lines
 
 __all__ = ["Settings", "run"]
 
 KILLS_END_SHARE = 0.95  # of the messages begun; the kills are spread evenly before
-UNACKNOWLEDGED_MIN = 1000  # a kill counts with at least so many unacknowledged
 KILL_TRIES_MAX = 6  # kills that find too little in flight are repeated, up to so many in all
 QUIET_S = 0.5  # how long nothing may be missing before the child is told to stop
 GRACE_S = 15.0  # after the last due time, what has not come is lost
@@ -168,7 +167,7 @@ class Conductor:
         os.close(life.descriptor)
         _close(life.process.stdin)
         kill = self._ledger.killed()
-        if kill.publishes > 0 and kill.unacknowledged >= UNACKNOWLEDGED_MIN:
+        if kill.counts:
             self._kills.append(kill)
 
     def _stop(self, life: Life) -> None:

@@ -10,7 +10,9 @@ from enum import IntEnum
 from delaymq.demo.frames import Deliveries
 from delaymq.demo.plan import Plan
 
-__all__ = ["Cancel", "Kill", "Ledger", "Verdict"]
+__all__ = ["UNACKNOWLEDGED_MIN", "Cancel", "Kill", "Ledger", "Verdict"]
+
+UNACKNOWLEDGED_MIN = 1000  # a kill counts with at least so many unacknowledged
 
 
 class Cancel(IntEnum):
@@ -36,6 +38,11 @@ class Kill:
     publishes: int
     messages: int
     unacknowledged: int
+
+    @property
+    def counts(self) -> bool:
+        """True where it met enough in flight to be worth a kill."""
+        return self.publishes > 0 and self.unacknowledged >= UNACKNOWLEDGED_MIN
 
 
 @dataclass(slots=True)

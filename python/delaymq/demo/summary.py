@@ -50,8 +50,9 @@ class Result:
         broken = [*self.verdict.broken, *self.failures]
         if self.left:
             broken.append(f"{self.left:,} messages left unfinished in the store")
-        if len(self.kills) < self.settings.kills:
-            broken.append(f"only {len(self.kills)} of {self.settings.kills} kills met enough in flight")
+        counted = sum(kill.counts for kill in self.kills)
+        if counted < self.settings.kills:
+            broken.append(f"only {counted} of {self.settings.kills} kills met enough in flight")
         return broken
 
     @property

@@ -12,6 +12,7 @@ mod meta;
 mod options;
 mod publishing;
 mod receipt;
+mod records;
 mod salvage;
 mod status;
 mod store;
@@ -42,6 +43,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
     module.add_function(wrap_pyfunction!(verification::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(records::records, module)?)?;
     module.add_function(wrap_pyfunction!(administration::groups, module)?)?;
     module.add_function(wrap_pyfunction!(administration::subjects, module)?)?;
     module.add_function(wrap_pyfunction!(administration::start_group, module)?)?;

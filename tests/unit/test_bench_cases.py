@@ -1,0 +1,77 @@
+"""Which cases the benches have, how they are named, and that --quick makes each of them smaller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from delaymq.bench import BENCHES
+from delaymq.bench.machine import STATUS, anonymous_bytes
+from tidy.documents import Row, table_after
+
+README = Path(__file__).resolve().parents[2] / "benches" / "README.md"
+FIGURES = "## Last figures"
+
+
+def values(bench: str, name: str) -> list[object]:
+    return [case.detail.get(name) for case in BENCHES[bench](False)]
+
+
+@pytest.mark.parametrize("bench", BENCHES)
+def test_quick_makes_every_case_smaller(bench: str) -> None:
+    quick, whole = BENCHES[bench](True), BENCHES[bench](False)
+    assert len(quick) <= len(whole)
+    for small, large in zip(quick, whole, strict=False):
+        assert small.bench == large.bench == bench
+        assert 2 * small.n < large.n or (small.n, large.n) == (307_200, 500_000)  # commit, as many as 1,024 in flight
+
+
+def test_the_details_that_name_a_case() -> None:
+    assert values("append", "where") == ["window", "beyond"]
+    assert values("memory", "where") == ["window", "beyond", "recent"]
+    assert values("append", "batch") == values("publish_many", "batch") == [1000, 1000]
+    assert values("commit", "in_flight") == [1, 16, 64, 256, 1024]
+    assert values("commit", "batch") == [1] * 5
+    assert values("publish", "batch") == [1, 1]
+    rates = list(zip(values("lateness", "rate_per_s"), values("lateness", "beside"), strict=True))
+    assert rates == [(1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing")]
+    assert values("wheel", "pending") == [1_000_000]
+    assert values("restart", "pending") == [1_000_000, 1_000_000, 10_000_000, 10_000_000]
+    assert values("restart", "moment") == ["publish", "delivery"] * 2
+    assert values("burst", "consumer") == ["rust", "python"]
+
+
+def test_a_second_limit_stands_where_memory_or_a_timer_is_below_the_first() -> None:
+    having = {name for name, cases in BENCHES.items() if all(case.plain_words for case in cases(True))}
+    assert having == {"append", "publish", "publish_many", "lateness"}
+
+
+def test_anonymous_memory_grows_by_what_is_taken() -> None:
+    if not STATUS.exists():
+        pytest.skip("no /proc here")
+    before = anonymous_bytes()
+    taken = bytearray(b"x" * (64 << 20))
+    assert anonymous_bytes() - before > (48 << 20)
+    assert len(taken) == 64 << 20
+
+
+def figures() -> list[Row]:
+    lines = README.read_text("utf-8").splitlines()
+    heading = next(at for at, line in enumerate(lines) if line.startswith("| row | value |"))
+    assert FIGURES in lines[:heading]
+    return table_after(lines, heading)
+
+
+def test_the_table_of_figures_has_a_row_of_each_bench_with_must_and_aim() -> None:
+    rows = figures()
+    assert {len(row.cells) for row in rows} == {6}
+    assert all(cell for row in rows for cell in row.cells)
+    for bench in BENCHES:
+        assert any(f"`{bench}`" in row.cells[0] for row in rows), bench
+
+
+def test_no_limit_has_more_logic_than_fits_into_sixty_lines() -> None:
+    programs = list((README.parent / "limits").glob("*.rs"))
+    assert programs
+    assert {path.name: lines for path in programs if (lines := len(path.read_text("utf-8").splitlines())) > 60} == {}
