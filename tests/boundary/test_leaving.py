@@ -23,7 +23,10 @@ WAITS = {
     "asyncio": "asyncio.run(waiting())",
 }
 PREPARED = """
-    import asyncio, sys, threading, time, delaymq
+    import asyncio, signal, sys, threading, time, delaymq
+
+    # Who was started in the background may have been told to ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def waiting():
         async with delaymq.open_async(sys.argv[1] + ".async") as store, store.subscribe("a", group="g") as messages:

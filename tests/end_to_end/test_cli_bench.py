@@ -10,7 +10,7 @@ from pathlib import Path
 from commanding import arguments_of, command, environment, on_terminal
 from delaymq.bench import BENCHES
 
-ROW = re.compile(r"wheel +pending 1,000,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
+ROW = re.compile(r"wheel +pending 200,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
 
 
 def test_a_terminal_gets_a_table_with_bars_in_colour() -> None:

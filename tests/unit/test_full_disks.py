@@ -8,13 +8,24 @@ from pathlib import Path
 
 import pytest
 
+import full_disks
 from full_disks import MUST_RUN, cannot
 
 CI = Path(__file__).resolve().parents[2] / ".ci" / "run"
 
 
-@pytest.mark.parametrize(("told", "user", "fails"), [("1", 0, True), ("1", 1000, False), ("", 0, False)])
-def test_a_skip_fails_where_ci_runs_as_root(told: str, user: int, fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("case", "fails"),
+    [(("1", 0, True), True), (("1", 0, False), False), (("1", 1000, True), False), (("", 0, True), False)],
+)
+def test_a_skip_fails_where_ci_runs_as_a_root_who_may_mount(
+    case: tuple[str, int, bool], fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, user, has_loops = case
+    control = tmp_path / "loop-control"
+    if has_loops:
+        control.touch()
+    monkeypatch.setattr(full_disks, "LOOP_CONTROL", control)
     monkeypatch.setenv(MUST_RUN, told)
     monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises((pytest.fail.Exception, pytest.skip.Exception), match="no mount here") as caught:
