@@ -178,23 +178,21 @@ fn what_was_settled_beside_a_busy_owner_is_sent_by_the_driver() {
     let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, clock, ..Options::default() };
     let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
     let messages = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
-    for _ in 0..20 {
+    for given_back in 1..=20 {
         let mut batch = store.batch();
         batch.push("orders", Due::After(0), &[0; 5], b"x").unwrap();
         store.publish(&mut batch).unwrap();
         let first = messages.pull(1, Duration::from_secs(5)).unwrap().remove(0);
         // The driver comes to rest, so that it is woken only by what is left to it.
         std::thread::sleep(Duration::from_millis(60));
-        let before = store.status().unwrap().accepted;
         {
             let _held = store.shared.seat().unwrap();
             messages.give_back(first.key, 3_600_000).unwrap();
         }
         let until = Instant::now() + Duration::from_secs(10);
-        while store.status().unwrap().accepted == before {
+        while store.status().unwrap().pending < given_back {
             assert!(Instant::now() < until, "nobody sent it");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    assert_eq!(store.status().unwrap().pending, 20);
 }
