@@ -8,7 +8,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{LoadRequest, Owner, Pull, PullRequest};
 use delaymq_core::units::{Millis, Sequence};
 
-use crate::delivery::{Delivered, DeliveryKey};
+use crate::delivery::{Delivered, DeliveryKey, DeliveryRange};
 use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
 use crate::member::{Consuming, Finished, MAIN, Member, QUEUES, RETRY};
@@ -60,6 +60,15 @@ impl Subscription {
     /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`; `Storage` where
     /// payloads cannot be read now: they come with a later pull.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
+        self.pull_within(count_max, usize::MAX, timeout)
+    }
+
+    /// As [`Self::pull`], with payloads of `bytes_max` together or one more: what is over it comes
+    /// with a later pull.
+    ///
+    /// # Errors
+    /// As [`Self::pull`].
+    pub fn pull_within(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
         let mut settled = !self.member.is_attended();
         loop {
@@ -69,7 +78,7 @@ impl Subscription {
             }
             let seen = self.member.news.count();
             let asked = self.ask(count_max)?;
-            let delivered = self.read_assigned(count_max, None)?;
+            let delivered = self.read_assigned(count_max, bytes_max, None)?;
             if !delivered.is_empty() {
                 return Ok(delivered);
             }
@@ -183,11 +192,26 @@ impl Subscription {
     /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
         self.shared.check()?;
-        if self.member.finish(keys) == Finished::First {
+        self.finished(self.member.finish(keys));
+        Ok(())
+    }
+
+    /// As [`Self::acknowledge`], by ranges of neighbouring offsets; what is not held in them changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Self::acknowledge`].
+    pub fn acknowledge_ranges(&self, ranges: &[DeliveryRange]) -> Result<()> {
+        self.shared.check()?;
+        self.finished(self.member.finish_ranges(ranges));
+        Ok(())
+    }
+
+    fn finished(&self, finished: Finished) {
+        if finished == Finished::First {
             self.shared.subscribers.acknowledges(&self.member);
             self.shared.remind_driver();
         }
-        Ok(())
     }
 
     /// Waits until everything acknowledged or given back so far is durable; false where that took
