@@ -36,6 +36,11 @@ impl Store {
         self.shared.time.read().now
     }
 
+    /// Which history of messages this is.
+    pub fn stream(&self) -> [u8; 16] {
+        self.shared.issuer.stream
+    }
+
     /// Says without waiting whether the store takes work.
     ///
     /// # Errors
@@ -59,6 +64,11 @@ impl Listener {
         self.shared.guard.check()?;
         let tidings = self.notifier.drain();
         Ok((tidings, self.shared.positions.visible()))
+    }
+
+    /// Everything below this is visible.
+    pub fn visible(&self) -> Sequence {
+        self.shared.positions.visible()
     }
 
     /// True where everything below `position` is visible; otherwise the listener is woken when it is.

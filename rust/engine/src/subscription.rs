@@ -22,6 +22,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 pub struct Subscription {
     pub(crate) shared: Arc<Shared>,
     pub(crate) member: Arc<Member>,
+    starts_group: bool,
     stopped: AtomicBool,
     closed: AtomicBool,
 }
@@ -34,13 +35,18 @@ pub(crate) enum Asked {
 }
 
 impl Subscription {
-    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
-        Self { shared, member, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>, starts_group: bool) -> Self {
+        Self { shared, member, starts_group, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
 
     /// The store's trusted time, now.
     pub fn now(&self) -> Millis {
         self.shared.time.read().now
+    }
+
+    /// True where the group came to be with this subscription.
+    pub fn starts_group(&self) -> bool {
+        self.starts_group
     }
 
     /// The subject.
