@@ -11,8 +11,10 @@ mod message;
 mod meta;
 mod options;
 mod publishing;
+mod qmq;
 mod receipt;
 mod salvage;
+mod server;
 mod status;
 mod store;
 mod subscription;
@@ -36,6 +38,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(testing::reopen, module)?)?;
     module.add_function(wrap_pyfunction!(testing::ready, module)?)?;
     module.add_class::<unblocked::Unblocked>()?;
+    module.add_class::<server::Server>()?;
     module.add_class::<unblocked::Publishing>()?;
     module.add_function(wrap_pyfunction!(meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
