@@ -32,6 +32,8 @@ const PULL_MESSAGES: usize = 1_024;
 const PULL_BYTES: usize = 1 << 20;
 /// Payloads of one frame, in bytes.
 const FRAME_BYTES: usize = 256 << 10;
+/// Messages that waiting errands may name, beside those of the last one.
+const ERRAND_MESSAGES_MAX: usize = 1 << 18;
 /// How long a subscription rests after it could not be read from.
 const REST: Duration = Duration::from_millis(100);
 
@@ -53,6 +55,15 @@ enum Done {
 }
 
 impl Errand {
+    /// How many messages it names.
+    fn messages(&self) -> usize {
+        match self {
+            Self::GiveBack { messages, .. } => messages.len(),
+            Self::PutAway { keys, .. } => keys.len(),
+            Self::Pull { .. } | Self::Flush | Self::Close => 0,
+        }
+    }
+
     fn run(self, subscription: &Subscription) -> Result<Done> {
         let flush = |is_flushed: bool| {
             if is_flushed { subscription.submit_flush().map(Done::Submitted) } else { Ok(Done::Settled) }
@@ -85,6 +96,7 @@ pub(crate) struct Courier {
     /// Pulled and not sent, never more than there is credit for.
     ready: RefCell<VecDeque<Delivered>>,
     errands: RefCell<VecDeque<(Errand, Option<Asking>)>>,
+    errand_messages: Cell<usize>,
     is_busy: Cell<bool>,
     /// A pull is among the errands, or rests after a failure.
     is_pulling: Cell<bool>,
@@ -104,6 +116,7 @@ impl Courier {
             credit: Cell::new(0),
             ready: RefCell::default(),
             errands: RefCell::default(),
+            errand_messages: Cell::new(0),
             is_busy: Cell::new(false),
             is_pulling: Cell::new(false),
             is_ended: Cell::new(false),
@@ -205,8 +218,14 @@ impl Courier {
         !self.is_busy.get() && self.errands.borrow().is_empty()
     }
 
+    /// True where nothing more may be asked for until some of it is done.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.errand_messages.get() >= ERRAND_MESSAGES_MAX
+    }
+
     /// Does an errand after those before it, and tells who asked what came of it.
     pub(crate) fn run(self: &Rc<Self>, errand: Errand, asking: Option<Asking>) {
+        self.errand_messages.set(self.errand_messages.get().saturating_add(errand.messages()));
         self.errands.borrow_mut().push_back((errand, asking));
         self.run_next();
     }
@@ -216,6 +235,7 @@ impl Courier {
             return;
         }
         let (errands, askings): (Vec<_>, Vec<_>) = self.errands.borrow_mut().drain(..).unzip();
+        self.errand_messages.set(0);
         let subscription = Arc::clone(&self.subscription);
         let courier = Rc::clone(self);
         spawn_local(async move {

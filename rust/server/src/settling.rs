@@ -9,7 +9,7 @@ use delaymq_engine::{DeliveryKey, DeliveryRange};
 use crate::asking::Asking;
 use crate::courier::{Courier, Errand};
 use crate::publishing::Promise;
-use crate::subscribing::of;
+use crate::subscribing::{of, of_patient};
 
 /// Messages are done.
 pub(crate) fn acknowledge(asking: Asking, acknowledge: &Acknowledge) {
@@ -28,7 +28,7 @@ pub(crate) fn acknowledge(asking: Asking, acknowledge: &Acknowledge) {
 
 /// Messages shall come again.
 pub(crate) fn give_back(asking: Asking, give_back: GiveBack) {
-    let Some((asking, courier)) = of(asking, give_back.subscription) else { return };
+    let Some((asking, courier)) = of_patient(asking, give_back.subscription) else { return };
     let messages = give_back.messages.into_iter();
     let messages = messages.map(|one| (DeliveryKey { queue: one.queue, offset: one.offset }, one.delay_ms)).collect();
     let is_flushed = !asking.is_one_way();
@@ -37,7 +37,7 @@ pub(crate) fn give_back(asking: Asking, give_back: GiveBack) {
 
 /// Messages are put away.
 pub(crate) fn put_away(asking: Asking, put_away: &PutAway<'_>) {
-    let Some((asking, courier)) = of(asking, put_away.subscription) else { return };
+    let Some((asking, courier)) = of_patient(asking, put_away.subscription) else { return };
     let keys = put_away.keys.iter().map(|(queue, offset)| DeliveryKey { queue: *queue, offset: *offset }).collect();
     let (reason, is_flushed) = (put_away.reason.to_owned(), !asking.is_one_way());
     courier.run(Errand::PutAway { keys, reason, is_flushed }, Some(asking));
@@ -45,7 +45,7 @@ pub(crate) fn put_away(asking: Asking, put_away: &PutAway<'_>) {
 
 /// Waits until what was settled is durable.
 pub(crate) fn flush(asking: Asking, number: u32) {
-    if let Some((asking, courier)) = of(asking, number) {
+    if let Some((asking, courier)) = of_patient(asking, number) {
         flush_now(asking, &courier);
     }
 }

@@ -78,6 +78,16 @@ async fn begin(asking: Asking, wanted: Wanted, place: crate::pool::Place) {
     courier.pump();
 }
 
+/// As [`of`], for what waits its turn; answers, too, where too much of that waits already.
+pub(crate) fn of_patient(asking: Asking, number: u32) -> Option<(Asking, Rc<Courier>)> {
+    let (asking, courier) = of(asking, number)?;
+    if courier.is_crowded() {
+        asking.busy();
+        return None;
+    }
+    Some((asking, courier))
+}
+
 /// The subscription of this number; answers where there is none.
 pub(crate) fn of(asking: Asking, number: u32) -> Option<(Asking, Rc<Courier>)> {
     let courier = asking.peer().couriers.borrow().get(&number).cloned();
