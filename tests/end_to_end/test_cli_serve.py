@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import socket
 import struct
 import subprocess
+import sys
+import textwrap
 import urllib.request
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import delaymq
 from commanding import arguments_of, environment, refused
+from refused_syncs import REFUSE_SYNCS
 
 ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
 MAGIC = 0xDEC10ADE
@@ -81,7 +87,7 @@ def test_a_served_store_keeps_what_was_sent_and_ends_by_a_signal(tmp_path: Path)
 
 def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
     with served(tmp_path / "store") as (process, where), connected(where["address"]) as connection:
-        # A frame that is never completed holds up nothing, so the first signal suffices here, too.
+        # A frame that is never completed is nothing under way.
         connection.sendall(struct.pack(">ihI", 100, 18, MAGIC))
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
@@ -98,3 +104,48 @@ def test_a_place_that_cannot_be_listened_on_is_refused(tmp_path: Path) -> None:
         line = refused(2, "serve", "--store", tmp_path / "store", *ANY_PORTS, "--set", pair)
         assert pair.split("=", maxsplit=1)[0].removeprefix("server.") in line
     assert "server.port" in refused(2, "serve", "--store", tmp_path / "store", "--set", "server.port=70000")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has the numbers of x86-64")
+def test_a_server_whose_disk_failed_says_so_and_ends(tmp_path: Path) -> None:
+    code = """
+        import sys, threading
+        from delaymq.cli import main
+        def break_the_disk():
+            sys.stdin.readline()
+            refuse_syncs()
+            print("refused", flush=True)
+        threading.Thread(target=break_the_disk, daemon=True).start()
+        sys.exit(main(["serve", "--json", *sys.argv[1:]]))
+    """
+    whole = [sys.executable, "-c", textwrap.dedent(REFUSE_SYNCS) + textwrap.dedent(code)]
+    process = subprocess.Popen(
+        [*whole, "--store", str(tmp_path / "store"), *ANY_PORTS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        where = json.loads(process.stdout.readline())
+        with connected(where["address"]) as connection:
+            assert len(sent(connection, "order", "good")) == 24, "all is stored"
+            process.stdin.write("\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
+            if said.startswith("no filter"):
+                pytest.skip(said)
+            # What cannot be stored is listed, to be sent again.
+            answer = sent(connection, "order", "lost")
+            assert answer[24:36] == text("lost") + struct.pack(">i", 6) + answer[34:36]
+            _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 3, errors
+        assert "must be opened again" in errors
+    finally:
+        process.kill()
+        process.communicate()
+    with delaymq.open(tmp_path / "store") as store:
+        assert store.status().ready in (1, 2), "the one that was stored, and perhaps the one in doubt"

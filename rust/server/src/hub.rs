@@ -119,13 +119,10 @@ impl Hub {
         self.peers.borrow().is_empty() && self.closing.get() == 0
     }
 
-    /// Ends every connection, whatever is under way; how many there were.
+    /// Ends every connection; how many there were with something under way.
     pub(crate) fn cut_off(&self) -> usize {
         let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
-        for peer in &peers {
-            peer.cut_off();
-        }
-        peers.len()
+        peers.iter().filter(|peer| peer.cut_off()).count()
     }
 
     /// An empty batch.

@@ -100,10 +100,11 @@ impl Peer {
         self.wake.notify_one();
     }
 
-    /// The socket is closed, whatever is under way.
-    pub(crate) fn cut_off(&self) {
+    /// The socket is closed; true where something was under way.
+    pub(crate) fn cut_off(&self) -> bool {
         self.is_cut_off.set(true);
         self.wake.notify_one();
+        !self.connection.borrow().is_finished()
     }
 
     /// Moves bytes until the connection is over.

@@ -193,6 +193,21 @@ fn who_does_not_read_at_the_end_is_cut_off_when_patience_ends() {
 }
 
 #[test]
+fn who_has_nothing_under_way_is_not_cut_off_by_a_stop_without_patience() {
+    let served = serve();
+    let idle: Vec<Client> = (0..3)
+        .map(|_| {
+            let mut client = served.connect();
+            ping(&mut client);
+            client
+        })
+        .collect();
+    served.server.stop(Duration::ZERO);
+    assert_eq!(served.server.wait(PATIENCE), Some(Stopped { cut_off: 0 }));
+    assert!(idle.iter().all(|client| is_closed(&client.socket)));
+}
+
+#[test]
 fn what_is_durable_outlives_the_server_and_the_store() {
     let served = serve();
     served.connect().publish("order", &[b"1"], 0);
