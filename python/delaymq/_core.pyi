@@ -201,6 +201,20 @@ class Publishing:
     def submit(self) -> None:
         """Waits for room, on a thread that may."""
 
+@final
+class Server:
+    """A server over an open store; dropping it ends it at once."""
+
+    @staticmethod
+    def start(store: Store, host: str, port: int, http_port: int, advertised_address: str | None, /) -> Server:
+        """Listens when it returns. Port 0 takes any that is free; the host is one of this machine alone."""
+    def addresses(self) -> tuple[str, str | None]:
+        """Where connections are taken, and where plain HTTP is answered."""
+    def stop(self, patience_ms: int, /) -> None:
+        """Begins to stop and returns; a later call with less patience counts instead."""
+    def wait(self, wait_ms_max: int, /) -> int | None:
+        """How many connections were ended with something under way, once it has stopped; None before."""
+
 def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """message_id ("" where none was given), tags and attributes of a delivery's meta."""
 

@@ -34,7 +34,8 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None:
     name = key.name  # type: ignore[attr-defined]
-    text = {"store.path": "x", "store.durability": "os", "consume.group": "g"}.get(name, "12")
+    texts = {"store.path": "x", "store.durability": "os", "consume.group": "g"}
+    text = (texts | {"server.host": "::1", "server.advertised_address": "a:1"}).get(name, "12")
     file = tmp_path / "delaymq.toml"
     file.write_text(f"{name} = {text if text == '12' else repr(text)}\n")
     variable = key.variable  # type: ignore[attr-defined]
@@ -57,6 +58,9 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         ("[store]\nsegment_bytes = true", "expected a whole number, found True"),
         ("[store]\nkeep_finished_hours = nan", "expected a number, found nan"),
         ("[store]\nkeep_finished_hours = '72h'", "expected a number, found '72h'"),
+        ("[server]\nport = 65536", "server.port: expected a port, 0 for any, found 65536"),
+        ("[http]\nport = -1", "http.port: expected a port"),
+        ("[server]\nport = true", "server.port: expected a port"),
         ("[store]\ndurability = 'maybe'", 'expected "disk" or "os"'),
         ("[store\n", "is not TOML"),
     ],

@@ -23,6 +23,7 @@ from delaymq.cli import (
     inspect,
     publish,
     salvage,
+    serve,
     verify,
 )
 from delaymq.cli.arguments import CommandParser
@@ -31,7 +32,7 @@ from delaymq.errors import DelaymqError
 
 __all__ = ["main", "parser"]
 
-VERBS = (publish, consume, cancel, groups, dead, inspect, verify, salvage, config, completion, bench, demo)
+VERBS = (serve, publish, consume, cancel, groups, dead, inspect, verify, salvage, config, completion, bench, demo)
 
 
 def parser() -> CommandParser:

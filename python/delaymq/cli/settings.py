@@ -21,6 +21,7 @@ __all__ = ["KEYS", "PREFIX", "Key", "Setting", "Settings", "load"]
 PREFIX = "DELAYMQ_"
 FILE_VARIABLE = "DELAYMQ_CONFIG"
 NAME_PARTS = "__"
+PORT_MAX = 65_535
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ def _whole(value: object) -> object:
     return value
 
 
+def _port(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= PORT_MAX:
+        raise ValueError
+    return value
+
+
 def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError
@@ -79,6 +86,11 @@ KEYS = (
     Key("store.keep_finished_hours", "a number", _number, "how long files stay after all in them is finished", "72"),
     Key("consume.group", "a name", _text, "who consumes", "`--group` must be given"),
     Key("consume.in_flight_max", "a whole number", _whole, "messages that may be out unacknowledged", "256"),
+    Key("server.host", "an IP address", _text, "where `serve` listens, on this machine alone", '"127.0.0.1"'),
+    Key("server.port", "a port, 0 for any", _port, "where connections are taken", "20801"),
+    Key("server.advertised_address", "host:port", _text, "where QMQ's clients are told to connect", "where it listens"),
+    Key("server.drain_seconds", "a number", _number, "how long a stop waits for what is under way", "30"),
+    Key("http.port", "a port, 0 for any", _port, "where plain HTTP is answered", "20880"),
 )
 BY_NAME = {key.name: key for key in KEYS}
 
@@ -161,7 +173,7 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 def _from_text(name: str, text: str) -> object:
     """A value of the environment or of `--set`: numbers are written as in TOML, text without quotes."""
     key = BY_NAME.get(name)
-    if key is None or key.read not in (_whole, _number):
+    if key is None or key.read not in (_whole, _number, _port):
         return text
     try:
         return int(text)

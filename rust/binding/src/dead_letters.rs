@@ -1,11 +1,13 @@
 //! Dead letters, as Python puts them away, looks at them and brings them back.
 
+use std::borrow::Cow;
+
 use delaymq_engine::DeadLetter;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::store::Store;
-use crate::{errors, message};
+use crate::{errors, message, qmq};
 
 /// Fields of `delaymq.DeadLetter` for each dead letter.
 #[pyfunction]
@@ -26,14 +28,14 @@ pub(crate) fn dead_letters<'py>(
 
 fn fields<'py>(py: Python<'py>, letter: &DeadLetter) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    let body = letter.payload.as_ref().map_or(b"".as_slice(), |payload| payload.body());
+    let body = letter.payload.as_ref().map_or(Cow::Borrowed(b"".as_slice()), |payload| qmq::parts(payload).1);
     fields.set_item("number", letter.number.0)?;
     fields.set_item("sequence", letter.sequence.0)?;
     fields.set_item("died_ms", letter.died.0)?;
     fields.set_item("attempt", letter.attempt)?;
     fields.set_item("reason", &letter.reason)?;
     fields.set_item("published_ms", letter.published.map(|published| published.0))?;
-    fields.set_item("body", PyBytes::new(py, body))?;
+    fields.set_item("body", PyBytes::new(py, &body))?;
     fields.set_item("damage", letter.damage.as_deref())?;
     Ok(fields)
 }

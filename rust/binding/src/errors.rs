@@ -53,6 +53,11 @@ pub(crate) fn subscription_closed(py: Python<'_>) -> PyErr {
     exception(py, "Closed", message, Vec::new())
 }
 
+/// The exception for a system that gives no thread.
+pub(crate) fn no_thread(py: Python<'_>, reason: &str) -> PyErr {
+    exception(py, "StorageError", &format!("cannot start a thread: {reason}"), vec![text("reason", reason)])
+}
+
 /// Says which message of a batch was refused.
 pub(crate) fn at_index(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
     match error.value(py).setattr("index", index) {

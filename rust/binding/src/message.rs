@@ -6,7 +6,7 @@ use delaymq_engine::{Delivered, DeliveryKey, Due, PublishBatch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
-use crate::{errors, meta};
+use crate::{errors, meta, qmq};
 
 /// The bit of a key that says: from the retry subject. Offsets never come near it.
 const RETRY_BIT: u64 = 1 << 62;
@@ -139,24 +139,31 @@ pub(crate) fn list<'py>(py: Python<'py>, delivered: &[Delivered]) -> PyResult<Bo
         return Ok(PyList::empty(py));
     };
     let subject = PyString::new(py, &first.subject);
-    let tuples = delivered.iter().map(|message| tuple(&subject, message)).collect::<PyResult<Vec<_>>>()?;
+    let tuples = delivered.iter().map(|message| {
+        // What a QMQ consumer sent to its retry subject comes under that name.
+        let is_other = message.subject != first.subject;
+        tuple(if is_other { PyString::new(py, &message.subject) } else { subject.clone() }, message)
+    });
+    let tuples = tuples.collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, tuples)
 }
 
-fn tuple<'py>(subject: &Bound<'py, PyString>, message: &Delivered) -> PyResult<Bound<'py, PyTuple>> {
+fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bound<'py, PyTuple>> {
+    let py = subject.py();
+    let (meta, body) = qmq::parts(&message.payload);
     let fields = (
         key_number(message.key),
-        subject.clone(),
-        PyBytes::new(subject.py(), message.body()),
+        subject,
+        PyBytes::new(py, &body),
         message.due.0,
         message.published.0,
         message.attempt,
         message.redelivered,
         message.sequence.0,
         message.first_due.0,
-        PyBytes::new(subject.py(), message.meta()),
+        PyBytes::new(py, &meta),
     );
-    fields.into_pyobject(subject.py())
+    fields.into_pyobject(py)
 }
 
 /// A delivery key as one number.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::store::Store;
-use crate::{errors, message};
+use crate::{errors, message, qmq};
 
 /// Lets go of the store as a killed process does.
 #[pyfunction]
@@ -40,8 +40,8 @@ pub(crate) fn ready<'py>(
 }
 
 fn tuple<'py>(py: Python<'py>, ready: &Ready) -> PyResult<Bound<'py, PyTuple>> {
-    let body = PyBytes::new(py, ready.payload.body());
-    let meta = PyBytes::new(py, ready.payload.meta());
+    let (meta, body) = qmq::parts(&ready.payload);
+    let (meta, body) = (PyBytes::new(py, &meta), PyBytes::new(py, &body));
     let redelivered = ready.attempt >= 2;
     let (due, published, sequence) = (ready.due.0, ready.published.0, ready.sequence.0);
     let fields = (&*ready.subject, body, due, published, ready.attempt, redelivered, sequence, meta);

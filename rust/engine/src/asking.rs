@@ -77,7 +77,7 @@ impl Shared {
         }
     }
 
-    /// Makes a consumer of the group of this name. Where the group is reset or removed between the
+    /// Makes a consumer of the group of this name, and says whether that is new. Where the group is reset or removed between the
     /// two facts, it is asked for again.
     pub(crate) fn begin_consuming(
         &self,
@@ -85,12 +85,12 @@ impl Shared {
         retries: &Subject,
         group: &str,
         start: GroupStart,
-    ) -> Result<Consuming> {
+    ) -> Result<(Consuming, bool)> {
         for _ in 0..BEGINNINGS_MAX {
-            let group = self.begin_group(subject, retries, group, start)?.number;
+            let BegunGroup { number: group, is_new } = self.begin_group(subject, retries, group, start)?;
             match self.begin_consumer(group) {
                 Err(Error::Closed) => self.check()?,
-                begun => return begun.map(|consumer| Consuming { group, consumer }),
+                begun => return begun.map(|consumer| (Consuming { group, consumer }, is_new)),
             }
         }
         Err(Error::Closed)

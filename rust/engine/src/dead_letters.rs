@@ -50,12 +50,26 @@ impl Store {
     /// `InvalidArgument` naming `group` where it is not there; `Storage`, `Poisoned`, `Closed`,
     /// `ForkedProcess`.
     pub fn dead_letters(&self, subject: &str, group: &str, limit: usize) -> Result<Vec<DeadLetter>> {
+        self.dead_letters_from(subject, group, ReadyNumber(0), limit)
+    }
+
+    /// As [`Self::dead_letters`], from this number on.
+    ///
+    /// # Errors
+    /// As [`Self::dead_letters`].
+    pub fn dead_letters_from(
+        &self,
+        subject: &str,
+        group: &str,
+        first: ReadyNumber,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>> {
         self.checked(subject, group)?;
         self.group_number(subject, group)?;
         let Some(queue) = self.look(|state| Ok(state.dead_letter_queue(subject, group)))? else {
             return Ok(Vec::new());
         };
-        let numbers = self.look(|state| Ok(state.unfinished_numbers(queue.group, ReadyNumber(0), limit)))?;
+        let numbers = self.look(|state| Ok(state.unfinished_numbers(queue.group, first, limit)))?;
         let found = self.postings(queue, &numbers)?;
         let log = self.shared.seat()?.get()?.owner.log_reading();
         let (reasons, damage) = reasons_of(&log, &found);

@@ -15,6 +15,28 @@ pub struct DeliveryKey {
     pub offset: u64,
 }
 
+/// Deliveries of one subscription with neighbouring offsets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeliveryRange {
+    /// As in [`DeliveryKey`].
+    pub queue: u8,
+    /// The first offset.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl DeliveryRange {
+    /// The offset behind the last.
+    pub(crate) const fn end(&self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+
+    pub(crate) const fn offset(&self, by: u64) -> DeliveryKey {
+        DeliveryKey { queue: self.queue, offset: self.first.saturating_add(by) }
+    }
+}
+
 /// A message that was handed over.
 #[derive(Clone, Debug)]
 pub struct Delivered {
@@ -64,27 +86,47 @@ enum Bytes {
 #[derive(Clone, Debug)]
 pub struct Payload {
     bytes: Bytes,
-    meta_length: u32,
-    length: u32,
+    form: PayloadForm,
+}
+
+/// How a payload is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PayloadForm {
+    pub(crate) is_opaque: bool,
+    /// Bytes before the body.
+    pub(crate) meta_length: u32,
+    pub(crate) length: u32,
+    /// CRC-32 of all of it, as it is stored.
+    pub(crate) check: u32,
 }
 
 impl Payload {
-    /// `length` bytes from `start` of a mapping, the first `meta_length` of which are meta.
-    pub(crate) fn mapped(mapping: Arc<Mapping>, start: usize, meta_length: u32, length: u32) -> Self {
-        Self { bytes: Bytes::Mapped { mapping, start }, meta_length, length }
+    /// Where it lies in a mapping.
+    pub(crate) fn mapped(mapping: Arc<Mapping>, start: usize, form: PayloadForm) -> Self {
+        Self { bytes: Bytes::Mapped { mapping, start }, form }
     }
 
     /// Meta and body copied.
-    pub(crate) fn owned(payload: &[u8], meta_length: u32) -> Self {
-        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        Self { bytes: Bytes::Owned(Arc::from(payload)), meta_length, length }
+    pub(crate) fn owned(payload: &[u8], form: PayloadForm) -> Self {
+        Self { bytes: Bytes::Owned(Arc::from(payload)), form }
+    }
+
+    /// True for meta and raw body. False for a message of QMQ as its producer sent it, which has no
+    /// meta and is all body.
+    pub fn is_opaque(&self) -> bool {
+        self.form.is_opaque
+    }
+
+    /// CRC-32 of [`Self::all`], as it is stored: of a message of QMQ its producer's own.
+    pub fn check(&self) -> u32 {
+        self.form.check
     }
 
     /// Meta and body together.
     pub fn all(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Mapped { mapping, start } => {
-                mapping.bytes().get(*start..start.saturating_add(self.length as usize)).unwrap_or_default()
+                mapping.bytes().get(*start..start.saturating_add(self.form.length as usize)).unwrap_or_default()
             }
             Bytes::Owned(bytes) => bytes,
         }
@@ -92,11 +134,11 @@ impl Payload {
 
     /// Message id, tags and attributes, encoded.
     pub fn meta(&self) -> &[u8] {
-        self.all().get(..self.meta_length as usize).unwrap_or_default()
+        self.all().get(..self.form.meta_length as usize).unwrap_or_default()
     }
 
     /// The body.
     pub fn body(&self) -> &[u8] {
-        self.all().get(self.meta_length as usize..).unwrap_or_default()
+        self.all().get(self.form.meta_length as usize..).unwrap_or_default()
     }
 }

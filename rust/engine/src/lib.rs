@@ -20,6 +20,7 @@ mod giving_up;
 mod inbox;
 mod inspect;
 mod letting_go;
+mod listener;
 mod lock;
 mod manual_clock;
 mod mapping;
@@ -59,13 +60,14 @@ pub use delaymq_core::store::{
 pub use attendance::Activity;
 pub use clock::{Clock, ClockReading, SystemClock};
 pub use dead_letters::DeadLetter;
-pub use delivery::{Delivered, DeliveryKey, Payload};
+pub use delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};
 pub use files::FileStorage;
 pub use inspect::{Inspected, inspect};
+pub use listener::Listener;
 pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
 pub use names::{NAME_CHARACTERS_MAX, check_name};
-pub use notifier::Tidings;
+pub use notifier::{Tidings, Wake};
 pub use options::{
     BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, IN_FLIGHT_MAX, Options,
     SEGMENT_BYTES_MIN, SubscribeOptions,

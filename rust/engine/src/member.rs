@@ -9,7 +9,7 @@ use delaymq_core::store::Delivery;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 
 use crate::attendance::{Attendance, Rest};
-use crate::delivery::DeliveryKey;
+use crate::delivery::{DeliveryKey, DeliveryRange};
 use crate::held;
 use crate::names::Subject;
 use crate::settled::{Moved, Settled};
@@ -226,6 +226,32 @@ impl Member {
             }
         }
         if any { hands.list() } else { Noted::Nothing }
+    }
+
+    /// As [`Self::acknowledge`], by ranges. It takes as long as there are offsets in the ranges or held,
+    /// whichever are fewer, however wide and overlapping the ranges are.
+    pub(crate) fn acknowledge_ranges(&self, ranges: &[DeliveryRange]) -> Noted {
+        let held_count = held(&self.hands).held.len();
+        let offsets = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.count));
+        if offsets <= (held_count as u64).saturating_mul(2) {
+            let each = ranges.iter().flat_map(|range| (0..range.count).map(|by| range.offset(by)));
+            return self.acknowledge(&each.collect::<Vec<_>>());
+        }
+        let mut keys: Vec<DeliveryKey> = held(&self.hands).held.keys().copied().collect();
+        keys.sort_unstable();
+        let mut ranges = ranges.to_vec();
+        ranges.sort_unstable_by_key(|range| (range.queue, range.first));
+        let mut ranges = ranges.into_iter().peekable();
+        // Past the end of a range no later key is in it, though one may be in a range around it.
+        let mut reach: Option<DeliveryRange> = None;
+        keys.retain(|key| {
+            while let Some(range) = ranges.next_if(|range| (range.queue, range.first) <= (key.queue, key.offset)) {
+                let is_farther = reach.is_none_or(|reach| reach.queue != range.queue || reach.end() < range.end());
+                reach = if is_farther { Some(range) } else { reach };
+            }
+            reach.is_some_and(|reach| reach.queue == key.queue && key.offset < reach.end())
+        });
+        self.acknowledge(&keys)
     }
 
     /// What is settled and not sent.

@@ -1,16 +1,17 @@
-//! Tells a thread that waits for many things at once, an event loop's: a descriptor becomes
-//! readable, and one call says what happened since the last one.
+//! Tells threads that wait for many things at once, those of event loops: a descriptor becomes
+//! readable or a function is called, and one call says what happened since the last one.
 //!
-//! Whatever happens until it is drained makes the descriptor readable once, so that a batch costs
-//! one wake-up and a store that nobody listens to costs none.
+//! Whatever happens until it is drained wakes the listener once, so that a batch costs one wake-up
+//! and a store that nobody listens to costs none. Each event loop has a notifier of its own.
 
+use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Sequence;
 
 use crate::files::storage_error;
@@ -19,17 +20,70 @@ use crate::held;
 /// Nobody waits for a position.
 const NOWHERE: u64 = u64::MAX;
 
-/// The two ends of the way to the listening thread.
-#[derive(Debug)]
-struct Wire {
-    listener: UnixStream,
-    teller: UnixStream,
+/// What wakes the listener of a notifier. It is called from any thread of the store, under locks of
+/// the store: it neither waits nor calls the store.
+pub type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// The way to the listening thread.
+enum Way {
+    /// Two ends of a descriptor.
+    Wire { listener: UnixStream, teller: UnixStream },
+    /// It knows how to wake itself.
+    Call(Wake),
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Wire { .. } => "Wire",
+            Self::Call(_) => "Call",
+        })
+    }
+}
+
+impl Way {
+    fn wire() -> Result<Self> {
+        let failed = |error| storage_error("open", "a socket pair", &error);
+        let (listener, teller) = UnixStream::pair().map_err(failed)?;
+        for end in [&listener, &teller] {
+            end.set_nonblocking(true).map_err(failed)?;
+        }
+        Ok(Self::Wire { listener, teller })
+    }
+
+    fn wake(&self) {
+        match self {
+            // A full wire is readable already; one whose other end is gone has nobody to tell.
+            Self::Wire { teller, .. } => {
+                while matches!((&*teller).write(&[1]), Err(error) if error.kind() == ErrorKind::Interrupted) {}
+            }
+            Self::Call(wake) => wake(),
+        }
+    }
+
+    /// The listener has seen it all.
+    fn rest(&self) {
+        if let Self::Wire { listener, .. } = self {
+            // One byte at most is there, since it is written under a lock and only once.
+            let mut bytes = [0; 16];
+            while matches!((&*listener).read(&mut bytes), Err(error) if error.kind() == ErrorKind::Interrupted) {}
+        }
+    }
+
+    /// # Errors
+    /// `Closed` where nothing is to be read.
+    fn descriptor(&self) -> Result<RawFd> {
+        match self {
+            Self::Wire { listener, .. } => Ok(listener.as_raw_fd()),
+            Self::Call(_) => Err(Error::Closed),
+        }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    wire: OnceLock<Wire>,
+    way: OnceLock<Way>,
     /// The smallest position that somebody waits for.
     wanted: AtomicU64,
     told: Mutex<Told>,
@@ -37,14 +91,14 @@ pub(crate) struct Notifier {
 
 #[derive(Debug, Default)]
 struct Told {
-    is_readable: bool,
+    is_woken: bool,
     tokens: Vec<u64>,
     reports: bool,
 }
 
 impl Default for Notifier {
     fn default() -> Self {
-        Self { wire: OnceLock::new(), wanted: AtomicU64::new(NOWHERE), told: Mutex::default() }
+        Self { way: OnceLock::new(), wanted: AtomicU64::new(NOWHERE), told: Mutex::default() }
     }
 }
 
@@ -58,31 +112,30 @@ pub struct Tidings {
 }
 
 impl Notifier {
+    /// One whose listener is woken by a call.
+    pub(crate) fn calling(wake: Wake) -> Self {
+        Self { way: OnceLock::from(Way::Call(wake)), ..Self::default() }
+    }
+
     /// The descriptor that becomes readable; made by the first call.
     ///
     /// # Errors
     /// `Storage` where the system gives no more descriptors.
     pub(crate) fn listen(&self) -> Result<RawFd> {
-        if let Some(wire) = self.wire.get() {
-            return Ok(wire.listener.as_raw_fd());
+        if let Some(way) = self.way.get() {
+            return way.descriptor();
         }
-        let failed = |error| storage_error("open", "a socket pair", &error);
-        let (listener, teller) = UnixStream::pair().map_err(failed)?;
-        for end in [&listener, &teller] {
-            end.set_nonblocking(true).map_err(failed)?;
-        }
-        Ok(self.wire.get_or_init(|| Wire { listener, teller }).listener.as_raw_fd())
+        let wire = Way::wire()?;
+        self.way.get_or_init(|| wire).descriptor()
     }
 
-    /// What happened, once; the descriptor is not readable until more does.
+    /// What happened, once; the listener is not woken until more does.
     pub(crate) fn drain(&self) -> Tidings {
         let mut told = held(&self.told);
-        if let Some(wire) = self.wire.get() {
-            // One byte at most is there, since it is written under this lock and only once.
-            let mut bytes = [0; 16];
-            while matches!((&wire.listener).read(&mut bytes), Err(error) if error.kind() == ErrorKind::Interrupted) {}
+        if let Some(way) = self.way.get() {
+            way.rest();
         }
-        told.is_readable = false;
+        told.is_woken = false;
         let Told { tokens, reports, .. } = &mut *told;
         Tidings { tokens: std::mem::take(tokens), reports: std::mem::take(reports) }
     }
@@ -117,14 +170,45 @@ impl Notifier {
     }
 
     fn tell(&self, note: impl FnOnce(&mut Told)) {
-        let Some(wire) = self.wire.get() else { return };
+        let Some(way) = self.way.get() else { return };
         let mut told = held(&self.told);
         note(&mut told);
-        if std::mem::replace(&mut told.is_readable, true) {
-            return;
+        if !std::mem::replace(&mut told.is_woken, true) {
+            way.wake();
         }
-        // A full wire is readable already; one whose other end is gone has nobody to tell.
-        while matches!((&wire.teller).write(&[1]), Err(error) if error.kind() == ErrorKind::Interrupted) {}
+    }
+}
+
+/// The notifiers of a store: its own, and those of event loops that brought theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Notifiers {
+    own: Arc<Notifier>,
+    others: RwLock<Vec<Arc<Notifier>>>,
+}
+
+impl Notifiers {
+    /// The store's own.
+    pub(crate) fn own(&self) -> &Arc<Notifier> {
+        &self.own
+    }
+
+    /// From now on it is told, too.
+    pub(crate) fn add(&self, notifier: &Arc<Notifier>) {
+        self.others.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(notifier));
+    }
+
+    /// It is not told any more.
+    pub(crate) fn remove(&self, notifier: &Arc<Notifier>) {
+        let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
+        others.retain(|other| !Arc::ptr_eq(other, notifier));
+    }
+
+    /// Tells each.
+    pub(crate) fn each(&self, tell: impl Fn(&Notifier)) {
+        tell(&self.own);
+        for other in self.others.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            tell(other);
+        }
     }
 }
 
@@ -134,7 +218,32 @@ mod tests {
 
     fn is_readable(notifier: &Notifier) -> bool {
         let mut byte = [0];
-        matches!((&notifier.wire.get().unwrap().listener).read(&mut byte), Ok(1))
+        let Some(Way::Wire { listener, .. }) = notifier.way.get() else { panic!("nobody listens") };
+        matches!((&*listener).read(&mut byte), Ok(1))
+    }
+
+    #[test]
+    fn each_notifier_wants_its_own_position_and_is_called_once() {
+        let calls = Arc::new(AtomicU64::new(0));
+        let called = Arc::clone(&calls);
+        let notifiers = Notifiers::default();
+        let other = Arc::new(Notifier::calling(Box::new(move || {
+            called.fetch_add(1, Ordering::SeqCst);
+        })));
+        notifiers.add(&other);
+        notifiers.own().listen().unwrap();
+        assert!(other.listen().is_err(), "there is nothing to be read");
+        other.want(Sequence(5));
+        notifiers.own().want(Sequence(9));
+        notifiers.each(|one| one.reached(Sequence(6)));
+        assert_eq!((calls.load(Ordering::SeqCst), is_readable(notifiers.own())), (1, false));
+        other.want(Sequence(7));
+        notifiers.each(|one| one.reached(Sequence(9)));
+        assert_eq!((calls.load(Ordering::SeqCst), is_readable(notifiers.own())), (1, true), "not drained yet");
+        other.drain();
+        notifiers.remove(&other);
+        notifiers.each(Notifier::report);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
     }
 
     #[test]

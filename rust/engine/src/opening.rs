@@ -23,7 +23,7 @@ use crate::inbox::{Haste, Inbox};
 use crate::lock::{ProcessGuard, StoreLock};
 use crate::metrics::Metrics;
 use crate::names::Names;
-use crate::notifier::Notifier;
+use crate::notifier::Notifiers;
 use crate::options::{Options, SEGMENT_BYTES_MIN};
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
@@ -146,7 +146,7 @@ fn assemble(
     commits.room(appender.tail_room(), appender.stock_rooms());
     commits.set_disk_full(reserve.is_err());
     let nonce = random()?;
-    let notifier = Arc::new(Notifier::default());
+    let notifiers = Arc::new(Notifiers::default());
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
@@ -160,7 +160,7 @@ fn assemble(
         seat: Mutex::new(Some(Seat::new(owner))),
         inbox: Inbox::new(),
         outcomes: Outcomes::default(),
-        positions: Positions::starting_at(position.next_sequence, Arc::clone(&notifier)),
+        positions: Positions::starting_at(position.next_sequence, Arc::clone(&notifiers)),
         room: News::default(),
         committer: Signal::default(),
         driver: Signal::default(),
@@ -169,8 +169,8 @@ fn assemble(
         write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
-        reports: Reports::new(Arc::clone(&notifier)),
-        notifier,
+        reports: Reports::new(Arc::clone(&notifiers)),
+        notifiers,
         metrics: Metrics::default(),
         poison: OnceLock::new(),
         closing: AtomicBool::new(false),

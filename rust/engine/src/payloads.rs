@@ -9,12 +9,12 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::RawRecord;
 use delaymq_core::record::header::{RECORD_HEADER_BYTES, read_record};
-use delaymq_core::record::message::decode_message;
+use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::run::{read_payload, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber};
 
-use crate::delivery::Payload;
+use crate::delivery::{Payload, PayloadForm};
 use crate::held;
 use crate::mapping::Mapping;
 
@@ -123,7 +123,7 @@ impl Payloads {
             let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
             return Err(damaged(path, at, sequence, "a message", &found));
         };
-        let payload = Payload::owned(record.payload, length_of(message.meta));
+        let payload = Payload::owned(record.payload, form_of(&record, &message));
         Ok(Stored { due: message.due, published: message.published, subject: message.subject, payload })
     }
 }
@@ -134,9 +134,17 @@ fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -
     let record = read_record(mapping.bytes().get(at..)?, sequence).ok().filter(RawRecord::payload_is_whole)?;
     let message = decode_message(&record)?;
     let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
-    let (meta_length, length) = (length_of(message.meta), length_of(record.payload));
-    let payload = Payload::mapped(Arc::clone(mapping), start, meta_length, length);
+    let payload = Payload::mapped(Arc::clone(mapping), start, form_of(&record, &message));
     Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
+}
+
+fn form_of(record: &RawRecord<'_>, message: &Message<'_>) -> PayloadForm {
+    PayloadForm {
+        is_opaque: message.opaque,
+        meta_length: length_of(message.meta),
+        length: length_of(record.payload),
+        check: record.header.payload_check.get(),
+    }
 }
 
 fn length_of(bytes: &[u8]) -> u32 {
@@ -155,7 +163,7 @@ fn damaged(path: &str, offset: u64, sequence: Sequence, expected: &str, found: &
 
 #[cfg(test)]
 mod tests {
-    use delaymq_core::record::message::{Message, encode_message};
+    use delaymq_core::record::message::encode_message;
     use delaymq_core::record::seal_record;
 
     use super::*;
@@ -197,6 +205,8 @@ mod tests {
             assert_eq!(mapped.payload.body(), vec![sequence as u8; length]);
             assert_eq!(mapped.payload.all(), read.payload.all());
             assert_eq!(read.payload.meta(), b"meta");
+            assert!(read.payload.is_opaque() && mapped.payload.is_opaque());
+            assert_eq!([mapped.payload.check(), read.payload.check()], [crc32fast::hash(read.payload.all()); 2]);
             assert_eq!((read.subject, read.published), (SubjectNumber(3), Millis(8)));
         }
     }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
-use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta};
+use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
 use delaymq_core::record::message::{Message, encode_message};
-use delaymq_core::record::name::encode_subject;
-use delaymq_core::store::Receipt;
+use delaymq_core::record::name::{encode_group, encode_subject};
+use delaymq_core::store::{Receipt, is_of_users, sent_retry_due};
 use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
 use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
-use crate::options::Due;
+use crate::options::{Due, GroupStart};
 use crate::shared::Shared;
 
 /// What a receipt says about its message beside the sequence.
@@ -33,6 +33,8 @@ pub struct PublishBatch {
     records: Vec<u8>,
     notes: Vec<Note>,
     new_subjects: Vec<Subject>,
+    /// Groups that must be there before the messages, which are theirs alone.
+    new_groups: Vec<(SubjectNumber, String)>,
     last_subject: Option<Subject>,
     /// The trusted time, and from when delays count, as of the first message.
     now: Option<(Millis, Millis)>,
@@ -46,6 +48,7 @@ impl PublishBatch {
             records: Vec::new(),
             notes: Vec::new(),
             new_subjects: Vec::new(),
+            new_groups: Vec::new(),
             last_subject: None,
             now: None,
             earliest_due: NEVER,
@@ -67,6 +70,7 @@ impl PublishBatch {
         self.records.clear();
         self.notes.clear();
         self.new_subjects.clear();
+        self.new_groups.clear();
         self.now = None;
         self.earliest_due = NEVER;
     }
@@ -85,17 +89,52 @@ impl PublishBatch {
         let due = self.due_time(due, now, from)?;
         check_meta(meta)?;
         check_body(body.len())?;
-        check_batch(self.notes.len().saturating_add(1))?;
-        let bytes_after = self.records.len().saturating_add(meta.len()).saturating_add(body.len());
-        at_most("messages", self.shared.submission_bytes_max(), bytes_after.saturating_add(RECORD_OVERHEAD))?;
-        let number = self.subject_number(subject)?;
-        let message = Message { due, published: now, subject: number, opaque: true, meta, body };
-        encode_message(&mut self.records, &message);
-        let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        self.notes.push(Note { due, subject: number, size });
+        self.check_room(meta.len().saturating_add(body.len()))?;
+        let number = self.subject_number(subject, check_name)?;
+        self.add(&Message { due, published: now, subject: number, opaque: true, meta, body });
         self.now = Some((now, from));
-        self.earliest_due = self.earliest_due.min(due);
         Ok(())
+    }
+
+    /// Adds a message of QMQ as it came, `whole` being all its bytes as [`Sent::judge`] found them
+    /// sound. Without a time it is due now. One that a consumer sent to the retry subject of its group
+    /// is seen a little after it is due, as QMQ has it, and the group is there before it is.
+    ///
+    /// [`Sent::judge`]: delaymq_core::wire::send::Sent::judge
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` or `due`, `TooLarge` naming `messages`; the batch is as it
+    /// was.
+    pub fn push_qmq(&mut self, subject: &str, due: Option<Millis>, whole: &[u8]) -> Result<()> {
+        let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
+        let due = self.due_time(due.map_or(Due::After(0), Due::At), now, from)?;
+        self.check_room(whole.len())?;
+        let number = self.subject_number(subject, check_qmq_subject)?;
+        let owner = group_subject(subject);
+        if let Some(owner) = &owner
+            && !self.new_groups.iter().any(|(group, _)| *group == number)
+        {
+            self.new_groups.push((number, owner.group.to_owned()));
+        }
+        let due = owner.map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
+        self.add(&Message { due, published: now, subject: number, opaque: false, meta: &[], body: whole });
+        self.now = Some((now, from));
+        Ok(())
+    }
+
+    /// # Errors
+    /// `TooLarge` naming `messages`.
+    fn check_room(&self, payload_bytes: usize) -> Result<()> {
+        check_batch(self.notes.len().saturating_add(1))?;
+        let bytes_after = self.records.len().saturating_add(payload_bytes);
+        at_most("messages", self.shared.submission_bytes_max(), bytes_after.saturating_add(RECORD_OVERHEAD))
+    }
+
+    fn add(&mut self, message: &Message<'_>) {
+        encode_message(&mut self.records, message);
+        let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
+        self.notes.push(Note { due: message.due, subject: message.subject, size });
+        self.earliest_due = self.earliest_due.min(message.due);
     }
 
     /// Adds a message as another store had it, on a subject that may be one of those which only
@@ -104,18 +143,13 @@ impl PublishBatch {
     /// # Errors
     /// `TooLarge` naming `messages` where the batch is full; it is as it was.
     pub(crate) fn push_salvaged(&mut self, subject: &str, due: Millis, message: &Message<'_>) -> Result<()> {
-        let bytes = message.meta.len().saturating_add(message.body.len()).saturating_add(RECORD_OVERHEAD);
-        check_batch(self.notes.len().saturating_add(1))?;
-        at_most("messages", self.shared.submission_bytes_max(), self.records.len().saturating_add(bytes))?;
+        self.check_room(message.meta.len().saturating_add(message.body.len()))?;
         let subject = self.shared.names.subject(subject)?;
         let number = subject.number;
         if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
             self.new_subjects.push(subject);
         }
-        encode_message(&mut self.records, &Message { due, subject: number, ..*message });
-        let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
-        self.notes.push(Note { due, subject: number, size });
-        self.earliest_due = self.earliest_due.min(due);
+        self.add(&Message { due, subject: number, ..*message });
         Ok(())
     }
 
@@ -136,14 +170,15 @@ impl PublishBatch {
         Ok(time)
     }
 
-    fn subject_number(&mut self, name: &str) -> Result<SubjectNumber> {
+    fn subject_number(&mut self, name: &str, check: fn(&'static str, &str) -> Result<()>) -> Result<SubjectNumber> {
         if let Some(last) = &self.last_subject
             && &*last.name == name
             && !last.needs_fact
+            && is_of_users(name)
         {
             return Ok(last.number);
         }
-        check_name("subject", name)?;
+        check("subject", name)?;
         let subject = self.shared.names.subject(name)?;
         let number = subject.number;
         if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
@@ -172,7 +207,7 @@ impl PublishBatch {
                 Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
             return Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts }));
         }
-        let facts = self.new_subjects.len();
+        let facts = self.new_subjects.len().saturating_add(self.new_groups.len());
         let range = if facts == 0 {
             let Some(range) = self.submit_records(&self.records, self.notes.len())? else { return Ok(None) };
             range
@@ -180,6 +215,9 @@ impl PublishBatch {
             let mut records = Vec::with_capacity(self.records.len().saturating_add(facts.saturating_mul(160)));
             for subject in &self.new_subjects {
                 encode_subject(&mut records, subject.number, &subject.name);
+            }
+            for (subject, group) in &self.new_groups {
+                encode_group(&mut records, *subject, GroupStart::Earliest, group);
             }
             records.extend_from_slice(&self.records);
             let count = self.notes.len().saturating_add(facts);

@@ -12,11 +12,19 @@ use crate::subscription::Subscription;
 impl Subscription {
     /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
     /// takes its place. With `near` it stops at whatever may have to wait: a payload before that
-    /// segment or elsewhere, and anything that cannot be read.
-    pub(crate) fn read_assigned(&self, count_max: usize, near: Option<SegmentNumber>) -> Result<Vec<Delivered>> {
+    /// segment or elsewhere, and anything that cannot be read. It stops, too, with the payload that
+    /// fills `bytes_max`.
+    pub(crate) fn read_assigned(
+        &self,
+        count_max: usize,
+        bytes_max: usize,
+        near: Option<SegmentNumber>,
+    ) -> Result<Vec<Delivered>> {
         let mut delivered = Vec::new();
+        let mut bytes = 0_usize;
         let mut deliveries = Vec::new();
         while delivered.len() < count_max
+            && bytes < bytes_max
             && let Some((queue, delivery)) = self.member.next_unread()
         {
             let entry = &delivery.entry;
@@ -26,6 +34,7 @@ impl Subscription {
             }
             match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
                 Ok(stored) => {
+                    bytes = bytes.saturating_add(stored.payload.all().len());
                     let key = DeliveryKey { queue, offset: delivery.offset.0 };
                     delivered.push(Delivered {
                         key,

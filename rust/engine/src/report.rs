@@ -9,7 +9,7 @@ use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence};
 
 use crate::held;
-use crate::notifier::Notifier;
+use crate::notifier::{Notifier, Notifiers};
 
 /// An event that somebody who runs the store wants to read in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -193,15 +193,15 @@ pub struct Status {
 pub(crate) struct Reports {
     waiting: Mutex<VecDeque<Report>>,
     arrived: Condvar,
-    notifier: Arc<Notifier>,
+    notifiers: Arc<Notifiers>,
 }
 
 impl Reports {
     const KEPT: usize = 1_024;
 
-    /// None yet; `notifier` tells of each.
-    pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
-        Self { notifier, ..Self::default() }
+    /// None yet; the notifiers tell of each.
+    pub(crate) fn new(notifiers: Arc<Notifiers>) -> Self {
+        Self { notifiers, ..Self::default() }
     }
 
     pub(crate) fn add(&self, report: Report) {
@@ -212,7 +212,7 @@ impl Reports {
         waiting.push_back(report);
         self.arrived.notify_all();
         drop(waiting);
-        self.notifier.report();
+        self.notifiers.each(Notifier::report);
     }
 
     pub(crate) fn next(&self, wait: Duration) -> Option<Report> {

@@ -29,7 +29,7 @@ use crate::inbox::Inbox;
 use crate::lock::ProcessGuard;
 use crate::metrics::Metrics;
 use crate::names::Names;
-use crate::notifier::Notifier;
+use crate::notifier::Notifiers;
 use crate::options::Options;
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
@@ -102,7 +102,7 @@ pub(crate) struct Shared {
     pub(crate) outcomes: Outcomes,
     pub(crate) positions: Positions,
     pub(crate) room: News,
-    pub(crate) notifier: Arc<Notifier>,
+    pub(crate) notifiers: Arc<Notifiers>,
     pub(crate) committer: Signal,
     pub(crate) driver: Signal,
     pub(crate) helper: Signal,

@@ -218,7 +218,7 @@ impl Store {
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;
-        let consuming = shared.begin_consuming(&subject, &retries, group, options.start)?;
+        let (consuming, is_new) = shared.begin_consuming(&subject, &retries, group, options.start)?;
         // Their facts are in the log now.
         let [subject, retries] = [subject, retries].map(|one| Subject { needs_fact: false, ..one });
         let attendance = shared.time.activity().map(Attendance::new);
@@ -226,7 +226,7 @@ impl Store {
         member.set_consuming(MAIN, Some(consuming));
         shared.subscribers.add(&member, consuming.group);
         shared.find_retry_group(&member)?;
-        Ok(Arc::new(Subscription::new(Arc::clone(shared), member)))
+        Ok(Arc::new(Subscription::new(Arc::clone(shared), member, is_new)))
     }
 
     /// Makes a group from the earliest message on, on a subject that may be one of those which only

@@ -8,7 +8,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{LoadRequest, Pull, PullRequest};
 use delaymq_core::units::{Millis, Sequence};
 
-use crate::delivery::{Delivered, DeliveryKey};
+use crate::delivery::{Delivered, DeliveryKey, DeliveryRange};
 use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
 use crate::member::{Consuming, MAIN, Member, Noted, QUEUES, RETRY};
@@ -22,6 +22,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 pub struct Subscription {
     pub(crate) shared: Arc<Shared>,
     pub(crate) member: Arc<Member>,
+    starts_group: bool,
     stopped: AtomicBool,
     closed: AtomicBool,
 }
@@ -36,13 +37,18 @@ pub(crate) enum Asked {
 }
 
 impl Subscription {
-    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>) -> Self {
-        Self { shared, member, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
+    pub(crate) fn new(shared: Arc<Shared>, member: Arc<Member>, starts_group: bool) -> Self {
+        Self { shared, member, starts_group, stopped: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
 
     /// The store's trusted time, now.
     pub fn now(&self) -> Millis {
         self.shared.time.read().now
+    }
+
+    /// True where the group came to be with this subscription.
+    pub fn starts_group(&self) -> bool {
+        self.starts_group
     }
 
     /// The subject.
@@ -62,6 +68,15 @@ impl Subscription {
     /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`; `Storage` where
     /// payloads cannot be read now: they come with a later pull.
     pub fn pull(&self, count_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
+        self.pull_within(count_max, usize::MAX, timeout)
+    }
+
+    /// As [`Self::pull`], with payloads of `bytes_max` together or one more: what is over it comes
+    /// with a later pull.
+    ///
+    /// # Errors
+    /// As [`Self::pull`].
+    pub fn pull_within(&self, count_max: usize, bytes_max: usize, timeout: Duration) -> Result<Vec<Delivered>> {
         let deadline = Instant::now().checked_add(timeout);
         let (mut settled, mut hastened) = (!self.member.is_attended(), false);
         loop {
@@ -71,7 +86,7 @@ impl Subscription {
             }
             let seen = self.member.news.count();
             let asked = self.ask(count_max)?;
-            let delivered = self.read_assigned(count_max, None)?;
+            let delivered = self.read_assigned(count_max, bytes_max, None)?;
             if !delivered.is_empty() {
                 return Ok(delivered);
             }
@@ -198,10 +213,25 @@ impl Subscription {
     /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn acknowledge(&self, keys: &[DeliveryKey]) -> Result<()> {
         self.shared.check()?;
-        if self.member.acknowledge(keys) == Noted::First {
+        self.noted(self.member.acknowledge(keys));
+        Ok(())
+    }
+
+    /// As [`Self::acknowledge`], by ranges of neighbouring offsets; what is not held in them changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Self::acknowledge`].
+    pub fn acknowledge_ranges(&self, ranges: &[DeliveryRange]) -> Result<()> {
+        self.shared.check()?;
+        self.noted(self.member.acknowledge_ranges(ranges));
+        Ok(())
+    }
+
+    fn noted(&self, noted: Noted) {
+        if noted == Noted::First {
             self.leave_to_driver();
         }
-        Ok(())
     }
 
     /// The first of what is settled waits to be sent.

@@ -10,6 +10,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{SegmentNumber, Sequence};
 
 use crate::delivery::Delivered;
+use crate::driver::Seat;
 use crate::inbox::Haste;
 use crate::notifier::Tidings;
 use crate::options::Durability;
@@ -43,7 +44,7 @@ impl Store {
     /// `Storage` where the system has no more descriptors; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn listen(&self) -> Result<RawFd> {
         self.shared.check()?;
-        self.shared.notifier.listen()
+        self.shared.notifiers.own().listen()
     }
 
     /// What happened since the last call, and how far the log is visible. The descriptor is not
@@ -53,7 +54,7 @@ impl Store {
     /// `ForkedProcess`: the parent's news is not taken away.
     pub fn drain(&self) -> Result<(Tidings, Sequence)> {
         self.shared.guard.check()?;
-        let tidings = self.shared.notifier.drain();
+        let tidings = self.shared.notifiers.own().drain();
         Ok((tidings, self.shared.positions.visible()))
     }
 
@@ -64,7 +65,7 @@ impl Store {
     /// `Poisoned`, `Closed` where it never will be; `ForkedProcess`.
     pub fn want(&self, position: Sequence) -> Result<bool> {
         self.shared.guard.check()?;
-        self.shared.notifier.want(position);
+        self.shared.notifiers.own().want(position);
         self.shared.wait_visible(position, Some(Duration::ZERO))
     }
 
@@ -93,7 +94,7 @@ impl Subscription {
     pub fn watch(&self, token: u64) -> Result<()> {
         self.shared.guard.check()?;
         self.member.belongs_to_this_loop();
-        self.member.news.listen(Arc::clone(&self.shared.notifier), token);
+        self.member.news.listen(Arc::clone(self.shared.notifiers.own()), token);
         Ok(())
     }
 
@@ -104,6 +105,15 @@ impl Subscription {
     /// # Errors
     /// `Poisoned`, `Closed` (also where the group was removed), `ForkedProcess`.
     pub fn try_pull(&self, count_max: usize, at_once: bool) -> Result<Pulled> {
+        self.try_pull_within(count_max, usize::MAX, at_once)
+    }
+
+    /// As [`Self::try_pull`], with payloads of `bytes_max` together or one more: what is over it comes
+    /// with a later pull.
+    ///
+    /// # Errors
+    /// As [`Self::try_pull`].
+    pub fn try_pull_within(&self, count_max: usize, bytes_max: usize, at_once: bool) -> Result<Pulled> {
         let mut settled = !self.member.is_attended();
         for _ in 0..LOOKS_MAX {
             self.shared.check()?;
@@ -116,7 +126,7 @@ impl Subscription {
             }
             let Some(guard) = self.shared.try_seat()? else { return Ok(Pulled::WouldWait) };
             let (asked, load) = self.ask_with(guard, count_max)?;
-            let delivered = self.read_assigned(count_max, Some(self.shared.nearest()))?;
+            let delivered = self.read_assigned(count_max, bytes_max, Some(self.shared.nearest()))?;
             if !delivered.is_empty() {
                 return Ok(Pulled::Messages(delivered));
             }
@@ -152,13 +162,29 @@ impl Subscription {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
         let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
-        let seat = guard.get()?;
-        self.propose_settled(seat);
-        self.shared.send(seat, Haste::URGENT)?;
-        let end = self.shared.with_commits(|commits| commits.next_sequence());
-        drop(guard);
+        self.flush_with(guard.get()?).map(|end| {
+            drop(guard);
+            self.shared.hasten(end);
+            Some(end)
+        })
+    }
+
+    /// As [`Self::begin_flush`], waiting for other threads where it must, and never for the disk.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn submit_flush(&self) -> Result<Sequence> {
+        self.shared.guard.check()?;
+        self.shared.check_poison()?;
+        let end = self.flush_with(self.shared.seat()?.get()?)?;
         self.shared.hasten(end);
-        Ok(Some(end))
+        Ok(end)
+    }
+
+    fn flush_with(&self, seat: &mut Seat) -> Result<Sequence> {
+        self.shared.propose_settled(seat);
+        self.shared.send(seat, Haste::URGENT)?;
+        Ok(self.shared.with_commits(|commits| commits.next_sequence()))
     }
 }
 

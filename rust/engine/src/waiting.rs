@@ -1,5 +1,5 @@
 //! Waiting by position: who waits for a sequence is woken when it is visible, and not before. Who
-//! waits on an event loop is told by the store's notifier.
+//! waits on an event loop is told by its notifier.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use delaymq_core::units::Sequence;
 
 use crate::held;
-use crate::notifier::Notifier;
+use crate::notifier::{Notifier, Notifiers};
 
 struct Waiter {
     until: Sequence,
@@ -34,13 +34,13 @@ pub(crate) struct Positions {
     ended: AtomicBool,
     waiting: AtomicUsize,
     waiters: Mutex<Vec<Waiter>>,
-    notifier: Arc<Notifier>,
+    notifiers: Arc<Notifiers>,
 }
 
 impl Positions {
     /// Everything below `visible` is visible.
-    pub(crate) fn starting_at(visible: Sequence, notifier: Arc<Notifier>) -> Self {
-        Self { visible: AtomicU64::new(visible.0), notifier, ..Self::default() }
+    pub(crate) fn starting_at(visible: Sequence, notifiers: Arc<Notifiers>) -> Self {
+        Self { visible: AtomicU64::new(visible.0), notifiers, ..Self::default() }
     }
 
     /// Facts below this are visible.
@@ -52,14 +52,14 @@ impl Positions {
     pub(crate) fn advance(&self, visible: Sequence) {
         self.visible.store(visible.0, Ordering::SeqCst);
         self.wake(|waiter| waiter.until <= visible);
-        self.notifier.reached(visible);
+        self.notifiers.each(|notifier| notifier.reached(visible));
     }
 
     /// Nothing more will become visible.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.wake(|_| true);
-        self.notifier.end();
+        self.notifiers.each(Notifier::end);
     }
 
     fn wake(&self, whom: impl Fn(&Waiter) -> bool) {

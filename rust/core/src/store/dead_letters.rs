@@ -26,6 +26,9 @@ pub struct DeadLetterQueue {
     pub group: GroupNumber,
 }
 
+/// The reason of a dead letter that a QMQ consumer sent there itself.
+pub const SENT_BY_CONSUMER: &str = "sent there by its consumer";
+
 /// The reasons that were found, by the sequence of the dead letter.
 pub type DeadLetterReasons = BTreeMap<Sequence, String>;
 
@@ -49,9 +52,13 @@ impl LogReading {
             if !record.payload_is_whole() {
                 return;
             }
-            if let Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) = decode(record) {
-                reasons.insert(record.sequence, reason.to_owned());
-            }
+            let reason = match decode(record) {
+                Some(Fact::Retry(Retry { destination: Destination::DeadLetter { reason }, .. })) => reason,
+                // A QMQ client puts a message away by sending it there.
+                Some(Fact::Message(_)) => SENT_BY_CONSUMER,
+                _ => return,
+            };
+            reasons.insert(record.sequence, reason.to_owned());
         })?;
         Ok(reasons)
     }

@@ -45,7 +45,7 @@ mod verify;
 
 pub use checkpoint::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
 pub use checkpoint_file::{CHECKPOINT_FOLDER, CHECKPOINT_HEADER_BYTES};
-pub use dead_letters::{DeadLetterQueue, DeadLetterReasons, LogReading};
+pub use dead_letters::{DeadLetterQueue, DeadLetterReasons, LogReading, SENT_BY_CONSUMER};
 pub use directory::{NamedSubject, SubjectDirectory};
 pub use effects::Outcome;
 pub use holders::{Holder, HolderKind};
@@ -68,6 +68,6 @@ pub use retention::{KeptFiles, Removable, checkpoint_path, is_pinned};
 pub use salvage::{Gap, LostMessage, Salvage, SalvagedGroup, SalvagedMessage, SalvagedSubject, salvage};
 pub use state::{EpochInfo, KnownRun, LogPosition, SegmentStart, State};
 pub use step::{Budget, Progress};
-pub use subject_names::{dead_letter_subject, dead_letters_of, is_of_users, retry_subject};
+pub use subject_names::{dead_letter_subject, dead_letters_of, is_of_users, retry_subject, sent_retry_due};
 pub use subjects::{Subject, Subjects};
 pub use verify::{Verification, VerificationProgress, verify, verify_telling};

@@ -1,7 +1,17 @@
 //! The names of the subjects that delaymq makes by itself, one of each for every group. Names of
 //! users hold no `%`, so these are nobody's.
 
-use crate::record::limits::{DEAD_LETTER_PREFIX, RETRY_PREFIX};
+use crate::record::limits::{DEAD_LETTER_PREFIX, GroupSubject, RETRY_PREFIX};
+use crate::units::Millis;
+
+/// How long after its time a message is seen that a QMQ consumer sent to its group's retry subject:
+/// the `message.retry.delay.seconds` of QMQ.
+const SENT_RETRY_MS: u64 = 5_000;
+
+/// When a message is due that a QMQ consumer sent to such a subject for `due`.
+pub fn sent_retry_due(subject: &GroupSubject<'_>, due: Millis) -> Millis {
+    if subject.is_dead { due } else { due.plus(SENT_RETRY_MS) }
+}
 
 /// The subject that takes what a group gives back.
 pub fn retry_subject(subject: &str, group: &str) -> String {

@@ -76,6 +76,8 @@ pub(crate) struct Faults {
 pub(crate) struct Switches {
     pub(crate) no_space: AtomicBool,
     pub(crate) fail_syncs: AtomicBool,
+    /// Syncs take until this is false again.
+    pub(crate) stuck: AtomicBool,
     pub(crate) syncs: AtomicU64,
     pub(crate) failed_path: Mutex<String>,
 }
@@ -150,6 +152,9 @@ impl StorageFile for FaultyFile {
     }
     fn sync_data(&self) -> Result<()> {
         self.switches.syncs.fetch_add(1, Ordering::SeqCst);
+        while self.switches.stuck.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if self.switches.fail_syncs.load(Ordering::SeqCst) {
             return Err(fault("sync", self.path(), StorageFault::Io));
         }

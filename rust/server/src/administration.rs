@@ -1,0 +1,221 @@
+//! What operators ask, and CANCEL and STATUS: each waits for the log or for the owner, so it is done on
+//! a thread of the pool.
+
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::units::ReadyNumber;
+use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
+use delaymq_core::wire::extension::consume::PayloadForm;
+use delaymq_core::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
+use delaymq_core::wire::extension::publish::{Cancelled, put_outcomes};
+use delaymq_core::wire::extension::status::StatusTold;
+use delaymq_engine::{CancelOutcome, DeadLetter, GroupListed, Receipt, Status, Store, SubjectListed};
+use tokio::task::spawn_local;
+
+use crate::asking::Asking;
+use crate::pool::Pool;
+
+/// Bytes of one piece of a list, about: well within a frame.
+const LIST_BYTES: usize = 4 << 20;
+/// Bytes of a row beside its texts, at most.
+const ROW_BYTES: usize = 128;
+
+/// Does work with the store elsewhere and answers with the body that it makes.
+fn ask(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+    let Some(place) = asking.hub().pool.place() else { return asking.busy() };
+    let store = Arc::clone(&asking.hub().store);
+    spawn_local(async move {
+        match Pool::ask(place, move || work(&store)).await {
+            Some(Ok(body)) => asking.told(|out| {
+                out.extend_from_slice(&body);
+                Ok(())
+            }),
+            Some(Err(error)) => asking.failed(&error),
+            None => asking.died(),
+        }
+    });
+}
+
+/// As [`ask`], for what is answered without a body.
+fn change(asking: Asking, work: impl FnOnce(&Store) -> Result<()> + Send + 'static) {
+    ask(asking, |store| work(store).map(|()| Vec::new()));
+}
+
+fn filled(fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    fill(&mut body).map(|()| body)
+}
+
+fn number(number: u64) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+pub(crate) fn cancel(asking: Asking, receipts: Vec<Receipt>) {
+    ask(asking, move |store| {
+        let outcomes = store.cancel_many(&receipts)?;
+        let told = outcomes.iter().map(|outcome| match outcome {
+            CancelOutcome::Done => Cancelled::Done,
+            CancelOutcome::AlreadyDispatched => Cancelled::AlreadyDispatched,
+            CancelOutcome::NotFound => Cancelled::NotFound,
+        });
+        let told: Vec<_> = told.collect();
+        filled(|out| put_outcomes(out, &told))
+    });
+}
+
+pub(crate) fn status(asking: Asking) {
+    ask(asking, |store| {
+        let told = status_told(store.status()?);
+        filled(|out| told.put(out))
+    });
+}
+
+fn status_told(status: Status) -> StatusTold {
+    StatusTold {
+        durability: status.durability,
+        created: status.created,
+        closed: status.closed,
+        held: status.held,
+        disk_full: status.disk_full,
+        poisoned: status.poisoned,
+        epoch: status.epoch,
+        pending: status.pending,
+        ready: status.ready,
+        accepted: status.accepted,
+        visible: status.visible,
+        applied: status.applied,
+        now: status.now,
+        recovered_ms: u64::try_from(status.recovered_in.as_millis()).unwrap_or(u64::MAX),
+        recovered_facts: status.recovered_facts,
+        voided: status.voided,
+        expired: status.expired,
+        aside: status.aside,
+    }
+}
+
+/// The rows behind `after` that one piece takes, and where the next piece begins.
+fn piece<T>(mut rows: Vec<T>, listing: Listing, number: impl Fn(&T) -> u64, bytes: impl Fn(&T) -> usize) -> Listed<T> {
+    rows.sort_by_key(&number);
+    rows.retain(|row| number(row) > listing.after);
+    let mut left = LIST_BYTES;
+    let fits = |row: &&T| {
+        let has_room = left > 0;
+        left = left.saturating_sub(bytes(row).saturating_add(ROW_BYTES));
+        has_room
+    };
+    let count = rows.iter().take(listing.count_max as usize).take_while(fits).count();
+    let is_last = count == rows.len();
+    rows.truncate(count);
+    let next = rows.last().filter(|_| !is_last).map_or(0, &number);
+    Listed { next, rows }
+}
+
+pub(crate) fn groups(asking: Asking, listing: Listing) {
+    ask(asking, move |store| {
+        let bytes = |group: &GroupListed| group.name.len().saturating_add(group.subject.len());
+        let listed = piece(store.groups()?, listing, |group| u64::from(group.number.0), bytes);
+        filled(|out| listed.put(out))
+    });
+}
+
+pub(crate) fn subjects(asking: Asking, listing: Listing) {
+    ask(asking, move |store| {
+        let bytes = |subject: &SubjectListed| {
+            let groups = subject.groups.iter().map(|group| group.len().saturating_add(2));
+            groups.fold(subject.name.len(), usize::saturating_add)
+        };
+        let listed = piece(store.subjects()?, listing, |subject| u64::from(subject.number.0), bytes);
+        filled(|out| listed.put(out))
+    });
+}
+
+pub(crate) fn start_group(asking: Asking, at: &GroupAt<'_>) {
+    let (subject, group, start) = (at.name.subject.to_owned(), at.name.group.to_owned(), at.start);
+    change(asking, move |store| store.start_group(&subject, &group, start));
+}
+
+pub(crate) fn reset_group(asking: Asking, at: &GroupAt<'_>) {
+    let (subject, group, start) = (at.name.subject.to_owned(), at.name.group.to_owned(), at.start);
+    change(asking, move |store| store.reset_group(&subject, &group, start));
+}
+
+pub(crate) fn remove_group(asking: Asking, name: &GroupName<'_>) {
+    let (subject, group) = (name.subject.to_owned(), name.group.to_owned());
+    change(asking, move |store| store.remove_group(&subject, &group));
+}
+
+pub(crate) fn redrive(asking: Asking, redrive: &Redrive<'_>) {
+    let (subject, group) = (redrive.name.subject.to_owned(), redrive.name.group.to_owned());
+    let limit = usize::try_from(redrive.count_max).unwrap_or(usize::MAX);
+    ask(asking, move |store| store.redrive(&subject, &group, Some(limit)).map(number));
+}
+
+pub(crate) fn expire(asking: Asking, expire: &Expire<'_>) {
+    let (subject, older_than_ms) = (expire.subject.to_owned(), expire.older_than_ms);
+    ask(asking, move |store| store.expire(&subject, older_than_ms).map(number));
+}
+
+pub(crate) fn dead_letters(asking: Asking, letters: &DeadLetters<'_>) {
+    let (subject, group) = (letters.name.subject.to_owned(), letters.name.group.to_owned());
+    let listing = letters.listing;
+    ask(asking, move |store| {
+        let count_max = listing.count_max as usize;
+        let found = store.dead_letters_from(&subject, &group, ReadyNumber(listing.after), count_max)?;
+        letters_told(&found, count_max)
+    });
+}
+
+/// As many letters as fit, at least one, and where the next piece begins.
+fn letters_told(found: &[DeadLetter], count_max: usize) -> Result<Vec<u8>> {
+    let mut bytes = 0_usize;
+    let fits = |letter: &&DeadLetter| {
+        let payload = letter.payload.as_ref().map_or(0, |payload| payload.all().len());
+        let is_first = bytes == 0;
+        bytes = bytes.saturating_add(payload).saturating_add(letter.reason.len()).saturating_add(ROW_BYTES);
+        is_first || bytes <= LIST_BYTES
+    };
+    let told: Vec<&DeadLetter> = found.iter().take_while(fits).collect();
+    let has_more = told.len() < found.len() || found.len() == count_max;
+    let next = told.last().filter(|_| has_more).map_or(0, |last| last.number.next().0);
+    let letters = Letters { next, letters: told.into_iter().map(letter).collect() };
+    filled(|out| letters.put(out))
+}
+
+fn letter(letter: &DeadLetter) -> Letter<'_> {
+    let payload = letter.payload.as_ref().zip(letter.published);
+    Letter {
+        number: letter.number,
+        sequence: letter.sequence,
+        died: letter.died,
+        attempt: letter.attempt,
+        reason: &letter.reason,
+        damage: letter.damage.as_deref(),
+        payload: payload.map(|(payload, published)| LetterPayload {
+            published,
+            form: if payload.is_opaque() { PayloadForm::Opaque } else { PayloadForm::Qmq },
+            meta_length: payload.meta().len() as u32,
+            bytes: payload.all(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(rows: &[u64], listing: Listing, bytes: usize) -> (u64, Vec<u64>) {
+        let listed = piece(rows.to_vec(), listing, |row| *row, |_| bytes);
+        (listed.next, listed.rows)
+    }
+
+    #[test]
+    fn a_list_comes_in_pieces_that_end() {
+        let after = |after, count_max| Listing { after, count_max };
+        assert_eq!(pieces(&[5, 2, 9], after(0, 2), 0), (5, vec![2, 5]));
+        assert_eq!(pieces(&[5, 2, 9], after(5, 2), 0), (0, vec![9]));
+        assert_eq!(pieces(&[5, 2, 9], after(0, 3), 0), (0, vec![2, 5, 9]));
+        assert_eq!(pieces(&[5, 2, 9], after(0, 3), LIST_BYTES), (2, vec![2]), "one is always told");
+        assert_eq!(pieces(&[], after(0, 3), 0), (0, vec![]));
+    }
+}

@@ -1,0 +1,343 @@
+//! A subscription of a connection: its messages on their way out, and what it settles on its way in.
+//!
+//! What may have to wait is done on a thread of the pool, one piece after the other, in the order in
+//! which it was asked for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
+use delaymq_core::record::meta::MetaView;
+use delaymq_core::units::Sequence;
+use delaymq_core::wire::extension::DELIVER;
+use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
+use delaymq_core::wire::message::WireMessage;
+use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+use crate::asking::Asking;
+use crate::hub::Hub;
+use crate::peer::Peer;
+use crate::pool::Pool;
+use crate::publishing::Promise;
+
+/// The most messages of one pull, and of one frame.
+const PULL_MESSAGES: usize = 1_024;
+/// Payloads that one pull brings, in bytes.
+const PULL_BYTES: usize = 1 << 20;
+/// Payloads of one frame, in bytes.
+const FRAME_BYTES: usize = 256 << 10;
+/// Messages that waiting errands may name, beside those of the last one.
+const ERRAND_MESSAGES_MAX: usize = 1 << 18;
+/// How long a subscription rests after it could not be read from.
+const REST: Duration = Duration::from_millis(100);
+
+/// What is done on a thread of the pool.
+pub(crate) enum Errand {
+    Pull { count: usize },
+    GiveBack { messages: Vec<(DeliveryKey, u64)>, is_flushed: bool },
+    PutAway { keys: Vec<DeliveryKey>, reason: String, is_flushed: bool },
+    Flush,
+    Close,
+}
+
+/// What came of an errand.
+enum Done {
+    Pulled(Vec<Delivered>),
+    /// It is durable when everything below this is visible.
+    Submitted(Sequence),
+    Settled,
+}
+
+impl Errand {
+    /// How many messages it names.
+    fn messages(&self) -> usize {
+        match self {
+            Self::GiveBack { messages, .. } => messages.len(),
+            Self::PutAway { keys, .. } => keys.len(),
+            Self::Pull { .. } | Self::Flush | Self::Close => 0,
+        }
+    }
+
+    fn run(self, subscription: &Subscription) -> Result<Done> {
+        let flush = |is_flushed: bool| {
+            if is_flushed { subscription.submit_flush().map(Done::Submitted) } else { Ok(Done::Settled) }
+        };
+        match self {
+            Self::Pull { count } => subscription.pull_within(count, PULL_BYTES, Duration::ZERO).map(Done::Pulled),
+            Self::GiveBack { messages, is_flushed } => {
+                messages.into_iter().try_for_each(|(key, delay_ms)| subscription.give_back(key, delay_ms))?;
+                flush(is_flushed)
+            }
+            Self::PutAway { keys, reason, is_flushed } => {
+                keys.into_iter().try_for_each(|key| subscription.dead_letter(key, &reason))?;
+                flush(is_flushed)
+            }
+            Self::Flush => flush(true),
+            Self::Close => subscription.close().map(|()| Done::Settled),
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Courier {
+    hub: Rc<Hub>,
+    peer: Weak<Peer>,
+    number: u32,
+    pub(crate) token: u64,
+    pub(crate) subscription: Arc<Subscription>,
+    filters: Vec<Filter>,
+    credit: Cell<u32>,
+    /// Pulled and not sent, never more than there is credit for.
+    ready: RefCell<VecDeque<Delivered>>,
+    errands: RefCell<VecDeque<(Errand, Option<Asking>)>>,
+    errand_messages: Cell<usize>,
+    is_busy: Cell<bool>,
+    /// A pull is among the errands, or rests after a failure.
+    is_pulling: Cell<bool>,
+    is_ended: Cell<bool>,
+}
+
+impl Courier {
+    pub(crate) fn new(peer: &Rc<Peer>, number: u32, subscription: Arc<Subscription>, filters: Vec<Filter>) -> Rc<Self> {
+        let hub = Rc::clone(peer.hub());
+        Rc::new(Self {
+            token: hub.number(),
+            hub,
+            peer: Rc::downgrade(peer),
+            number,
+            subscription,
+            filters: filters.into_iter().filter(|filter| !filter.passes_all()).collect(),
+            credit: Cell::new(0),
+            ready: RefCell::default(),
+            errands: RefCell::default(),
+            errand_messages: Cell::new(0),
+            is_busy: Cell::new(false),
+            is_pulling: Cell::new(false),
+            is_ended: Cell::new(false),
+        })
+    }
+
+    /// It may be sent so many messages more.
+    pub(crate) fn add_credit(&self, credit: u32) {
+        self.credit.set(self.credit.get().saturating_add(credit).min(CREDIT_MAX));
+    }
+
+    /// Nothing is sent any more.
+    pub(crate) fn end(&self) {
+        self.is_ended.set(true);
+        self.hub.unhear(self.token);
+    }
+
+    /// True where messages wait for room in the connection.
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.ready.borrow().is_empty()
+    }
+
+    /// Sends what there is, as far as credit and room allow.
+    pub(crate) fn pump(self: &Rc<Self>) {
+        loop {
+            if self.is_ended.get() || !self.send_ready() || self.credit.get() == 0 || self.is_pulling.get() {
+                return;
+            }
+            let count = PULL_MESSAGES.min(self.credit.get() as usize);
+            match self.subscription.try_pull_within(count, PULL_BYTES, false) {
+                Ok(Pulled::Messages(messages)) => self.take(messages),
+                Ok(Pulled::Nothing) => return,
+                Ok(Pulled::WouldWait) => {
+                    self.is_pulling.set(true);
+                    return self.run(Errand::Pull { count }, None);
+                }
+                Err(_) => return self.end(),
+            }
+        }
+    }
+
+    /// Takes what was pulled; what the filters do not let pass counts as done.
+    fn take(&self, mut messages: Vec<Delivered>) {
+        if !self.filters.is_empty() {
+            let mut passed_over = Vec::new();
+            messages.retain(|message| {
+                let passes = passes(&self.filters, message);
+                if !passes {
+                    let DeliveryKey { queue, offset } = message.key;
+                    passed_over.push(DeliveryRange { queue, first: offset, count: 1 });
+                }
+                passes
+            });
+            if self.subscription.acknowledge_ranges(&passed_over).is_err() {
+                self.end();
+            }
+        }
+        self.ready.borrow_mut().extend(messages);
+    }
+
+    /// True where all is sent that was ready.
+    fn send_ready(&self) -> bool {
+        let Some(peer) = self.peer.upgrade() else { return false };
+        loop {
+            let mut ready = self.ready.borrow_mut();
+            let mut bytes = 0_usize;
+            let fits = |message: &&Delivered| {
+                let has_room = bytes == 0 || bytes.saturating_add(message.payload.all().len()) <= FRAME_BYTES;
+                bytes = bytes.saturating_add(message.payload.all().len()).saturating_add(1);
+                has_room
+            };
+            let count = ready.iter().take(PULL_MESSAGES).take_while(fits).count();
+            if count == 0 {
+                return true;
+            }
+            let put = |out: &mut Vec<u8>| {
+                put_deliver(out, self.number, self.subscription.now(), count)?;
+                ready.iter().take(count).try_for_each(|message| sent(message).put(out))
+            };
+            match peer.push(DELIVER, put) {
+                Ok(true) => {
+                    ready.drain(..count);
+                    self.hub.counters.delivered.add(count as u64);
+                    self.credit.set(self.credit.get().saturating_sub(count as u32));
+                }
+                Ok(false) => return false,
+                Err(_) => {
+                    // No message is larger than a frame. Were one, it would go back to its group.
+                    drop(ready);
+                    self.end();
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// True where nothing is under way that a flush would have to wait for.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_busy.get() && self.errands.borrow().is_empty()
+    }
+
+    /// True where nothing more may be asked for until some of it is done.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.errand_messages.get() >= ERRAND_MESSAGES_MAX
+    }
+
+    /// Does an errand after those before it, and tells who asked what came of it.
+    pub(crate) fn run(self: &Rc<Self>, errand: Errand, asking: Option<Asking>) {
+        self.errand_messages.set(self.errand_messages.get().saturating_add(errand.messages()));
+        self.errands.borrow_mut().push_back((errand, asking));
+        self.run_next();
+    }
+
+    fn run_next(self: &Rc<Self>) {
+        if self.errands.borrow().is_empty() || self.is_busy.replace(true) {
+            return;
+        }
+        let (errands, askings): (Vec<_>, Vec<_>) = self.errands.borrow_mut().drain(..).unzip();
+        self.errand_messages.set(0);
+        let subscription = Arc::clone(&self.subscription);
+        let courier = Rc::clone(self);
+        spawn_local(async move {
+            let run = move || errands.into_iter().map(|errand| errand.run(&subscription)).collect::<Vec<_>>();
+            let done = Pool::run(run).await;
+            courier.is_busy.set(false);
+            if let Some(done) = done {
+                done.into_iter().zip(askings).for_each(|(done, asking)| courier.did(done, asking));
+            } else {
+                courier.end();
+                askings.into_iter().flatten().for_each(Asking::died);
+            }
+            courier.run_next();
+            courier.pump();
+        });
+    }
+
+    fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>) {
+        match (done, asking) {
+            (Ok(Done::Pulled(messages)), _) => {
+                self.is_pulling.set(false);
+                self.take(messages);
+            }
+            (Ok(Done::Submitted(position)), Some(asking)) => self.hub.promise(position, Promise::of(asking)),
+            (Ok(Done::Settled), Some(asking)) => asking.done(),
+            (Ok(Done::Submitted(_) | Done::Settled), None) => {}
+            (Err(error), Some(asking)) => asking.failed(&error),
+            (Err(Error::Storage { .. }), None) if self.is_pulling.get() => self.rest(),
+            (Err(_), None) => self.end(),
+        }
+    }
+
+    /// Pulls again a little later.
+    fn rest(self: &Rc<Self>) {
+        let courier = Rc::downgrade(self);
+        spawn_local(async move {
+            sleep(REST).await;
+            if let Some(courier) = courier.upgrade() {
+                courier.is_pulling.set(false);
+                courier.pump();
+            }
+        });
+    }
+
+    /// The connection has gone: what is settled becomes durable, what is not goes back to the group.
+    pub(crate) fn leave(self: &Rc<Self>) {
+        self.end();
+        self.ready.borrow_mut().clear();
+        self.hub.closing.set(self.hub.closing.get().saturating_add(1));
+        let errands: Vec<_> = self.errands.borrow_mut().drain(..).map(|(errand, _)| errand).collect();
+        let (courier, subscription) = (Rc::clone(self), Arc::clone(&self.subscription));
+        spawn_local(async move {
+            while courier.is_busy.get() {
+                // What is on a thread now comes first, so that it is not lost.
+                sleep(Duration::from_millis(1)).await;
+            }
+            let close = move || {
+                for errand in errands.into_iter().chain([Errand::Close]) {
+                    // Nobody is there to be told.
+                    drop(errand.run(&subscription));
+                }
+            };
+            Pool::run(close).await;
+            courier.hub.closing.set(courier.hub.closing.get().saturating_sub(1));
+            courier.hub.left.notify_one();
+        });
+    }
+}
+
+fn sent(message: &Delivered) -> Sent<'_> {
+    let payload = &message.payload;
+    Sent {
+        queue: message.key.queue,
+        offset: message.key.offset,
+        form: if payload.is_opaque() { PayloadForm::Opaque } else { PayloadForm::Qmq },
+        redelivered: message.redelivered,
+        attempt: message.attempt,
+        sequence: message.sequence,
+        due: message.due,
+        first_due: message.first_due,
+        published: message.published,
+        subject: &message.subject,
+        meta_length: payload.meta().len() as u32,
+        check: payload.check(),
+        payload: payload.all(),
+    }
+}
+
+/// True where a message passes all filters. One that cannot be read is for its consumer to judge.
+fn passes(filters: &[Filter], message: &Delivered) -> bool {
+    if message.payload.is_opaque() {
+        let Some(meta) = MetaView::read(message.payload.meta()) else { return true };
+        let text = |key: &str| {
+            let found = meta.attributes().find(|(known, _)| *known == key);
+            found.and_then(|(_, value)| std::str::from_utf8(value).ok())
+        };
+        let tags: Vec<&str> = meta.tags().collect();
+        let (environment, part) = (text(ENVIRONMENT_KEY), text(SUB_ENVIRONMENT_KEY));
+        return pass_all(filters, &Labels { tags: tags.iter().copied(), environment, part });
+    }
+    let Ok(whole) = WireMessage::read_whole(message.payload.all()) else { return true };
+    let tags: Vec<&str> = whole.tags().collect();
+    let (environment, part) = (whole.attribute(ENVIRONMENT_KEY), whole.attribute(SUB_ENVIRONMENT_KEY));
+    pass_all(filters, &Labels { tags: tags.iter().copied(), environment, part })
+}

@@ -1,0 +1,255 @@
+//! What all connections of a server share, and the waiting for the log.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::Error;
+use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::wire::registry::Registry;
+use delaymq_engine::{Listener, PublishBatch, Store};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::counters::Counters;
+use crate::courier::Courier;
+use crate::options::ServerOptions;
+use crate::peer::Peer;
+use crate::pool::Pool;
+use crate::publishing::{Promise, Publishing};
+use crate::waits::Waits;
+
+/// How soon a publish that found no room is tried again, where nothing tells of room.
+const ROOM_WAIT: Duration = Duration::from_millis(5);
+/// How often the registry forgets who is silent.
+const EXPIRE_EVERY: Duration = Duration::from_secs(10);
+/// Batches that are kept to be filled again.
+const SPARE_BATCHES: usize = 4;
+
+/// See the module.
+pub(crate) struct Hub {
+    pub(crate) store: Arc<Store>,
+    pub(crate) options: ServerOptions,
+    pub(crate) pool: Rc<Pool>,
+    pub(crate) registry: RefCell<Registry>,
+    pub(crate) counters: Counters,
+    pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
+    pub(crate) by_address: RefCell<HashMap<IpAddr, usize>>,
+    pub(crate) http_connections: Cell<usize>,
+    /// Subscriptions whose connection is gone and that are not closed yet.
+    pub(crate) closing: Cell<usize>,
+    /// A connection or subscription has gone.
+    pub(crate) left: Notify,
+    began: Instant,
+    ear: Listener,
+    news: Arc<Notify>,
+    is_draining: Cell<bool>,
+    next_number: Cell<u64>,
+    waits: RefCell<Waits<Promise>>,
+    waiting: RefCell<VecDeque<Publishing>>,
+    waiting_bytes: Cell<usize>,
+    couriers: RefCell<HashMap<u64, Weak<Courier>>>,
+    spare: RefCell<Vec<PublishBatch>>,
+}
+
+impl Hub {
+    /// `news` is raised by the ear.
+    pub(crate) fn new(
+        store: Arc<Store>,
+        options: ServerOptions,
+        registry: Registry,
+        ear: Listener,
+        news: Arc<Notify>,
+    ) -> Self {
+        Self {
+            store,
+            pool: Pool::new(options.waiting_requests_max),
+            options,
+            registry: RefCell::new(registry),
+            counters: Counters::default(),
+            peers: RefCell::default(),
+            by_address: RefCell::default(),
+            http_connections: Cell::new(0),
+            closing: Cell::new(0),
+            left: Notify::new(),
+            began: Instant::now(),
+            ear,
+            news,
+            is_draining: Cell::new(false),
+            next_number: Cell::new(1),
+            waits: RefCell::default(),
+            waiting: RefCell::default(),
+            waiting_bytes: Cell::new(0),
+            couriers: RefCell::default(),
+            spare: RefCell::default(),
+        }
+    }
+
+    /// The time by which connections are judged: it never goes back.
+    pub(crate) fn now(&self) -> Millis {
+        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// A number that nothing else here has.
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.next_number.get();
+        self.next_number.set(number.wrapping_add(1));
+        number
+    }
+
+    /// True where nothing new is taken.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// Nothing new is taken from now on; what is under way is answered.
+    pub(crate) fn drain(&self) {
+        self.is_draining.set(true);
+        let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
+        for peer in peers {
+            peer.drain();
+        }
+    }
+
+    /// True where every connection has gone and every subscription is closed.
+    pub(crate) fn is_left(&self) -> bool {
+        self.peers.borrow().is_empty() && self.closing.get() == 0
+    }
+
+    /// Ends every connection; how many there were with something under way.
+    pub(crate) fn cut_off(&self) -> usize {
+        let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
+        peers.iter().filter(|peer| peer.cut_off()).count()
+    }
+
+    /// An empty batch.
+    pub(crate) fn batch(&self) -> PublishBatch {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| self.store.batch())
+    }
+
+    /// A batch that is not needed any more.
+    pub(crate) fn give_back(&self, mut batch: PublishBatch) {
+        batch.clear();
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_BATCHES {
+            spare.push(batch);
+        }
+    }
+
+    /// Hands a publish to the log, or lets it wait for room where others do.
+    pub(crate) fn publish(&self, publishing: Publishing) {
+        let has_to_wait = !self.waiting.borrow().is_empty();
+        if let Some(publishing) = if has_to_wait { Some(publishing) } else { publishing.begin(self) } {
+            self.wait_for_room(publishing);
+        }
+    }
+
+    fn wait_for_room(&self, publishing: Publishing) {
+        let bytes = self.waiting_bytes.get().saturating_add(publishing.bytes);
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() >= self.options.waiting_publishes_max || bytes > self.options.waiting_publish_bytes_max {
+            drop(waiting);
+            return publishing.busy(self);
+        }
+        self.waiting_bytes.set(bytes);
+        waiting.push_back(publishing);
+        self.news.notify_one();
+    }
+
+    fn look_for_room(&self) {
+        loop {
+            let Some(next) = self.waiting.borrow_mut().pop_front() else { return };
+            let bytes = next.bytes;
+            if let Some(next) = next.begin(self) {
+                self.waiting.borrow_mut().push_front(next);
+                return;
+            }
+            self.waiting_bytes.set(self.waiting_bytes.get().saturating_sub(bytes));
+        }
+    }
+
+    /// Keeps a promise once everything below `position` is visible.
+    pub(crate) fn promise(&self, position: Sequence, promise: Promise) {
+        let is_first = self.waits.borrow_mut().add(position, promise);
+        if is_first {
+            self.keep_promises();
+        }
+    }
+
+    fn keep_promises(&self) {
+        loop {
+            let Some(first) = self.waits.borrow().first() else { return };
+            match self.ear.want(first) {
+                Ok(false) => return,
+                Ok(true) => {
+                    let visible = self.ear.visible();
+                    while let Some(promise) = self.reached(visible) {
+                        promise.keep();
+                    }
+                }
+                Err(error) => return self.break_promises(&error),
+            }
+        }
+    }
+
+    fn reached(&self, visible: Sequence) -> Option<Promise> {
+        self.waits.borrow_mut().take_reached(visible)
+    }
+
+    fn break_promises(&self, error: &Error) {
+        let broken = self.waits.borrow_mut().take_all();
+        for promise in broken {
+            promise.break_with(error);
+        }
+    }
+
+    /// How many requests wait for the log, and how many for room in it.
+    pub(crate) fn waiting_counts(&self) -> (usize, usize) {
+        (self.waits.borrow().len(), self.waiting.borrow().len())
+    }
+
+    /// From now on this subscription hears its news.
+    pub(crate) fn hear(&self, courier: &Rc<Courier>) {
+        self.couriers.borrow_mut().insert(courier.token, Rc::downgrade(courier));
+        if courier.subscription.watch_by(&self.ear, courier.token).is_err() {
+            courier.end();
+        }
+    }
+
+    /// This subscription hears nothing any more.
+    pub(crate) fn unhear(&self, token: u64) {
+        self.couriers.borrow_mut().remove(&token);
+    }
+
+    /// Attends to the store's news until the server ends.
+    pub(crate) async fn attend(self: Rc<Self>) {
+        let mut expired = Instant::now();
+        loop {
+            let wait = if self.waiting.borrow().is_empty() { EXPIRE_EVERY } else { ROOM_WAIT };
+            tokio::select! {
+                () = self.news.notified() => {}
+                () = sleep(wait) => {}
+            }
+            self.turn();
+            if expired.elapsed() >= EXPIRE_EVERY {
+                expired = Instant::now();
+                self.registry.borrow_mut().expire(self.store.now());
+            }
+        }
+    }
+
+    fn turn(&self) {
+        let Ok((tidings, _)) = self.ear.drain() else { return };
+        self.keep_promises();
+        self.look_for_room();
+        for token in tidings.tokens {
+            let courier = self.couriers.borrow().get(&token).and_then(Weak::upgrade);
+            if let Some(courier) = courier {
+                courier.pump();
+            }
+        }
+    }
+}

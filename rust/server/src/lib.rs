@@ -1,0 +1,30 @@
+//! Who asks: sockets around the core's connections and the engine's store. A decision in here is a
+//! defect.
+//!
+//! One thread runs everything that has to do with sockets. A [`peer`] is one connection and its task;
+//! what it asks is taken to the [`hub`], which all of them share. What may have to wait for the disk or
+//! for other threads goes to a small [`pool`]; what waits for the log to be durable waits in the hub by
+//! its position, which costs no thread. A [`courier`] sends a subscription's messages as its credit and
+//! the connection's room allow.
+
+mod administration;
+mod asking;
+mod counters;
+mod courier;
+
+mod hub;
+mod listener;
+mod metrics;
+mod options;
+mod peer;
+mod pool;
+mod publishing;
+mod requests;
+mod routes;
+mod server;
+mod settling;
+mod subscribing;
+mod waits;
+
+pub use options::{ServerError, ServerOptions};
+pub use server::{Server, Stopped};

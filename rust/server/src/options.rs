@@ -1,0 +1,85 @@
+//! What a server is started with, and why one does not start.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use delaymq_core::error::Error;
+use delaymq_core::wire::connection_limits::ConnectionLimits;
+use thiserror::Error as Described;
+
+/// The usual port of the listener.
+const PORT: u16 = 20_801;
+/// The usual port of plain HTTP.
+const HTTP_PORT: u16 = 20_880;
+
+/// The options of a server. Both addresses are of this machine alone, since QMQ's clients know no
+/// token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerOptions {
+    /// Where connections are taken; port 0 takes any that is free.
+    pub listen: SocketAddr,
+    /// Where plain HTTP is answered; port 0 takes any that is free.
+    pub http: Option<SocketAddr>,
+    /// What `/meta/address` and registrations tell clients, as `host:port`; where it listens, by
+    /// itself.
+    pub advertised_address: Option<String>,
+    /// The release that a client's hello is answered with.
+    pub release: String,
+    /// Connections in all, those of plain HTTP not counted.
+    pub connections_max: usize,
+    /// Connections from one address.
+    pub connections_per_address_max: usize,
+    /// Connections of plain HTTP.
+    pub http_connections_max: usize,
+    /// Subscriptions of one connection.
+    pub subscriptions_max: usize,
+    /// Requests that wait for a thread of their own, in all: further ones are told that too much is
+    /// under way.
+    pub waiting_requests_max: usize,
+    /// Publishes that wait for room in the log, in all, and their bytes.
+    pub waiting_publishes_max: usize,
+    /// See `waiting_publishes_max`.
+    pub waiting_publish_bytes_max: usize,
+    /// What one connection may take.
+    pub connection: ConnectionLimits,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+            http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT))),
+            advertised_address: None,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            connections_max: 10_000,
+            connections_per_address_max: 5_000,
+            http_connections_max: 256,
+            subscriptions_max: 1_024,
+            waiting_requests_max: 1_024,
+            waiting_publishes_max: 1_024,
+            waiting_publish_bytes_max: 64 << 20,
+            connection: ConnectionLimits::default(),
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Clone, PartialEq, Eq, Debug, Described)]
+pub enum ServerError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// What the system says.
+        reason: String,
+    },
+    /// The system gives no thread.
+    #[error("cannot start the server's thread: {reason}")]
+    Thread {
+        /// What the system says.
+        reason: String,
+    },
+    /// The store, or an option that is refused.
+    #[error(transparent)]
+    Store(#[from] Error),
+}

@@ -1,0 +1,246 @@
+//! One connection: its state machine, its subscriptions, and the task that moves its bytes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, IoSlice};
+use std::rc::Rc;
+use std::time::Duration;
+
+use delaymq_core::error::Result;
+use delaymq_core::wire::connection::{Connection, Ending, RequestId};
+use delaymq_core::wire::extension::errors::RemoteError;
+use tokio::io::{Interest, Ready};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::asking::Asking;
+use crate::courier::Courier;
+use crate::hub::Hub;
+use crate::requests;
+
+/// Pieces of output that one call writes.
+const PIECES: usize = 16;
+
+/// See the module.
+pub(crate) struct Peer {
+    hub: Rc<Hub>,
+    connection: RefCell<Connection>,
+    /// There is something to write, or to look at.
+    wake: Notify,
+    pub(crate) couriers: RefCell<HashMap<u32, Rc<Courier>>>,
+    /// Subscriptions that are being made.
+    pub(crate) subscribing: RefCell<Vec<u32>>,
+    is_cut_off: Cell<bool>,
+    has_left: Cell<bool>,
+}
+
+/// How a turn ended.
+enum Turn {
+    /// There may be more to do at once.
+    Again,
+    /// Nothing to do until something happens.
+    Wait,
+    /// The socket may be closed.
+    Finished,
+}
+
+impl Peer {
+    pub(crate) fn new(hub: &Rc<Hub>) -> Rc<Self> {
+        // Only addresses of this machine are listened on, so there is nobody who would need a token.
+        let connection = Connection::new(hub.options.connection, true, hub.now());
+        Rc::new(Self {
+            hub: Rc::clone(hub),
+            connection: RefCell::new(connection),
+            wake: Notify::new(),
+            couriers: RefCell::default(),
+            subscribing: RefCell::default(),
+            is_cut_off: Cell::new(false),
+            has_left: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn hub(&self) -> &Rc<Hub> {
+        &self.hub
+    }
+
+    /// True once nobody reads what is answered.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.get()
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(
+        &self,
+        id: RequestId,
+        code: i16,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<bool> {
+        self.wake.notify_one();
+        self.connection.borrow_mut().answer(id, code, self.hub.now(), fill)
+    }
+
+    /// Answers one of delaymq's own requests with an error.
+    pub(crate) fn answer_error(&self, id: RequestId, error: &RemoteError) {
+        self.wake.notify_one();
+        // The words of an error are shortened to what it may have, and its details are few.
+        drop(self.connection.borrow_mut().answer_error(id, error, self.hub.now()));
+    }
+
+    /// Sends what was not asked for; false where there is no room now.
+    pub(crate) fn push(&self, command: i16, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
+        self.wake.notify_one();
+        self.connection.borrow_mut().push(command, self.hub.now(), fill)
+    }
+
+    /// Nothing more is read.
+    pub(crate) fn drain(&self) {
+        self.connection.borrow_mut().drain();
+        self.wake.notify_one();
+    }
+
+    /// The socket is closed; true where something was under way.
+    pub(crate) fn cut_off(&self) -> bool {
+        self.is_cut_off.set(true);
+        self.wake.notify_one();
+        !self.connection.borrow().is_finished()
+    }
+
+    /// Moves bytes until the connection is over.
+    pub(crate) async fn run(self: Rc<Self>, socket: TcpStream) {
+        let mut ready = Ready::EMPTY;
+        loop {
+            match self.turn(&socket, ready) {
+                Ok(Turn::Again) => {
+                    // Others have their turn, however much this one sends.
+                    yield_now().await;
+                    ready = Ready::ALL;
+                }
+                Ok(Turn::Wait) => match self.wait(&socket).await {
+                    Ok(found) => ready = found,
+                    Err(_) => break,
+                },
+                Ok(Turn::Finished) | Err(_) => break,
+            }
+        }
+        self.leave();
+    }
+
+    /// Reads once, serves all that is there whole, writes what can be written.
+    fn turn(self: &Rc<Self>, socket: &TcpStream, ready: Ready) -> io::Result<Turn> {
+        if self.is_cut_off.get() {
+            return Ok(Turn::Finished);
+        }
+        let has_read = if ready.is_readable() || ready.is_read_closed() { self.read(socket)? } else { false };
+        loop {
+            let asked = self.connection.borrow_mut().next_request(self.hub.now());
+            let Some(asked) = asked else { break };
+            self.hub.counters.requests.add(1);
+            requests::serve(Asking::new(self, &asked), asked);
+        }
+        let is_blocked = self.write(socket)?;
+        if !is_blocked {
+            self.pump();
+        }
+        let mut connection = self.connection.borrow_mut();
+        connection.tick(self.hub.now());
+        if connection.is_finished() {
+            return Ok(Turn::Finished);
+        }
+        let has_more = connection.output_bytes() > 0 && !is_blocked;
+        Ok(if has_read || has_more { Turn::Again } else { Turn::Wait })
+    }
+
+    /// True where something was read.
+    fn read(&self, socket: &TcpStream) -> io::Result<bool> {
+        let mut connection = self.connection.borrow_mut();
+        if !connection.wants_input() {
+            return Ok(false);
+        }
+        let now = self.hub.now();
+        match connection.read_with(now, |input| socket.try_read_buf(input)) {
+            Ok(0) => {
+                connection.peer_closed();
+                Ok(false)
+            }
+            Ok(count) => {
+                self.hub.counters.bytes_in.add(count as u64);
+                Ok(true)
+            }
+            Err(error) if is_passing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes until there is nothing left or the socket takes no more; true where it takes no more.
+    fn write(&self, socket: &TcpStream) -> io::Result<bool> {
+        let mut connection = self.connection.borrow_mut();
+        while connection.output_bytes() > 0 {
+            let pieces: Vec<IoSlice<'_>> = connection.output().take(PIECES).map(IoSlice::new).collect();
+            match socket.try_write_vectored(&pieces) {
+                Ok(count) => {
+                    drop(pieces);
+                    self.hub.counters.bytes_out.add(count as u64);
+                    connection.sent(count, self.hub.now());
+                }
+                Err(error) if is_passing(&error) => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lets subscriptions send that had no room.
+    fn pump(&self) {
+        let starved: Vec<_> = self.couriers.borrow().values().filter(|courier| courier.is_starved()).cloned().collect();
+        for courier in starved {
+            courier.pump();
+        }
+    }
+
+    async fn wait(&self, socket: &TcpStream) -> io::Result<Ready> {
+        let (interest, deadline) = {
+            let connection = self.connection.borrow();
+            let reads = connection.wants_input().then_some(Interest::READABLE);
+            let writes = (connection.output_bytes() > 0).then_some(Interest::WRITABLE);
+            let interest = match (reads, writes) {
+                (Some(reads), Some(writes)) => Some(reads | writes),
+                (one, other) => one.or(other),
+            };
+            (interest, connection.deadline())
+        };
+        let now = self.hub.now();
+        // The deadline's millisecond has begun and must have passed.
+        let until = deadline.map(|deadline| Duration::from_millis(deadline.since(now).saturating_add(1)));
+        tokio::select! {
+            found = ready(socket, interest) => found,
+            () = self.wake.notified() => Ok(Ready::EMPTY),
+            () = sleep(until.unwrap_or_default()), if until.is_some() => Ok(Ready::EMPTY),
+        }
+    }
+
+    fn leave(self: &Rc<Self>) {
+        self.has_left.set(true);
+        let cut_off = |ending: &Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
+        if self.connection.borrow().ending().is_some_and(cut_off) {
+            self.hub.counters.cut_off.add(1);
+        }
+        let couriers = std::mem::take(&mut *self.couriers.borrow_mut());
+        for courier in couriers.into_values() {
+            courier.leave();
+        }
+    }
+}
+
+/// Waits until the socket is ready; for ever where nothing is wanted of it.
+async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io::Result<Ready> {
+    match interest {
+        Some(interest) => socket.ready(interest).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

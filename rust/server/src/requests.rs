@@ -1,0 +1,91 @@
+//! Each request goes to who serves it.
+
+use std::rc::Rc;
+
+use delaymq_core::wire::connection::Asked;
+use delaymq_core::wire::extension::EXTENSION_VERSION;
+use delaymq_core::wire::extension::consume::IN_FLIGHT_MAX;
+use delaymq_core::wire::extension::errors::{Attribute, ErrorCode, RemoteError};
+use delaymq_core::wire::extension::hello::{Hello, Welcome, put_ping};
+use delaymq_core::wire::extension::request::OwnRequest;
+use delaymq_core::wire::frame::{FRAME_BYTES_MAX, answer};
+use delaymq_core::wire::register::{RegisterRequest, put_registered};
+use delaymq_core::wire::request::Request;
+use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
+
+use crate::administration;
+use crate::asking::Asking;
+use crate::publishing;
+use crate::settling;
+use crate::subscribing;
+
+/// Serves a request, now or later.
+pub(crate) fn serve(asking: Asking, asked: Asked) {
+    let frame = asked.frame;
+    match Request::read(&frame) {
+        Err(malformed) => asking.malformed(&malformed),
+        Ok(Request::Own(request)) => serve_own(asking, request, frame.body.len()),
+        Ok(Request::Send(sent)) => publishing::send(asking, &sent, frame.clone()),
+        Ok(Request::Register(request)) => register(asking, &request),
+        Ok(Request::Pull(_) | Request::Ack(_) | Request::ConsumeManage(_) | Request::Unknown(_)) => {
+            asking.code(answer::UNKNOWN_CODE);
+        }
+        Ok(Request::UnknownVersion(version)) => unknown_version(asking, i64::from(version)),
+    }
+}
+
+fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
+    match request {
+        OwnRequest::Hello(hello) => welcome(asking, &hello),
+        OwnRequest::Ping(ping) => asking.told(|out| put_ping(out, ping)),
+        OwnRequest::Publish(publish) => publishing::publish(asking, &publish, bytes),
+        OwnRequest::Cancel(receipts) => administration::cancel(asking, receipts),
+        OwnRequest::Subscribe(subscribe) => subscribing::subscribe(asking, subscribe),
+        OwnRequest::Credit(credit) => subscribing::credit(asking, credit),
+        OwnRequest::Acknowledge(acknowledge) => settling::acknowledge(asking, &acknowledge),
+        OwnRequest::GiveBack(give_back) => settling::give_back(asking, give_back),
+        OwnRequest::PutAway(put_away) => settling::put_away(asking, &put_away),
+        OwnRequest::Flush(subscription) => settling::flush(asking, subscription),
+        OwnRequest::Unsubscribe(subscription) => subscribing::unsubscribe(asking, subscription),
+        OwnRequest::Status => administration::status(asking),
+        OwnRequest::Groups(listing) => administration::groups(asking, listing),
+        OwnRequest::Subjects(listing) => administration::subjects(asking, listing),
+        OwnRequest::StartGroup(group) => administration::start_group(asking, &group),
+        OwnRequest::ResetGroup(group) => administration::reset_group(asking, &group),
+        OwnRequest::RemoveGroup(group) => administration::remove_group(asking, &group),
+        OwnRequest::DeadLetters(letters) => administration::dead_letters(asking, &letters),
+        OwnRequest::Redrive(redrive) => administration::redrive(asking, &redrive),
+        OwnRequest::Expire(expire) => administration::expire(asking, &expire),
+    }
+}
+
+/// Answered without the owner and without the disk, since clients wait for it for half a second.
+fn register(asking: Asking, request: &RegisterRequest<'_>) {
+    let hub = Rc::clone(asking.hub());
+    let answer = hub.registry.borrow_mut().register(request, hub.store.now());
+    asking.told(|out| put_registered(out, &answer));
+}
+
+fn welcome(asking: Asking, hello: &Hello<'_>) {
+    let Some(version) = hello.version_with(EXTENSION_VERSION, EXTENSION_VERSION) else {
+        return unknown_version(asking, i64::from(hello.version_max));
+    };
+    let hub = Rc::clone(asking.hub());
+    let welcome = Welcome {
+        version,
+        server: hub.options.release.clone(),
+        stream: hub.store.stream(),
+        frame_bytes_max: FRAME_BYTES_MAX as u32,
+        messages_max: BATCH_MESSAGES_MAX as u32,
+        body_bytes_max: BODY_BYTES_MAX as u32,
+        in_flight_max: IN_FLIGHT_MAX,
+        now: hub.store.now(),
+    };
+    asking.told(|out| welcome.put(out));
+}
+
+fn unknown_version(asking: Asking, found: i64) {
+    let error = RemoteError::new(ErrorCode::UnknownVersion, "the server speaks version 1 alone");
+    let error = error.with(Attribute::Expected, EXTENSION_VERSION.to_string().as_str());
+    asking.refused(&error.with(Attribute::Found, found.to_string().as_str()));
+}

@@ -1,0 +1,222 @@
+//! A running server: how it starts, where it listens, how it stops.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use delaymq_core::error::Error;
+use delaymq_core::wire::registry::{Registry, RegistryOptions};
+use delaymq_engine::{Listener, Store};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Notify, watch};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::sleep;
+
+use crate::hub::Hub;
+use crate::listener::{take_http, take_peers};
+use crate::options::{ServerError, ServerOptions};
+use crate::pool::THREADS;
+
+/// How long subscriptions may take to be closed after every connection has gone, and threads to end.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// Connections that may wait to be taken: all clients come at once when a server is back.
+const BACKLOG: u32 = 1_024;
+/// The longest patience of a stop.
+const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How a server stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stopped {
+    /// Connections that were ended with something under way.
+    pub cut_off: usize,
+}
+
+/// Tells the thread that waits how the server stopped, however its own thread ends.
+struct Ending {
+    stopped: Mutex<Option<Stopped>>,
+    happened: Condvar,
+}
+
+struct Told(Arc<Ending>, Stopped);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        *self.0.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.1);
+        self.0.happened.notify_all();
+    }
+}
+
+/// A running server. Dropping it ends it at once.
+pub struct Server {
+    store: Arc<Store>,
+    address: SocketAddr,
+    http_address: Option<SocketAddr>,
+    deadline: watch::Sender<Option<Instant>>,
+    ending: Arc<Ending>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the server's thread is made of.
+struct Parts {
+    store: Arc<Store>,
+    options: ServerOptions,
+    registry: Registry,
+    ear: Listener,
+    news: Arc<Notify>,
+    listener: TcpListener,
+    http: Option<TcpListener>,
+    deadline: watch::Receiver<Option<Instant>>,
+}
+
+impl Server {
+    /// Starts a server over an open store. It listens when this returns.
+    ///
+    /// # Errors
+    /// `Listen` where an address cannot be listened on; `Store` with `InvalidArgument` naming
+    /// `server.host` for an address that is not of this machine alone, or `advertised_address`; what
+    /// the store fails with; `Thread`.
+    pub fn start(store: Arc<Store>, options: ServerOptions) -> Result<Self, ServerError> {
+        for address in [Some(options.listen), options.http].into_iter().flatten() {
+            refuse_foreign(address)?;
+        }
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().max_blocking_threads(THREADS).build();
+        let runtime = runtime.map_err(|error| ServerError::Thread { reason: error.to_string() })?;
+        let entered = runtime.enter();
+        let (listener, address) = listen(options.listen)?;
+        let http = options.http.map(listen).transpose()?;
+        drop(entered);
+        let (http, http_address) = http.unzip();
+        let advertised = options.advertised_address.clone().unwrap_or_else(|| address.to_string());
+        let registry = Registry::new(RegistryOptions::new(&advertised)?, BTreeSet::new(), store.now());
+        let news = Arc::new(Notify::new());
+        let raised = Arc::clone(&news);
+        let ear = store.listener(Box::new(move || raised.notify_one()))?;
+        let (deadline, told) = watch::channel(None);
+        let parts = Parts { store: Arc::clone(&store), options, registry, ear, news, listener, http, deadline: told };
+        let ending = Arc::new(Ending { stopped: Mutex::new(None), happened: Condvar::new() });
+        let thread = spawn(runtime, parts, Arc::clone(&ending))?;
+        Ok(Self { store, address, http_address, deadline, ending, thread: Some(thread) })
+    }
+
+    /// Where connections are taken.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where plain HTTP is answered.
+    pub const fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// Begins to stop: no connection and no request is taken any more, what is under way is answered
+    /// for as long as `patience`, then every connection is closed. A later call with less patience
+    /// counts instead. Returns at once.
+    pub fn stop(&self, patience: Duration) {
+        let now = Instant::now();
+        let deadline = now.checked_add(patience.min(PATIENCE_MAX)).unwrap_or(now);
+        self.deadline.send_modify(|known| *known = Some(known.map_or(deadline, |known| known.min(deadline))));
+    }
+
+    /// Waits until the server has stopped; `None` where that took longer than `timeout`.
+    pub fn wait(&self, timeout: Duration) -> Option<Stopped> {
+        let stopped = self.ending.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.ending.happened.wait_timeout_while(stopped, timeout, |stopped| stopped.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.store.is_here() {
+            // A forked child does not have the thread.
+            std::mem::forget(thread);
+            return;
+        }
+        self.stop(Duration::ZERO);
+        drop(thread.join());
+    }
+}
+
+fn refuse_foreign(address: SocketAddr) -> Result<(), ServerError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    let expected = "an address of this machine alone, such as 127.0.0.1".to_owned();
+    Err(Error::InvalidArgument { argument: "server.host", expected, found: address.ip().to_string() }.into())
+}
+
+/// Call it within the runtime.
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
+    // A server that starts again finds connections of the last one on their way out.
+    socket.set_reuseaddr(true).map_err(failed)?;
+    socket.bind(address).map_err(failed)?;
+    let listener = socket.listen(BACKLOG).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+fn spawn(runtime: Runtime, parts: Parts, ending: Arc<Ending>) -> Result<JoinHandle<()>, ServerError> {
+    let thread = std::thread::Builder::new().name("delaymq-server".to_owned());
+    let thread = thread.spawn(move || {
+        let mut told = Told(ending, Stopped { cut_off: 0 });
+        told.1 = LocalSet::new().block_on(&runtime, run(parts));
+        runtime.shutdown_timeout(CLOSING);
+    });
+    thread.map_err(|error| ServerError::Thread { reason: error.to_string() })
+}
+
+async fn run(parts: Parts) -> Stopped {
+    let Parts { store, options, registry, ear, news, listener, http, mut deadline } = parts;
+    let hub = Rc::new(Hub::new(store, options, registry, ear, news));
+    let taking = spawn_local(take_peers(Rc::clone(&hub), listener));
+    let answering = http.map(|http| spawn_local(take_http(Rc::clone(&hub), http)));
+    let attending = spawn_local(Rc::clone(&hub).attend());
+    // The server's handle lives for as long as this does, or has told it to end.
+    drop(deadline.wait_for(Option::is_some).await);
+    taking.abort();
+    hub.drain();
+    let cut_off = left(&hub, &mut deadline).await;
+    if let Some(answering) = answering {
+        answering.abort();
+    }
+    attending.abort();
+    Stopped { cut_off }
+}
+
+/// Waits until every connection has gone, cuts off those that have not at the deadline, and waits
+/// until their subscriptions are closed; how many were cut off.
+async fn left(hub: &Hub, deadline: &mut watch::Receiver<Option<Instant>>) -> usize {
+    loop {
+        let until = deadline.borrow_and_update().unwrap_or_else(Instant::now);
+        let patience = until.saturating_duration_since(Instant::now());
+        if hub.is_left() {
+            return 0;
+        }
+        if patience.is_zero() {
+            break;
+        }
+        tokio::select! {
+            () = hub.left.notified() => {}
+            _ = deadline.changed() => {}
+            () = sleep(patience) => {}
+        }
+    }
+    let cut_off = hub.cut_off();
+    let end = Instant::now().checked_add(CLOSING);
+    while !hub.is_left() && end.is_some_and(|end| Instant::now() < end) {
+        tokio::select! {
+            () = hub.left.notified() => {}
+            () = sleep(Duration::from_millis(50)) => {}
+        }
+    }
+    cut_off
+}

@@ -1,0 +1,67 @@
+//! Who waits for which position of the log.
+
+use std::collections::BTreeMap;
+
+use delaymq_core::units::Sequence;
+
+/// What waits, by position.
+#[derive(Debug)]
+pub(crate) struct Waits<T> {
+    waiting: BTreeMap<(Sequence, u64), T>,
+    next: u64,
+}
+
+impl<T> Default for Waits<T> {
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<T> Waits<T> {
+    /// Waits until everything below `position` is visible; true where nothing waits for less.
+    pub(crate) fn add(&mut self, position: Sequence, waiting: T) -> bool {
+        let is_first = self.first().is_none_or(|first| position < first);
+        self.waiting.insert((position, self.next), waiting);
+        self.next = self.next.wrapping_add(1);
+        is_first
+    }
+
+    /// The smallest position that anything waits for.
+    pub(crate) fn first(&self) -> Option<Sequence> {
+        self.waiting.first_key_value().map(|((position, _), _)| *position)
+    }
+
+    /// The next one that waited for no more than this.
+    pub(crate) fn take_reached(&mut self, visible: Sequence) -> Option<T> {
+        let first = self.waiting.first_entry()?;
+        (first.key().0 <= visible).then(|| first.remove())
+    }
+
+    /// All that wait, in order.
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.waiting).into_values().collect()
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_comes_by_position_and_among_equals_in_its_order() {
+        let mut waits = Waits::default();
+        let firsts = [5, 7, 5, 3].map(|position| waits.add(Sequence(position), position));
+        assert_eq!(firsts, [true, false, false, true]);
+        waits.add(Sequence(5), 55);
+        assert_eq!(waits.take_reached(Sequence(2)), None);
+        let reached: Vec<_> = std::iter::from_fn(|| waits.take_reached(Sequence(5))).collect();
+        assert_eq!((reached, waits.first(), waits.len()), (vec![3, 5, 5, 55], Some(Sequence(7)), 1));
+        assert_eq!(waits.take_all(), [7]);
+        assert_eq!(waits.first(), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! A disk that takes its time, or fails: who waits for it is told the truth, and nobody else waits.
+
+#![cfg(test)]
+
+#[path = "../../engine/tests/support/mod.rs"]
+mod engine_support;
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::errors::ErrorCode;
+use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
+use delaymq_core::wire::extension::{PING, PUBLISH, STATUS, SUBSCRIBE};
+use delaymq_core::wire::message::{MessageParts, put_message};
+use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
+use delaymq_engine::{Durability, Options, Store};
+use delaymq_server::{Server, ServerOptions};
+use engine_support::{Faults, Switches};
+use support::{Client, Served, eventually, metric, options, page, serve_with, subscribing};
+
+/// A served store on a disk with switches, in small segments.
+fn serve_faulty(options: ServerOptions) -> (Served, Arc<Switches>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, switches) = Faults::over(folder.path());
+    let chosen = Options { durability: Durability::Disk, segment_bytes: 1 << 20, ..Options::default() };
+    let store = Store::open_on(storage, folder.path(), chosen, &mut |_| {}).unwrap();
+    let server = Server::start(Arc::clone(&store), options).unwrap();
+    (Served { server, store, folder }, switches)
+}
+
+fn batch(bytes: usize) -> PublishWriter {
+    let mut writer = PublishWriter::default();
+    writer.push("order", DueTime::After(3_600_000), &[], &vec![7; bytes]).unwrap();
+    writer
+}
+
+fn qmq_batch(id: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    let parts = MessageParts {
+        created: Millis(1),
+        due: None,
+        subject: "order",
+        message_id: id,
+        tags: &[],
+        is_opaque: false,
+        body: &[],
+    };
+    put_message(&mut message, &parts).unwrap();
+    let mut body = Vec::new();
+    put_sent(&mut body, &message);
+    body
+}
+
+#[test]
+fn who_waits_for_the_disk_takes_no_thread_and_holds_up_nobody() {
+    let (served, switches) = serve_faulty(options());
+    let mut producers: Vec<Client> = (0..4).map(|_| served.connect()).collect();
+    let mut other = served.connect();
+    other.publish("order", &[b"first"], 3_600_000);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let writer = batch(10);
+    let asked: Vec<Vec<i32>> = producers
+        .iter_mut()
+        .map(|producer| (0..100).map(|_| producer.send(PUBLISH, 0, |out| writer.put(out, false))).collect())
+        .collect();
+    eventually("all to wait", || metric(&served, "waiting_for_log") == 400);
+    assert_eq!(metric(&served, "waiting_for_threads"), 0);
+    other.done(PING, |_| Ok(()));
+    assert_eq!(page(served.server.http_address().unwrap(), "GET /meta/address").0, 200);
+    switches.stuck.store(false, Ordering::SeqCst);
+    for (producer, asked) in producers.iter_mut().zip(asked) {
+        for opaque in asked {
+            assert_eq!(producer.answer(), (opaque, 0, vec![0; 4]));
+        }
+    }
+    assert_eq!(served.store.status().unwrap().pending, 401);
+}
+
+#[test]
+fn who_waited_for_a_disk_that_failed_is_told_so() {
+    let (served, switches) = serve_faulty(options());
+    let (mut own, mut qmq) = (served.connect(), served.connect());
+    own.publish("order", &[b"first"], 3_600_000);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let writer = batch(10);
+    let published = own.send(PUBLISH, 0, |out| writer.put(out, true));
+    let body = qmq_batch("id-1");
+    let sent = qmq.send(SEND, 0, |out| {
+        out.extend_from_slice(&body);
+        Ok(())
+    });
+    eventually("both to wait", || metric(&served, "waiting_for_log") == 2);
+    switches.fail_syncs.store(true, Ordering::SeqCst);
+    switches.stuck.store(false, Ordering::SeqCst);
+    let (opaque, code, _) = own.answer();
+    assert_eq!((opaque, code), (published, ErrorCode::Poisoned.number()));
+    let (opaque, code, answer) = qmq.answer();
+    let failures = read_failures(&answer).unwrap();
+    assert_eq!((opaque, code, failures.len()), (sent, 0, 1));
+    assert_eq!((failures[0].message_id.as_str(), failures[0].code), ("id-1", SendCode::StoreError));
+    own.refused(PUBLISH, ErrorCode::Poisoned, |out| writer.put(out, true));
+    own.done(PING, |_| Ok(()));
+    let http = served.server.http_address().unwrap();
+    assert_eq!((page(http, "GET /ready").0, page(http, "GET /health").0, metric(&served, "poisoned")), (503, 200, 1));
+}
+
+#[test]
+fn what_finds_no_room_is_told_to_come_later_and_is_not_stored() {
+    let limited = ServerOptions { waiting_publishes_max: 1, ..options() };
+    let (served, switches) = serve_faulty(limited);
+    let mut producer = served.connect();
+    producer.publish("order", &[b"first"], 3_600_000);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let writer = batch(300_000);
+    let mut asked = 0;
+    eventually("no room", || {
+        producer.send(PUBLISH, 0, |out| writer.put(out, false));
+        asked += 1;
+        metric(&served, "busy_answers") > 0
+    });
+    assert_eq!(metric(&served, "waiting_for_room"), 1);
+    switches.stuck.store(false, Ordering::SeqCst);
+    let codes: Vec<i16> = (0..asked).map(|_| producer.answer().1).collect();
+    let stored = codes.iter().filter(|code| **code == 0).count() as u64;
+    let busy = codes.iter().filter(|code| **code == ErrorCode::Busy.number()).count() as u64;
+    assert_eq!((stored + busy, metric(&served, "waiting_for_room")), (asked, 0));
+    assert!(busy >= 1 && stored >= 2, "{codes:?}");
+    assert_eq!(served.store.status().unwrap().pending, stored + 1);
+}
+
+#[test]
+fn work_that_finds_no_thread_is_told_to_come_later() {
+    let limited = ServerOptions { waiting_requests_max: 0, ..options() };
+    let served = serve_with(limited, Durability::Os);
+    let mut client = served.connect();
+    client.refused(STATUS, ErrorCode::Busy, |_| Ok(()));
+    client.refused(SUBSCRIBE, ErrorCode::Busy, |out| subscribing(1, "a", "g", 1).put(out));
+    client.publish("a", &[b"a"], 0);
+    let limited = ServerOptions { subscriptions_max: 1, ..options() };
+    let served = serve_with(limited, Durability::Os);
+    let mut client = served.connect();
+    client.subscribe(1, "a", "g", 1);
+    client.refused(SUBSCRIBE, ErrorCode::Busy, |out| subscribing(2, "a", "g", 1).put(out));
+}

@@ -1,0 +1,151 @@
+"""serve: a store behind sockets, from its first line to its last."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import urllib.request
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import delaymq
+from commanding import arguments_of, environment, refused
+from refused_syncs import REFUSE_SYNCS
+
+ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
+MAGIC = 0xDEC10ADE
+SEND = 10
+PATIENCE_SECONDS = 20
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    whole = arguments_of("serve", "--store", str(folder), "--json", *ANY_PORTS)
+    process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    try:
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def connected(address: str) -> socket.socket:
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def sent(connection: socket.socket, subject: str, message_id: str) -> bytes:
+    """Sends one message of QMQ, due now; the answer, whole."""
+    body = text("qmq_createTime") + text("1700000000000") + text("body") + text("hello")
+    message = struct.pack(">bqq", 0, 1, 1) + text(subject) + text(message_id) + struct.pack(">i", len(body)) + body
+    body = struct.pack(">q", zlib.crc32(message)) + message
+    connection.sendall(struct.pack(">ihIhhiih", len(body) + 20, 18, MAGIC, SEND, 9, 7, 0, SEND) + body)
+    answer = connection.recv(4096)
+    while len(answer) < 4 + struct.unpack(">i", answer[:4])[0]:
+        answer += connection.recv(4096)
+    return answer
+
+
+def page(address: str, path: str) -> str:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE_SECONDS) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_served_store_keeps_what_was_sent_and_ends_by_a_signal(tmp_path: Path) -> None:
+    with served(tmp_path / "store") as (process, where):
+        assert page(where["http_address"], "/meta/address") == where["address"]
+        with connected(where["address"]) as connection:
+            assert sent(connection, "order", "id-1").hex() == "000000140012dec10ade000000090000000700000001000a"
+            refused(5, "publish", "order", "x", "--store", tmp_path / "store")
+            process.send_signal(signal.SIGTERM)
+            assert connection.recv(1) == b"", "the connection is closed"
+        assert process.wait(PATIENCE_SECONDS) == 0
+    with delaymq.open(tmp_path / "store") as store:
+        assert store.status().ready == 1
+        with store.subscribe("order", group="billing") as messages:
+            message = messages.get(PATIENCE_SECONDS)
+            assert message is not None
+            assert (message.message_id, message.tags, message.body) == ("id-1", (), b"hello")
+            assert message.attributes == {"qmq_createTime": "1700000000000"}
+            message.ack()
+
+
+def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
+    with served(tmp_path / "store") as (process, where), connected(where["address"]) as connection:
+        # A frame that is never completed is nothing under way.
+        connection.sendall(struct.pack(">ihI", 100, 18, MAGIC))
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_place_that_cannot_be_listened_on_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused(2, "serve", "--store", tmp_path / "store", "--set", f"server.port={port}")
+        assert "server.port" in line
+        assert str(port) in line
+    for pair in ("server.host=0.0.0.0", "server.host=localhost", "server.advertised_address=nowhere"):
+        line = refused(2, "serve", "--store", tmp_path / "store", *ANY_PORTS, "--set", pair)
+        assert pair.split("=", maxsplit=1)[0].removeprefix("server.") in line
+    assert "server.port" in refused(2, "serve", "--store", tmp_path / "store", "--set", "server.port=70000")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has the numbers of x86-64")
+def test_a_server_whose_disk_failed_says_so_and_ends(tmp_path: Path) -> None:
+    code = """
+        import sys, threading
+        from delaymq.cli import main
+        def break_the_disk():
+            sys.stdin.readline()
+            refuse_syncs()
+            print("refused", flush=True)
+        threading.Thread(target=break_the_disk, daemon=True).start()
+        sys.exit(main(["serve", "--json", *sys.argv[1:]]))
+    """
+    whole = [sys.executable, "-c", textwrap.dedent(REFUSE_SYNCS) + textwrap.dedent(code)]
+    process = subprocess.Popen(
+        [*whole, "--store", str(tmp_path / "store"), *ANY_PORTS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        where = json.loads(process.stdout.readline())
+        with connected(where["address"]) as connection:
+            assert len(sent(connection, "order", "good")) == 24, "all is stored"
+            process.stdin.write("\n")
+            process.stdin.flush()
+            said = process.stdout.readline()
+            if said.startswith("no filter"):
+                pytest.skip(said)
+            # What cannot be stored is listed, to be sent again.
+            answer = sent(connection, "order", "lost")
+            assert answer[24:36] == text("lost") + struct.pack(">i", 6) + answer[34:36]
+            _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 3, errors
+        assert "must be opened again" in errors
+    finally:
+        process.kill()
+        process.communicate()
+    with delaymq.open(tmp_path / "store") as store:
+        assert store.status().ready in (1, 2), "the one that was stored, and perhaps the one in doubt"
