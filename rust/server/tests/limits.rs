@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,6 +143,30 @@ fn a_thousand_idle_connections_are_kept_and_one_more_than_the_limit_is_not() {
     eventually("the room of one that has gone", || metric(&served, "connections") == 1_000);
     ping(&mut served.connect());
     idle.iter_mut().for_each(ping);
+}
+
+#[test]
+fn connections_over_the_limit_are_closed_and_those_within_go_on() {
+    let limited = ServerOptions { connections_max: 2, http_connections_max: 1, ..options() };
+    let served = serve_with(limited, Durability::Os);
+    let (mut first, mut second) = (served.connect(), served.connect());
+    ping(&mut first);
+    ping(&mut second);
+    assert!(is_closed(&served.connect().socket));
+    let http = served.server.http_address().unwrap();
+    let mut held = TcpStream::connect(http).unwrap();
+    held.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(held, "GET /health HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = [0; 15];
+    held.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    let over = TcpStream::connect(http).unwrap();
+    over.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(is_closed(&over));
+    drop(held);
+    ping(&mut first);
+    drop(second);
+    eventually("room again", || served.connect().is_served());
 }
 
 #[test]

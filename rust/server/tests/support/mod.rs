@@ -14,7 +14,7 @@ use delaymq_core::wire::extension::consume::{Credit, Deliver, Subscribe, Subscri
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, read_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, KeyRange};
-use delaymq_core::wire::extension::{ACKNOWLEDGE, CREDIT, DELIVER, EXTENSION_VERSION, FLUSH, PUBLISH, SUBSCRIBE};
+use delaymq_core::wire::extension::{ACKNOWLEDGE, CREDIT, DELIVER, EXTENSION_VERSION, FLUSH, PING, PUBLISH, SUBSCRIBE};
 use delaymq_core::wire::frame::{FLAG_ANSWER, FLAG_ONE_WAY, HEAD_BYTES, Header, put_frame, read_head};
 use delaymq_core::wire::pull::ConsumerName;
 use delaymq_core::wire::reader::Reader;
@@ -188,6 +188,16 @@ impl Client {
         let (opaque, code, body) = self.answer();
         assert_eq!(opaque, asked);
         (code, body)
+    }
+
+    /// True where the other side answers, false where it has closed the connection.
+    pub(crate) fn is_served(&mut self) -> bool {
+        let mut frame = Vec::new();
+        put_frame(&mut frame, Header::request(PING, EXTENSION_VERSION, 0), |_| Ok(())).unwrap();
+        // A connection that is closed already may refuse what is written.
+        let written = self.socket.write_all(&frame);
+        let mut answer = [0; HEAD_BYTES];
+        written.is_ok() && self.socket.read_exact(&mut answer).is_ok()
     }
 
     /// Asks for what must be done.
