@@ -44,7 +44,7 @@ MEANINGS = {
     Exit.BUSY: "another process has the store open",
     Exit.FULL: "the disk is full; nothing of what was refused is stored",
     Exit.PART: "only a part could be done: a receipt was too late, or fewer messages came than were asked for",
-    Exit.NO_SERVER: "`--server` was given, and this release has no server",
+    Exit.NO_SERVER: "`--server` was given, and this release has no client",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); what was not acknowledged is given back",
     Exit.PIPE: "whoever read the output went away; what was not acknowledged is given back",
     Exit.TERMINATED: "ended by SIGTERM; what was not acknowledged is given back",

@@ -20,7 +20,7 @@ def add_place(verb: argparse.ArgumentParser) -> None:
     """Adds the options that say which store is meant, and those of the configuration."""
     place = verb.add_mutually_exclusive_group()
     place.add_argument("--store", type=Path, metavar="DIR", help="the store's folder")
-    place.add_argument("--server", metavar="URL", help="a server instead; this release has none")
+    place.add_argument("--server", metavar="URL", help="a server instead; this release has no client")
     add_settings(verb)
 
 
