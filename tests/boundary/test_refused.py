@@ -7,13 +7,12 @@ what to do about it. Nothing is stored by any of them.
 from __future__ import annotations
 
 import array
-import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,6 +30,7 @@ from delaymq import (
     WrongType,
 )
 from delaymq.durations import due_of
+from faces import Face
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
@@ -128,52 +128,20 @@ LIMITS = [
     *(Bad(value, WrongType, "int") for value in (True, "5", 5.0, math.nan)),
     *(Bad(value, InvalidArgument, "at least 1") for value in (0, -1)),
 ]
+MANY = [
+    *(Bad(value, WrongType, "an iterable of") for value in (5, None, True, 1.5, "text", b"text", object())),
+    *(Bad([value], WrongType, "messages[0]: expected") for value in (5, None, "text", b"text", object())),
+]
+REASONS = [
+    *(Bad(value, WrongType, "expected str") for value in (5, None, b"x", True)),
+    Bad("x" * 1025, TooLarge, "limit"),
+]
 PAIRS = [
     ("delay", {"delay": 1, "at": datetime.now(UTC)}),
     ("delay", {"delay": 1, "level": 1}),
     ("at", {"at": datetime.now(UTC), "level": 1}),
     ("all", {"delay": 1, "at": datetime.now(UTC), "level": 1}),
 ]
-
-
-class Face:
-    """A store of one face, and calls to it."""
-
-    NAMES: ClassVar = ["plain", "asyncio"]
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.runner = asyncio.Runner() if name == "asyncio" else None
-        self.folder = folder
-        self.store = self.call(lambda: self.opening(folder))
-        self.messages: Any = self.call(lambda: self.store.subscribe("consumed", group="g"))
-
-    def opening(self, folder: Any, **options: Any) -> Any:
-        open_: Any = delaymq.open_async if self.runner else delaymq.open
-        return open_(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
-
-    def call(self, call: Callable[[], Any]) -> Any:
-        async def called() -> Any:
-            found = call()
-            return await found if hasattr(found, "__await__") else found
-
-        return self.runner.run(called()) if self.runner else call()
-
-    def one(self) -> Any:
-        self.call(lambda: self.store.publish("consumed", b"x"))
-        return self.call(lambda: self.messages.get(5))
-
-    def close(self) -> None:
-        self.call(self.messages.close)
-        self.call(self.store.close)
-        if self.runner:
-            self.runner.close()
-
-
-@pytest.fixture(params=Face.NAMES)
-def face(folder: Path, request: pytest.FixtureRequest) -> Iterator[Face]:
-    opened = Face(folder, request.param)
-    yield opened
-    opened.close()
 
 
 def refused(face: Face, bad: Bad, argument: str | None, call: Callable[[], Any]) -> DelaymqError:
@@ -254,6 +222,10 @@ TABLE += [
     ("redrive(group)", "group", NAMES, lambda face, value: face.store.redrive("a", value)),
     ("redrive(limit)", "limit", LIMITS[1:], lambda face, value: face.store.redrive("a", "g", value)),
     ("nack(delay) of many", "delay", DURATIONS, lambda face, value: face.messages.nack([], value)),
+    ("dead_letter(reason) of many", "reason", REASONS, lambda face, value: face.messages.dead_letter([], value)),
+    ("ack of many", "messages", MANY, lambda face, value: face.messages.ack(value)),
+    ("nack of many", "messages", MANY, lambda face, value: face.messages.nack(value)),
+    ("dead_letter of many", "messages", MANY, lambda face, value: face.messages.dead_letter(value, "why")),
 ]
 
 
@@ -313,10 +285,7 @@ def test_a_delay_that_is_refused_settles_nothing(face: Face, bad: Bad) -> None:
 
 def test_a_reason_that_is_refused_settles_nothing(face: Face) -> None:
     message = face.one()
-    for bad in [
-        *(Bad(value, WrongType, "expected str") for value in (5, None, b"x")),
-        Bad("x" * 1025, TooLarge, "limit"),
-    ]:
+    for bad in REASONS:
         refused(face, bad, "reason", lambda bad=bad: message.dead_letter(bad.value))  # type: ignore[misc]
         refused(face, bad, "reason", lambda bad=bad: face.messages.dead_letter([message], bad.value))  # type: ignore[misc]
     assert not message.settled
