@@ -111,7 +111,13 @@ class AsyncStore(AsyncAdministration):
         except BaseException:
             blocking.end()
             raise
-        wakeups = Wakeups(node.core.unblocked(), node.reports, loop)
+        try:
+            wakeups = Wakeups(node.core.unblocked(), node.reports, loop)
+        except BaseException:
+            with contextlib.suppress(StoreError):
+                node.stop()
+            blocking.end()
+            raise
         return cls(node, EventLoop(loop, blocking, wakeups), chosen)
 
     async def _opened_again(self) -> Self:
