@@ -58,9 +58,13 @@ def listed(items: Iterable[Item], argument: str, expected: str) -> list[Item]:
         WrongType: It is not iterable, or it is text or bytes.
     """
     anything: object = items
-    if isinstance(anything, str | bytes | bytearray) or not isinstance(anything, Iterable):
+    if isinstance(anything, str | bytes | bytearray):
         raise _wrong_type(argument, argument, expected, anything)
-    return list(items)
+    try:
+        iterator = iter(items)  # by `__getitem__` too, as `Receipts` has it
+    except TypeError:
+        raise _wrong_type(argument, argument, expected, anything) from None
+    return list(iterator)
 
 
 def checked_reason(reason: str) -> None:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from delaymq._gathering import checked_reason, gathered
-from delaymq.durations import Duration, delay_ms, wait_ms
+from delaymq.durations import Duration, delay_ms, shown, wait_ms
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Message
 
@@ -285,9 +285,9 @@ def checked_batch(max_messages: int) -> int:
         )
     if not 1 <= max_messages <= BATCH_MESSAGES_MAX:
         raise InvalidArgument(
-            f"max_messages: expected {expected}, found {max_messages}",
+            f"max_messages: expected {expected}, found {shown(max_messages)}",
             argument="max_messages",
             expected=expected,
-            found=str(max_messages),
+            found=shown(max_messages),
         )
     return max_messages

@@ -89,3 +89,16 @@ def test_batches_begin_with_what_is_buffered(face: Face) -> None:
     while batch := batch_of(face, 100, 0):
         found += [message.body for message in batch]
     assert found == [b"%d" % number for number in range(COUNT)]
+
+
+@pytest.mark.parametrize(("in_flight_max", "attempt"), [(COUNT, 2), (1, 1)])
+def test_what_was_fetched_and_never_taken_counts_as_an_attempt(face: Face, in_flight_max: int, attempt: int) -> None:
+    """As docs/how-to/retry.md says, with the way around it."""
+    face.call(face.messages.close)
+    face.messages = face.call(lambda: face.store.subscribe("consumed", group="g", in_flight_max=in_flight_max))
+    face.call(lambda: face.store.publish_many("consumed", [b"taken", b"untouched"]))
+    face.call(face.call(lambda: face.messages.get(5)).ack)
+    face.call(face.messages.close)
+    face.messages = face.call(lambda: face.store.subscribe("consumed", group="g"))
+    untouched = face.call(lambda: face.messages.get(5))
+    assert (untouched.body, untouched.attempt, untouched.redelivered) == (b"untouched", attempt, attempt > 1)
