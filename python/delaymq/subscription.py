@@ -100,15 +100,13 @@ class Subscription:
 
         Fetches more where no other thread does it already; one of them waits in the core.
         """
-        if self._stopped:
-            return []
         if found := self._buffered(count_max):
             return found
         started = time.monotonic()
         if not self._pulling.acquire(timeout=-1 if timeout_ms is None else min(timeout_ms / 1000, LOCK_WAIT_S_MAX)):
             return []
         try:
-            found = [] if self._stopped else self._buffered(count_max)
+            found = self._buffered(count_max)
             if not found:
                 left_ms = None
                 if timeout_ms is not None:
@@ -121,10 +119,10 @@ class Subscription:
             self._pulling.release()
 
     def _buffered(self, count_max: int) -> list[Message]:
-        """Up to so many of those that wait here; other threads may take some meanwhile."""
+        """Up to so many of those that wait here, until `stop`; other threads may take some meanwhile."""
         found: list[Message] = []
         with contextlib.suppress(IndexError):
-            while len(found) < count_max:
+            while len(found) < count_max and not self._stopped:
                 found.append(self._waiting.popleft())
         return found
 

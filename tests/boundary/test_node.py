@@ -82,7 +82,8 @@ def test_a_stage_of_the_end_that_fails_after_its_work(
             with pytest.raises(StageError):
                 face.call(face.store.close)
         assert not face.store.is_open
-        assert face.runner is None or not face.runner.close()
+        if face.runner:
+            face.runner.close()
         nothing_is_left(folder, threads)
 
 

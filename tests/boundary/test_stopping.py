@@ -28,7 +28,7 @@ def batch_of(face: Face, most: int, wait: float) -> list[Any]:
 @pytest.mark.parametrize("how", ["stop", "signal"])
 def test_a_loop_ends_while_messages_are_buffered(face: Face, how: str) -> None:
     fill(face)
-    handled = []
+    handled: list[bytes] = []
 
     def end() -> None:
         if len(handled) > 1:

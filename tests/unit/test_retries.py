@@ -61,7 +61,7 @@ def test_the_longest_delays_are_delays() -> None:
 def test_what_no_delay_can_be_is_refused(value: float) -> None:
     for argument in ("first", "longest", "factor"):
         with pytest.raises(InvalidArgument) as caught:
-            backoff(**{argument: value})  # type: ignore[arg-type]
+            backoff(**{argument: value})
         assert caught.value.argument == argument
     with pytest.raises(InvalidArgument):
         backoff()(-int(value))
