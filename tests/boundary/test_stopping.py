@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +104,35 @@ def test_what_was_fetched_and_never_taken_counts_as_an_attempt(face: Face, in_fl
     face.messages = face.call(lambda: face.store.subscribe("consumed", group="g"))
     untouched = face.call(lambda: face.messages.get(5))
     assert (untouched.body, untouched.attempt, untouched.redelivered) == (b"untouched", attempt, attempt > 1)
+
+
+def test_threads_that_get_and_threads_that_take_batches_share_all_and_end_at_a_stop(folder: Path) -> None:
+    bodies = [b"%d" % number for number in range(2000)]
+    found: list[bytes] = []
+    with (
+        delaymq.open(folder, durability="os") as store,
+        store.subscribe("a", group="g", in_flight_max=64) as messages,
+    ):
+
+        def one_by_one() -> None:
+            for message in messages:
+                found.append(message.body)
+                message.ack()
+                if len(found) == len(bodies):
+                    messages.stop()
+
+        def in_batches() -> None:
+            for batch in messages.batches(7):
+                found.extend(message.body for message in batch)
+                messages.ack(batch)
+                if len(found) == len(bodies):
+                    messages.stop()
+
+        threads = [threading.Thread(target=target, daemon=True) for target in (one_by_one, in_batches) * 2]
+        for thread in threads:
+            thread.start()
+        store.publish_many("a", bodies)
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+    assert sorted(found, key=int) == bodies
