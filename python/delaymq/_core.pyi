@@ -128,7 +128,7 @@ class Store:
     def unblocked(self) -> Unblocked:
         """The store as an event loop holds it."""
     def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
-        """The values of `Outcome`, in order."""
+        """The values of `Outcome`, in order; ForeignReceipt where one is of another store, before any is cancelled."""
     def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, /) -> Subscription:
         """A consumer; `start` is "earliest" or "latest"."""
     def status(self) -> dict[str, Any]:
@@ -262,6 +262,9 @@ def remove_group(store: Store, subject: str, group: str, /) -> None:
 
 def expire(store: Store, subject: str, older_than_ms: int, /) -> int:
     """Gives up ready messages that were due so long ago and that nobody holds; how many."""
+
+def check_subject(name: str, /) -> None:
+    """Refuses what no subject can be named."""
 
 def dead_letters(store: Store, subject: str, group: str, limit: int, /) -> list[dict[str, Any]]:
     """The fields of `delaymq.DeadLetter`, the oldest first; died_ms and published_ms for the times."""

@@ -89,12 +89,14 @@ class Handing:
         self._fetching: asyncio.Future[list[Delivery]] | None = None
         self._late: list[Waiter] = []
         self._looks_soon = False
-        self._stopped = False
+        self.stopped = False  # set by any thread: nothing is handed over from then on
         self._forgotten = False
         self._store_is_closed = False
 
     def next(self) -> AsyncMessage | None:
-        """The next one that is buffered."""
+        """The next one that is buffered; none after `stop`."""
+        if self.stopped:
+            return None
         if self._returned:
             self._put_back()
         return self._buffered.popleft() if self._buffered else None
@@ -112,9 +114,8 @@ class Handing:
         """
         # A consumer that always finds something must leave the loop to others now and then.
         await asyncio.sleep(0)
-        if self._store_is_closed:
-            raise Closed("the store is closed")
-        if self._stopped:
+        self.check_open()
+        if self.stopped:
             return []
         loop = self._event_loop.loop
         waiter: Waiter = loop.create_future()
@@ -135,8 +136,19 @@ class Handing:
             if timer is not None:
                 timer.cancel()
 
+    def check_open(self) -> None:
+        """Refuses to look for more in a store that is closed.
+
+        Raises:
+            Closed: It is.
+        """
+        if self._store_is_closed:
+            raise Closed("the store is closed")
+
     def look(self) -> None:
         """Hands over what there is, and asks the core for more while somebody waits."""
+        if self.stopped:
+            self.stop()
         while self._waiting:
             if self._returned:
                 self._put_back()
@@ -231,7 +243,7 @@ class Handing:
 
     def stop(self) -> None:
         """Ends all waits, now and later, with nothing."""
-        self._stopped = True
+        self.stopped = True
         while self._waiting:
             _finish(self._waiting.popitem(last=False)[0], [])
 

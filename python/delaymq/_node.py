@@ -6,6 +6,7 @@ and everything between the last one and the folder being free in `STOP`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -51,18 +52,29 @@ class Node:
         """
         node = cls(chosen.folder, watches=watches)
         node._chosen = chosen
-        for stage in START:
-            stage(node)
+        node._start(START)
         return node
 
     @classmethod
     def over(cls, core: _core.Store, folder: str) -> Node:
-        """A node around a store that is recovered already."""
+        """A node around a store that is recovered already; where that fails it is closed."""
         node = cls(folder, watches=True)
         node.core = core
-        for stage in START[1:]:
-            stage(node)
+        node._start(START[1:])
         return node
+
+    def _start(self, stages: tuple[Stage, ...]) -> None:
+        """Runs the stages, and where one fails ends what those before it began."""
+        try:
+            for stage in stages:
+                stage(self)
+        except BaseException:
+            self.stopped = True
+            for stage in STOP:
+                # What made the start fail is told, not what its undoing met.
+                with contextlib.suppress(Exception):
+                    stage(self)
+            raise
 
     @property
     def is_here(self) -> bool:
@@ -109,11 +121,15 @@ class Node:
         if self._watches:
             self.reports.watch(self.retiring.look)
 
+    # Each end lets be what never began: a start that fails may have come to any place.
+
     def _close(self) -> None:
-        self.core.close()
+        if "core" in vars(self):
+            self.core.close()
 
     def _report_the_last(self) -> None:
-        self.reports.close()
+        if "reports" in vars(self):
+            self.reports.close()
 
     def _release(self) -> None:
         if self._place is not None:

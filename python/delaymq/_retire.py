@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from delaymq import _core
 from delaymq._reports import log
-from delaymq.durations import Duration, delay_ms, moment
+from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
 from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError, WrongType
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Retirement(NamedTuple):
         for subject in anything:
             if not isinstance(subject, str):
                 raise _wrong_type("subjects that are str", subject)
+            _check_name(subject)
         by_subject = {subject: delay_ms(after, "expire") for subject, after in anything.items()}
         return cls(delay_ms(keep_finished, "keep_finished"), by_subject)
 
@@ -109,6 +110,13 @@ class Pin:
             StorageError: The file of the pin could not be made.
         """
         until_ms = now_ms + delay_ms(duration, "duration")
+        if until_ms > MOMENT_MS_MAX:
+            raise InvalidArgument(
+                f"duration: expected an end before the year 10000, found {duration!r}",
+                argument="duration",
+                expected="an end before the year 10000",
+                found=repr(duration),
+            )
         self.until = moment(until_ms)
         name = f"{until_ms}-{os.getpid()}-{next(self._numbers)}"
         self._path = os.path.join(folder, PINS, name)
@@ -164,6 +172,16 @@ def _pins(folder: str) -> Iterator[tuple[str, int]]:
             until, dash, _ = name.partition("-")
             if dash and until.isdecimal():
                 yield os.path.join(folder, PINS, name), int(until)
+
+
+def _check_name(subject: str) -> None:
+    """A name that no subject can have would be looked for once a minute, for ever."""
+    try:
+        _core.check_subject(subject)
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"expire: {error}", argument="expire", expected=error.expected, found=error.found
+        ) from None
 
 
 def _wrong_type(expected: str, found: object) -> WrongType:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from delaymq import _core
-from delaymq.durations import Duration, delay_ms, moment
+from delaymq.durations import Duration, delay_ms, moment, shown
 from delaymq.errors import InvalidArgument, WrongType
 
 __all__ = ["Administration", "DeadLetter", "Group", "Subject"]
@@ -233,7 +233,8 @@ def _limit(limit: int) -> int:
         kind = type(limit).__name__
         raise WrongType(f"limit: expected int, found {kind}", argument="limit", expected="int", found=kind)
     if limit < 1:
+        found = shown(limit)
         raise InvalidArgument(
-            f"limit: expected at least 1, found {limit}", argument="limit", expected="at least 1", found=str(limit)
+            f"limit: expected at least 1, found {found}", argument="limit", expected="at least 1", found=found
         )
     return min(limit, 2**63 - 1)

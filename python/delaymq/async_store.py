@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from delaymq import _core
 from delaymq._blocking import BlockingCalls
 from delaymq._event_loop import EventLoop
+from delaymq._gathering import listed
 from delaymq._node import Node
 from delaymq._opening import Opening
 from delaymq._publishing import sent
@@ -111,7 +112,13 @@ class AsyncStore(AsyncAdministration):
         except BaseException:
             blocking.end()
             raise
-        wakeups = Wakeups(node.core.unblocked(), node.reports, loop)
+        try:
+            wakeups = Wakeups(node.core.unblocked(), node.reports, loop)
+        except BaseException:
+            with contextlib.suppress(StoreError):
+                node.stop()
+            blocking.end()
+            raise
         return cls(node, EventLoop(loop, blocking, wakeups), chosen)
 
     async def _opened_again(self) -> Self:
@@ -198,7 +205,7 @@ class AsyncStore(AsyncAdministration):
         """Takes a message back, if it is still pending. The answer is durable.
 
         Raises:
-            WrongType, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
+            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
             WrongLoop: This is not the loop that opened the store.
         """
         return (await self.cancel_many((receipt,)))[0]
@@ -207,10 +214,10 @@ class AsyncStore(AsyncAdministration):
         """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
 
         Raises:
-            WrongType, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
+            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
             WrongLoop: This is not the loop that opened the store.
         """
-        words = await self._call(self._core.cancel_many, list(receipts))
+        words = await self._call(self._core.cancel_many, listed(receipts, "receipts", "an iterable of Receipt"))
         return [Outcome(word) for word in words]
 
     def subscribe(

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from delaymq._gathering import checked_reason, gathered
 from delaymq._handing import Handing, Settling
 from delaymq.async_message import AsyncMessage
 from delaymq.durations import Duration, delay_ms, wait_ms
@@ -56,7 +57,6 @@ class AsyncSubscription:
         self._settling = Settling(core, event_loop)
         self._handing = self._settling.handing = Handing(core, self._settling, event_loop)
         core.watch(event_loop.wakeups.watch(self._handing))
-        self._stopped = False
         self._closing: asyncio.Future[None] | None = None
 
     @property
@@ -83,7 +83,7 @@ class AsyncSubscription:
         Raises:
             WrongType: `timeout` is neither a timedelta nor a number.
             InvalidArgument: `timeout` is negative or not finite.
-            Closed: The subscription or the store is closed.
+            Closed: The store is closed. A subscription that is closed answers as after `stop`.
             Poisoned: The store stopped after a failed write.
             ForkedProcess: The store was opened by the parent process.
             WrongLoop: This is not the loop that opened the store.
@@ -108,14 +108,16 @@ class AsyncSubscription:
         Raises:
             WrongType: `max_messages` is no int, or `wait` neither a timedelta nor a number.
             InvalidArgument: `max_messages` is out of range, or `wait` is negative or not finite.
-            Closed: The subscription or the store is closed.
+            Closed: The store is closed. A subscription that is closed has no more lists.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         return self._batches(checked_batch(max_messages), wait_ms(wait, "wait"))
 
     async def _batches(self, max_messages: int, slice_ms: int | None) -> AsyncIterator[list[AsyncMessage]]:
-        while not self._stopped:
+        self._event_loop.check()
+        self._handing.check_open()
+        while not self._handing.stopped:
             self._event_loop.check()
             batch = await self._handing.take(max_messages, max_messages, slice_ms)
             if batch or slice_ms is not None:
@@ -134,54 +136,64 @@ class AsyncSubscription:
     def ack(self, messages: Iterable[AsyncMessage]) -> None:
         """Acknowledges many messages in one crossing; `flush` waits until that is durable.
 
-        Those that were settled before are passed over.
+        Those that were settled before are passed over. Where one is refused none is acknowledged.
 
         Raises:
+            WrongType: `messages` is not an iterable of `AsyncMessage`.
+            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         self._event_loop.check()
-        keys = []
-        for message in messages:
-            if not message._settled:  # noqa: SLF001 - the two classes are one noun's two sides
-                message._settled = True  # noqa: SLF001
-                keys.append(message._delivery[0])  # noqa: SLF001
-        self._core.acknowledge_many(keys)
+        chosen = gathered(messages, AsyncMessage, self._settling)
+        self._core.acknowledge_many(list(chosen))
+        for message in chosen.values():
+            message._settled = True  # noqa: SLF001 - the two classes are one noun's two sides
         self._handing.has_room()
 
     def nack(self, messages: Iterable[AsyncMessage], delay: Duration = 0) -> None:
         """Gives many messages back, to come again after `delay`.
 
-        Those that were settled before are passed over.
+        Those that were settled before are passed over. Where one is refused none is given back.
 
         Raises:
-            WrongType: `delay` is neither a timedelta nor a number.
-            InvalidArgument: `delay` is negative or not finite.
+            WrongType: `messages` is not an iterable of `AsyncMessage`, or `delay` neither a timedelta
+                nor a number.
+            InvalidArgument: One of them was handed over by another subscription, `index` is its place;
+                or `delay` is negative, not finite, or further than the store's longest.
             Closed: The subscription is closed.
+            Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
         milliseconds = delay_ms(delay)
-        for message in messages:
-            if not message._settled:  # noqa: SLF001
-                self._settling.give_back(message._delivery[0], milliseconds)  # noqa: SLF001
-                message._settled = True  # noqa: SLF001
+        self._event_loop.check()
+        chosen = gathered(messages, AsyncMessage, self._settling)
+        self._core.acknowledge_many([])  # raises where none can be settled, also where there is none
+        for key, message in chosen.items():
+            self._settling.give_back(key, milliseconds)
+            message._settled = True  # noqa: SLF001
 
     def dead_letter(self, messages: Iterable[AsyncMessage], reason: str) -> None:
         """Puts many messages away, for one reason; their group does not get them again.
 
-        Those that were settled before are passed over.
+        Those that were settled before are passed over. Where one is refused none is put away.
 
         Raises:
-            WrongType: `reason` is not a str.
+            WrongType: `messages` is not an iterable of `AsyncMessage`, or `reason` is not a str.
+            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             Closed: The subscription is closed.
+            Poisoned: The store stopped after a failed write.
             WrongLoop: This is not the loop that opened the store.
         """
-        for message in messages:
-            if not message._settled:  # noqa: SLF001
-                self._settling.dead_letter(message._delivery[0], reason)  # noqa: SLF001
-                message._settled = True  # noqa: SLF001
+        checked_reason(reason)
+        self._event_loop.check()
+        chosen = gathered(messages, AsyncMessage, self._settling)
+        self._core.acknowledge_many([])  # as in `nack`
+        for key, message in chosen.items():
+            self._settling.dead_letter(key, reason)
+            message._settled = True  # noqa: SLF001
 
     async def flush(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109 - as the plain face
         """Waits until everything that was acknowledged or given back is durable.
@@ -206,8 +218,11 @@ class AsyncSubscription:
             raise TimedOut("making the acknowledgements durable did not happen in time") from None
 
     def stop(self) -> None:
-        """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it."""
-        self._stopped = True
+        """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it.
+
+        What nobody was given yet is not handed over any more; it goes back to the group at the end.
+        """
+        self._handing.stopped = True
         self._core.stop()
         loop = self._event_loop.loop
         if not loop.is_closed():
@@ -229,7 +244,6 @@ class AsyncSubscription:
 
     def _forget(self) -> None:
         """The store is closed, and what was held here went with it; nobody is warned any more."""
-        self._stopped = True
         self._handing.stop()
         self._handing.forget(store_is_closed=True)
         if self._closing is None:

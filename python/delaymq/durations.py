@@ -11,15 +11,30 @@ from typing import cast
 
 from delaymq.errors import InvalidArgument, TooLarge, WrongType
 
-__all__ = ["LEVELS_S", "Duration", "delay_ms", "due_ms", "due_of", "level_ms", "moment", "wait_ms"]
+__all__ = [
+    "LEVELS_S",
+    "MOMENT_MS_MAX",
+    "TIMEDELTA_MS_MAX",
+    "Duration",
+    "delay_ms",
+    "due_ms",
+    "due_of",
+    "level_ms",
+    "moment",
+    "shown",
+    "wait_ms",
+]
 
 Duration = timedelta | float
 """A timedelta, or a number of seconds."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND = timedelta(milliseconds=1)
+DAY_S = 86_400
+TIMEDELTA_MS_MAX = timedelta.max // timedelta(milliseconds=1)
+MOMENT_MS_MAX = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 FLOAT_NOISE = 2.0**-51  # relative error of a decimal literal times 1000
 MILLISECONDS_MAX = 2**63 - 1  # what crosses into the core; its own limit is far lower
+WHOLE_BITS_SHOWN = 256
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """RocketMQ's delay levels 1 to 18, in seconds."""
 
@@ -38,15 +53,21 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
     """
     if isinstance(delay, timedelta):
         _refuse_nanoseconds(delay, argument, "to_pytimedelta")
-        milliseconds = -(-delay // MILLISECOND)
+        # In whole numbers, as the negative of the longest timedelta does not fit into one.
+        microseconds = (delay.days * DAY_S + delay.seconds) * 1_000_000 + delay.microseconds
+        milliseconds = -(-microseconds // 1000)
         negative = delay < timedelta(0)
     elif isinstance(delay, bool) or not isinstance(delay, int | float):
         raise _wrong_type(argument, "a timedelta or a number of seconds", delay)
+    elif isinstance(delay, int):
+        milliseconds = delay * 1000
+        negative = delay < 0
     elif not math.isfinite(delay):
         raise _refused(argument, "a finite number of seconds", delay)
     else:
-        milliseconds = _rounded_up(delay * 1000)
         negative = delay < 0
+        # Twice the limit stands for all above it, of which the largest have no milliseconds.
+        milliseconds = 0 if negative else _rounded_up(min(delay * 1000, MILLISECONDS_MAX * 2.0))
     if negative:
         raise _refused(argument, "zero or more", delay)
     if milliseconds > MILLISECONDS_MAX:
@@ -66,7 +87,7 @@ def due_ms(at: datetime, argument: str = "at") -> int:
     _refuse_nanoseconds(at, argument, "to_pydatetime")
     if at.utcoffset() is None:
         raise _refused(argument, "a datetime with a time zone (say which: at.replace(tzinfo=UTC))", at)
-    milliseconds = -((EPOCH - at) // MILLISECOND)
+    milliseconds = -((EPOCH - at) // timedelta(milliseconds=1))
     if milliseconds < 0:
         raise _refused(argument, "a time after 1970", at)
     return milliseconds
@@ -119,6 +140,13 @@ def moment(milliseconds: int) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def shown(found: object) -> str:
+    """What was found, in an error. Python refuses to write a whole number of more than 4,300 digits."""
+    if isinstance(found, int) and found.bit_length() > WHOLE_BITS_SHOWN:
+        return f"a whole number of {found.bit_length()} bits"
+    return repr(found)
+
+
 def _rounded_up(milliseconds: float) -> int:
     """The next whole millisecond, unless only the float's last bits are in the way.
 
@@ -142,17 +170,17 @@ def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
 
 def _refused(argument: str, expected: str, found: object) -> InvalidArgument:
     return InvalidArgument(
-        f"{argument}: expected {expected}, found {found!r}",
+        f"{argument}: expected {expected}, found {shown(found)}",
         argument=argument,
         expected=expected,
-        found=repr(found),
+        found=shown(found),
     )
 
 
 def _too_large(argument: str, found: int) -> TooLarge:
     return TooLarge(
-        f"{argument} is too large: the limit is {MILLISECONDS_MAX} ms, found {found} ms",
+        f"{argument} is too large: the limit is {MILLISECONDS_MAX} ms, found {shown(found)} ms",
         argument=argument,
         limit=MILLISECONDS_MAX,
-        found=str(found),
+        found=shown(found),
     )

@@ -6,7 +6,8 @@
     DelaymqError
     ├── WrongType            (TypeError)          an argument has the wrong type
     ├── InvalidArgument      (ValueError)         an argument has a value that is refused
-    │   └── TooLarge                              an argument is over its limit
+    │   ├── TooLarge                              an argument is over its limit
+    │   └── ForeignReceipt                        a receipt that another store gave out
     └── StoreError
         ├── StorageError     (OSError)            the operating system refused a call
         │   ├── DiskFull                          no room for new messages, errno ENOSPC
@@ -42,6 +43,7 @@ __all__ = [
     "DamagedPayload",
     "DelaymqError",
     "DiskFull",
+    "ForeignReceipt",
     "ForkedProcess",
     "InvalidArgument",
     "Locked",
@@ -115,6 +117,10 @@ class TooLarge(InvalidArgument):
     """
 
     limit: int | None = None
+
+
+class ForeignReceipt(InvalidArgument):
+    """The receipt was given out by another store; nothing was cancelled. Open that one and cancel there."""
 
 
 class StoreError(DelaymqError):

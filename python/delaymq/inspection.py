@@ -9,7 +9,7 @@ from typing import Any
 
 from delaymq import _core
 from delaymq.durations import moment
-from delaymq.errors import StoreError
+from delaymq.errors import StoreError, WrongType
 
 __all__ = ["Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
 
@@ -169,12 +169,19 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     read, and `refused` says why it cannot be opened.
 
     Raises:
+        WrongType: `path` is not a path.
         NotAStore: The folder holds something else.
         NewerFormat: A later release wrote it.
         Corrupt, MissingFile: So much is damaged or gone that nothing says whose files these are.
         StorageError: The operating system refused a call.
     """
-    folder = os.fsdecode(path)
+    try:
+        folder = os.fsdecode(path)
+    except TypeError as error:
+        kind = type(path).__name__
+        raise WrongType(
+            f"path: expected a path, found {kind}", argument="path", expected="a path", found=kind
+        ) from error
     try:
         found = _core.inspect(folder)
     except StoreError as error:

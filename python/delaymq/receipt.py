@@ -19,4 +19,4 @@ class Outcome(Enum):
     """The message was due before the cancel arrived; it is delivered."""
 
     NOT_FOUND = "not_found"
-    """The receipt names no message of this store, or one that is long finished and forgotten."""
+    """The store gave it out and knows it no more: long finished and forgotten, or lost with a crash in `os` mode."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
-from delaymq.durations import Duration, delay_ms
+from delaymq.durations import TIMEDELTA_MS_MAX, Duration, delay_ms, shown
 from delaymq.errors import InvalidArgument, WrongType
 
 __all__ = ["backoff"]
@@ -57,7 +57,7 @@ def backoff(
         except OverflowError:
             milliseconds = longest_ms if first_ms else 0
         spread = random.uniform(-jitter, jitter)  # noqa: S311 - nothing secret depends on it
-        return timedelta(milliseconds=round(milliseconds * (1 + spread)))
+        return timedelta(milliseconds=min(round(milliseconds * (1 + spread)), TIMEDELTA_MS_MAX))
 
     return retry_after
 
@@ -76,5 +76,8 @@ def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
 
 def _refused(argument: str, expected: str, found: object) -> InvalidArgument:
     return InvalidArgument(
-        f"{argument}: expected {expected}, found {found!r}", argument=argument, expected=expected, found=repr(found)
+        f"{argument}: expected {expected}, found {shown(found)}",
+        argument=argument,
+        expected=expected,
+        found=shown(found),
     )

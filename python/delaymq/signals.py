@@ -13,6 +13,8 @@ from delaymq.errors import InvalidArgument, WrongType
 
 __all__ = ["Stoppable", "stop_on_signals"]
 
+NOBODY_S = (signal.SIGKILL, signal.SIGSTOP)
+
 
 class Stoppable(Protocol):
     """A subscription of either face, or anything else that stops."""
@@ -42,7 +44,8 @@ def stop_on_signals(
 
     Raises:
         WrongType: Something has no `stop`, or is not a signal.
-        InvalidArgument: This is not the main thread, which alone may handle signals.
+        InvalidArgument: This is not the main thread, which alone may handle signals; or no process may
+            handle one of them, such as SIGKILL.
     """
     _check(stoppables, signals)
     before = {number: signal.getsignal(number) for number in signals}
@@ -70,10 +73,19 @@ def _check(stoppables: Sequence[Stoppable], signals: Sequence[signal.Signals]) -
     for stoppable in stoppables:
         if not callable(getattr(stoppable, "stop", None)):
             raise _wrong_type("stoppables", "what has a stop()", stoppable)
-    anything: Sequence[object] = signals
+    anything: object = signals
+    if isinstance(anything, str | bytes) or not isinstance(anything, Sequence):
+        raise _wrong_type("signals", "a tuple or list of signals", anything)
     for number in anything:
         if not isinstance(number, signal.Signals):
             raise _wrong_type("signals", "signals, such as signal.SIGTERM", number)
+        if number in NOBODY_S:
+            raise InvalidArgument(
+                f"signals: expected signals that a process may handle, found {number.name}",
+                argument="signals",
+                expected="signals that a process may handle",
+                found=number.name,
+            )
     if threading.current_thread() is not threading.main_thread():
         found = "another thread"
         raise InvalidArgument(

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
+from delaymq._gathering import listed
 from delaymq._node import Node
 from delaymq._publishing import sent
 from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
@@ -74,7 +75,8 @@ class Store(Administration):
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
             expire: For subjects, how long after it was due a message that nobody took is given up, by
-                `expire`, about once a minute. By default nothing that is unfinished ever goes.
+                `expire`, about once a minute. A subject that does not exist yet is looked for again
+                each time, without a word. By default nothing that is unfinished ever goes.
             progress: Called now and then while the store recovers.
             clock: A `delaymq.testing.Clock` that a test turns, and then `"os"` spares the disk all
                 syncs; None is the system's.
@@ -191,6 +193,8 @@ class Store(Administration):
 
         Raises:
             WrongType: It is not a `Receipt`; `Receipt.parse` reads one from text.
+            ForeignReceipt: Another store gave it out.
+            InvalidArgument: No store gave it out: it was altered.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return self.cancel_many((receipt,))[0]
@@ -199,10 +203,13 @@ class Store(Administration):
         """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
 
         Raises:
-            WrongType: One of them is not a `Receipt`; nothing was cancelled.
+            WrongType: They are not an iterable of `Receipt`; nothing was cancelled.
+            ForeignReceipt: Another store gave one of them out, `index` says which; nothing was cancelled.
+            InvalidArgument: One of them was altered; nothing was cancelled.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return [Outcome(word) for word in self._core.cancel_many(list(receipts))]
+        chosen = listed(receipts, "receipts", "an iterable of Receipt")
+        return [Outcome(word) for word in self._core.cancel_many(chosen)]
 
     def subscribe(
         self,

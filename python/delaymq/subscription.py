@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import warnings
@@ -10,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from delaymq.durations import Duration, delay_ms, wait_ms
+from delaymq._gathering import checked_reason, gathered
+from delaymq.durations import Duration, delay_ms, shown, wait_ms
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Message
 
@@ -22,6 +24,7 @@ __all__ = ["Subscription"]
 
 PULL_MESSAGES = 256  # messages that one crossing into the core brings at most for get() and iteration
 BATCH_MESSAGES_MAX = 10_000
+LOCK_WAIT_S_MAX = threading.TIMEOUT_MAX  # what the lock of Python takes, some centuries
 
 
 class Subscription:
@@ -81,30 +84,47 @@ class Subscription:
         Raises:
             WrongType: `timeout` is neither a timedelta nor a number.
             InvalidArgument: `timeout` is negative or not finite.
-            Closed: The subscription or the store is closed.
+            Closed: The store is closed. A subscription that is closed answers as after `stop`.
             Poisoned: The store stopped after a failed write.
             ForkedProcess: The store was opened by the parent process.
         """
         timeout_ms = wait_ms(timeout)
         try:
-            return self._waiting.popleft()
+            return None if self._stopped else self._waiting.popleft()
         except IndexError:
-            return self._pull_one(timeout_ms)
+            batch = self._taken(1, PULL_MESSAGES, timeout_ms)
+            return batch[0] if batch else None
 
-    def _pull_one(self, timeout_ms: int | None) -> Message | None:
-        """Fetches more where no other thread does it already; one of them waits in the core."""
+    def _taken(self, count_max: int, pull_max: int, timeout_ms: int | None) -> list[Message]:
+        """Up to so many messages: those that wait here, or else what the core has.
+
+        Fetches more where no other thread does it already; one of them waits in the core.
+        """
+        if found := self._buffered(count_max):
+            return found
         started = time.monotonic()
-        if not self._pulling.acquire(timeout=-1 if timeout_ms is None else timeout_ms / 1000):
-            return None
+        if not self._pulling.acquire(timeout=-1 if timeout_ms is None else min(timeout_ms / 1000, LOCK_WAIT_S_MAX)):
+            return []
         try:
-            if not self._waiting:
+            found = self._buffered(count_max)
+            if not found:
                 left_ms = None
                 if timeout_ms is not None:
                     left_ms = max(0, timeout_ms - int((time.monotonic() - started) * 1000))
-                self._waiting.extend(self._pull(PULL_MESSAGES, left_ms))
-            return self._waiting.popleft() if self._waiting else None
+                found = self._pull(pull_max, left_ms)
+                self._waiting.extend(found[count_max:])
+                del found[count_max:]
+            return found
         finally:
             self._pulling.release()
+
+    def _buffered(self, count_max: int) -> list[Message]:
+        """Up to so many of those that wait here, until `stop`; other threads may take some meanwhile."""
+        found: list[Message] = []
+        with contextlib.suppress(IndexError):
+            while len(found) < count_max and not self._stopped:
+                found.append(self._waiting.popleft())
+        return found
 
     def batches(self, max_messages: int = 256, wait: Duration | None = None) -> Iterator[list[Message]]:
         """Lists of messages that are due, until `stop`: the fast way.
@@ -118,14 +138,14 @@ class Subscription:
         Raises:
             WrongType: `max_messages` is no int, or `wait` neither a timedelta nor a number.
             InvalidArgument: `max_messages` is out of range, or `wait` is negative or not finite.
-            Closed: The subscription or the store is closed.
+            Closed: The store is closed. A subscription that is closed has no more lists.
             Poisoned: The store stopped after a failed write.
         """
         return self._batches(checked_batch(max_messages), wait_ms(wait, "wait"))
 
     def _batches(self, max_messages: int, slice_ms: int | None) -> Iterator[list[Message]]:
         while not self._stopped:
-            batch = self._pull(max_messages, slice_ms)
+            batch = self._taken(max_messages, max_messages, slice_ms)
             if batch or slice_ms is not None:
                 yield batch
 
@@ -145,49 +165,57 @@ class Subscription:
     def ack(self, messages: Iterable[Message]) -> None:
         """Acknowledges many messages in one crossing; `flush` waits until that is durable.
 
-        Those that were settled before are passed over.
+        Those that were settled before are passed over. Where one is refused none is acknowledged.
 
         Raises:
+            WrongType: `messages` is not an iterable of `Message`.
+            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
         """
-        keys = []
-        for message in messages:
-            if not message._settled:  # noqa: SLF001 - the two classes are one noun's two sides
-                message._settled = True  # noqa: SLF001
-                keys.append(message._delivery[0])  # noqa: SLF001
-        self._core.acknowledge_many(keys)
+        chosen = gathered(messages, Message, self._core)
+        self._core.acknowledge_many(list(chosen))
+        for message in chosen.values():
+            message._settled = True  # noqa: SLF001 - the two classes are one noun's two sides
 
     def nack(self, messages: Iterable[Message], delay: Duration = 0) -> None:
         """Gives many messages back, to come again after `delay`.
 
-        Those that were settled before are passed over.
+        Those that were settled before are passed over. Where one is refused none is given back.
 
         Raises:
-            WrongType: `delay` is neither a timedelta nor a number.
-            InvalidArgument: `delay` is negative or not finite.
+            WrongType: `messages` is not an iterable of `Message`, or `delay` neither a timedelta nor
+                a number.
+            InvalidArgument: One of them was handed over by another subscription, `index` is its place;
+                or `delay` is negative, not finite, or further than the store's longest.
             Closed: The subscription is closed.
+            Poisoned: The store stopped after a failed write.
         """
         milliseconds = delay_ms(delay)
-        for message in messages:
-            if not message._settled:  # noqa: SLF001
-                self._core.give_back(message._delivery[0], milliseconds)  # noqa: SLF001
-                message._settled = True  # noqa: SLF001
+        chosen = gathered(messages, Message, self._core)
+        self._core.acknowledge_many([])  # raises where none can be settled, also where there is none
+        for key, message in chosen.items():
+            self._core.give_back(key, milliseconds)
+            message._settled = True  # noqa: SLF001
 
     def dead_letter(self, messages: Iterable[Message], reason: str) -> None:
         """Puts many messages away, for one reason; their group does not get them again.
 
-        Those that were settled before are passed over.
+        Those that were settled before are passed over. Where one is refused none is put away.
 
         Raises:
-            WrongType: `reason` is not a str.
+            WrongType: `messages` is not an iterable of `Message`, or `reason` is not a str.
+            InvalidArgument: One of them was handed over by another subscription; `index` is its place.
             TooLarge: `reason` takes more than 1,024 bytes as UTF-8.
             Closed: The subscription is closed.
+            Poisoned: The store stopped after a failed write.
         """
-        for message in messages:
-            if not message._settled:  # noqa: SLF001
-                self._core.dead_letter(message._delivery[0], reason)  # noqa: SLF001
-                message._settled = True  # noqa: SLF001
+        checked_reason(reason)
+        chosen = gathered(messages, Message, self._core)
+        self._core.acknowledge_many([])  # as in `nack`
+        for key, message in chosen.items():
+            self._core.dead_letter(key, reason)
+            message._settled = True  # noqa: SLF001
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Waits until everything that was acknowledged or given back is durable.
@@ -199,7 +227,10 @@ class Subscription:
         self._core.flush(wait_ms(timeout))
 
     def stop(self) -> None:
-        """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it."""
+        """Ends every `get`, `batches` and iteration of this subscription. Any thread may call it.
+
+        What nobody was given yet is not handed over any more; it goes back to the group at the end.
+        """
         self._stopped = True
         self._core.stop()
 
@@ -252,9 +283,9 @@ def checked_batch(max_messages: int) -> int:
         )
     if not 1 <= max_messages <= BATCH_MESSAGES_MAX:
         raise InvalidArgument(
-            f"max_messages: expected {expected}, found {max_messages}",
+            f"max_messages: expected {expected}, found {shown(max_messages)}",
             argument="max_messages",
             expected=expected,
-            found=str(max_messages),
+            found=shown(max_messages),
         )
     return max_messages

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import delaymq
+from faces import Face
 
 
 @pytest.fixture
@@ -17,3 +18,10 @@ def folder(tmp_path: Path) -> Path:
 def store(folder: Path) -> Iterator[delaymq.Store]:
     with delaymq.open(folder, durability="os", segment_bytes=1 << 20) as opened:
         yield opened
+
+
+@pytest.fixture(params=Face.NAMES)
+def face(folder: Path, request: pytest.FixtureRequest) -> Iterator[Face]:
+    opened = Face(folder, request.param)
+    yield opened
+    opened.close()

@@ -14,13 +14,13 @@ from typing import Any
 import delaymq
 
 OPTIONS: dict[str, Any] = {"durability": "os", "segment_bytes": 1 << 16, "keep_finished": 0}
+IN_FLIGHT_MAX = 8
 
 
 class Plain:
     """The plain face."""
 
     store: Any
-    messages: Any
 
     def call(self, call: Callable[[], Any]) -> Any:
         return call()
@@ -57,11 +57,37 @@ class Driven:
 
     def open(self) -> None:
         self.store = self.face.call(lambda: self.face.opening(self.folder))
-        self.messages = self.face.call(lambda: self.store.subscribe("a", group="g", in_flight_max=8))
+        self.messages: list[Any] = []
+        self.subscribe()
         self.held.clear()
 
+    def subscribe(self) -> None:
+        """One more subscription of the group; they are named by their places."""
+        self.messages.append(self.face.call(lambda: self.store.subscribe("a", group="g", in_flight_max=IN_FLIGHT_MAX)))
+
+    def unsubscribe(self) -> None:
+        """Closes the newest one."""
+        self.face.call(self.messages.pop().close)
+
+    def stop(self) -> list[Any]:
+        """Ends the first one, tells what it still hands over, and begins it anew."""
+        first = self.messages[0]
+        first.stop()
+        found = [self.face.call(lambda: first.get(0)), self.face.call(first.get), self.next_of(first, 5, None)]
+        self.face.call(first.close)
+        self.messages[0] = self.face.call(lambda: self.store.subscribe("a", group="g", in_flight_max=IN_FLIGHT_MAX))
+        return found
+
+    def next_of(self, messages: Any, most: int, wait: float | None) -> Any:
+        batches = messages.batches(most, wait)
+        found: Any = self.face.call(
+            lambda: anext(batches, None) if hasattr(batches, "__anext__") else next(batches, None)
+        )
+        return found
+
     def reopen(self) -> None:
-        self.face.call(self.messages.close)
+        for messages in self.messages:
+            self.face.call(messages.close)
         self.face.call(self.store.close)
         self.open()
 
@@ -78,14 +104,42 @@ class Driven:
         outcome: delaymq.Outcome = self.face.call(lambda: self.store.cancel(delaymq.Receipt.parse(receipt)))
         return outcome.value
 
-    def get(self, timeout: float) -> list[Any] | None:
-        message = self.face.call(lambda: self.messages.get(timeout))
-        if message is None:
-            return None
+    def cancel_many(self, receipts: list[str]) -> list[str]:
+        parsed = [delaymq.Receipt.parse(receipt) for receipt in receipts]
+        return [outcome.value for outcome in self.face.call(lambda: self.store.cancel_many(parsed))]
+
+    def get(self, timeout: float, which: int) -> list[Any] | None:
+        message = self.face.call(lambda: self.messages[which].get(timeout))
+        return None if message is None else self.taken(message)
+
+    def batch(self, most: int, wait: float, which: int) -> list[Any]:
+        return [self.taken(message) for message in self.next_of(self.messages[which], most, wait)]
+
+    def taken(self, message: Any) -> list[Any]:
         body = message.body.decode()
         self.held[body] = message
         early = message.lateness.total_seconds() < 0
         return [body, str(message.receipt), message.attempt, message.redelivered, list(message.tags), early]
+
+    def settle_many(self, how: str, bodies: list[str], which: int, delay_ms: int) -> str | None:
+        """The name of the error, or None; then they are in hand no more."""
+        given = {"ack": (), "nack": (delay_ms / 1000,), "dead_letter": ("why",)}[how]
+        many = [self.held[body] for body in bodies]
+        try:
+            self.face.call(lambda: getattr(self.messages[which], how)(many, *given))
+        except delaymq.DelaymqError as error:
+            assert not any(message.settled for message in many)
+            return type(error).__name__
+        for body in bodies:
+            assert self.held.pop(body).settled
+        return None
+
+    def redrive(self) -> int:
+        count: int = self.face.call(lambda: self.store.redrive("a", "g"))
+        return count
+
+    def dead_letters(self) -> list[str]:
+        return [letter.body.decode() for letter in self.face.call(lambda: self.store.dead_letters("a", "g", 10_000))]
 
     def ack(self, body: str) -> None:
         self.face.call(self.held.pop(body).ack)
@@ -95,7 +149,8 @@ class Driven:
         self.face.call(lambda: message.nack(delay_ms / 1000))
 
     def flush(self) -> None:
-        self.face.call(lambda: self.messages.flush(10))
+        for messages in self.messages:
+            self.face.call(lambda messages=messages: messages.flush(10))  # type: ignore[misc]
 
     def checkpoint(self) -> None:
         self.face.call(self.store.checkpoint)

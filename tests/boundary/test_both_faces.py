@@ -17,10 +17,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from boundary.face_child import IN_FLIGHT_MAX
 from commanding import uncounted
 
 CHILD = Path(__file__).with_name("face_child.py")
 DELAYS_MS = st.sampled_from([0, 0, 1, 5, 20, 3_600_000])
+WHICH = st.sampled_from([0, 0, 1])
 
 
 class Child:
@@ -65,7 +67,10 @@ class Model:
         self.tags: dict[str, list[str]] = {}
         self.far: set[str] = set()
         self.cancelled: set[str] = set()
-        self.held: set[str] = set()
+        self.held: dict[str, int] = {}  # and which subscription handed it over
+        self.subscriptions = 1
+        self.dead: set[str] = set()
+        self.redriven: set[str] = set()
         self.acknowledged: set[str] = set()
         self.unsure: set[str] = set()  # acknowledged before a crash: durable or not, nobody knows
         self.finished: set[str] = set()
@@ -83,7 +88,14 @@ class Model:
             self.far.update(bodies)
 
     def cancel(self, body: str) -> None:
-        outcome = self.child("cancel", self.receipts[body])
+        self.cancelled_with(body, self.child("cancel", self.receipts[body]))
+
+    def cancel_many(self, bodies: list[str]) -> None:
+        outcomes = self.child("cancel_many", [self.receipts[body] for body in bodies])
+        for body, outcome in zip(bodies, outcomes, strict=True):
+            self.cancelled_with(body, outcome)
+
+    def cancelled_with(self, body: str, outcome: str) -> None:
         if body in self.far:
             assert outcome == "done"
         if outcome == "done":
@@ -91,37 +103,92 @@ class Model:
             self.cancelled.add(body)
         elif outcome == "not_found":
             # What is finished may be forgotten at once: it is kept for no time here.
-            assert body in self.finished | self.acknowledged | self.unsure
+            assert body in self.finished | self.acknowledged | self.unsure | self.dead | self.redriven
         else:
             assert outcome == "already_dispatched", outcome
             assert body not in self.cancelled
 
-    def get(self, timeout: float) -> str | None:
-        found = self.child("get", timeout)
-        if found is None:
-            return None
-        body, receipt, attempt, redelivered, tags, early = found
+    def get(self, timeout: float, which: int = 0) -> str | None:
+        found = self.child("get", timeout, which)
+        return None if found is None else self.taken(found, which)
+
+    def batch(self, most: int, wait: float, which: int) -> list[str]:
+        found = self.child("batch", most, wait, which)
+        assert len(found) <= most
+        return [self.taken(row, which) for row in found]
+
+    def taken(self, row: list[Any], which: int) -> str:
+        body, receipt, attempt, redelivered, tags, early = row
         assert self.receipts[body] == receipt
         assert self.tags[body] == tags
         assert not early
-        assert body not in self.cancelled | self.far | self.held | self.finished
+        assert body not in self.cancelled | self.far | self.held.keys() | self.finished | self.dead
         assert body in self.excused or body not in self.seen
         assert redelivered == (attempt > 1)
         assert attempt > 1 or body not in self.seen, "what came before is marked"
         self.seen[body] = attempt
         self.excused.discard(body)
         self.unsure.discard(body)
-        self.held.add(body)
+        self.held[body] = which
+        assert len(self.held_by(which)) <= IN_FLIGHT_MAX
         return str(body)
 
+    def held_by(self, which: int) -> list[str]:
+        return sorted(body for body, holder in self.held.items() if holder == which)
+
     def settle(self, body: str, delay_ms: int | None) -> None:
-        self.held.discard(body)
+        del self.held[body]
         if delay_ms is None:
             self.child("ack", body)
             self.acknowledged.add(body)
         else:
             self.child("nack", body, delay_ms)
             self.excused.add(body)
+
+    def settle_many(self, how: str, which: int, delay_ms: int) -> None:
+        foreign = self.held_by(1 - which)
+        bodies = self.held_by(which)
+        if foreign:
+            assert self.child("settle_many", how, bodies + foreign, which, delay_ms) == "InvalidArgument"
+        assert self.child("settle_many", how, bodies, which, delay_ms) is None
+        for body in bodies:
+            del self.held[body]
+        if how == "ack":
+            self.acknowledged.update(bodies)
+        elif how == "nack":
+            self.excused.update(bodies)
+        else:
+            self.flush()  # or a crash would leave open which of them are dead
+            self.dead.update(bodies)
+
+    def redrive(self) -> None:
+        assert self.child("redrive") == len(self.dead)
+        for body in self.dead:
+            del self.seen[body]  # it comes as at the first time
+        self.redriven |= self.dead
+        self.dead.clear()
+
+    def second(self) -> None:
+        """Another subscription of the group, or the end of it."""
+        if self.subscriptions == 1:
+            self.child("subscribe")
+            self.subscriptions = 2
+        else:
+            self.flush()
+            self.child("unsubscribe")
+            self.subscriptions = 1
+            self.gave_back(1)
+
+    def stop(self) -> None:
+        self.flush()
+        assert self.child("stop") == [None, None, None]
+        self.gave_back(0)
+
+    def gave_back(self, which: int) -> None:
+        bodies = self.held_by(which)
+        self.excused.update(bodies)
+        for body in bodies:
+            del self.held[body]
 
     def flush(self) -> None:
         self.child("flush")
@@ -132,22 +199,30 @@ class Model:
         self.child("reopen")
         self.finished |= self.acknowledged
         self.acknowledged.clear()
-        self.excused |= self.held
+        self.ended()
+
+    def ended(self) -> None:
+        self.excused |= self.held.keys()
         self.held.clear()
+        self.subscriptions = 1
 
     def crash(self) -> None:
         self.child.kill()
-        self.excused |= self.held | self.acknowledged
+        self.excused |= self.acknowledged
         self.unsure |= self.acknowledged
         self.acknowledged.clear()
-        self.held.clear()
+        self.ended()
         self.child = Child(self.face, self.folder)
 
     def drain(self) -> None:
         for body in sorted(self.held):
             self.settle(body, None)
-        owed = self.receipts.keys() - self.far - self.cancelled - self.finished - self.acknowledged - self.unsure
-        for _ in range(200):
+        if self.subscriptions == 2:
+            self.second()
+        assert set(self.child("dead_letters")) == self.dead
+        done = self.far | self.cancelled | self.finished | self.acknowledged | self.unsure | self.dead
+        owed = self.receipts.keys() - done
+        for _ in range(2000):
             if not owed:
                 break
             found = self.get(5)
@@ -192,12 +267,69 @@ class BothFaces(RuleBasedStateMachine):
         for model in self.models:
             model.cancel(f"body {at % self.count}")
 
-    @rule(timeout=st.sampled_from([0, 0.01]), then=st.sampled_from([None, None, "hold", 0, 3]))
-    def consume(self, timeout: float, then: str | int | None) -> None:
+    @rule(timeout=st.sampled_from([0, 0.01]), then=st.sampled_from([None, None, "hold", 0, 3]), which=WHICH)
+    def consume(self, timeout: float, then: str | int | None, which: int) -> None:
         for model in self.models:
-            body = model.get(timeout)
+            body = model.get(timeout, which % model.subscriptions)
             if body is not None and then != "hold":
                 model.settle(body, then if isinstance(then, int) else None)
+
+    @precondition(lambda self: self.count)
+    @rule(places=st.lists(st.integers(0, 10_000), max_size=5))
+    def cancel_many(self, places: list[int]) -> None:
+        for model in self.models:
+            model.cancel_many(list({f"body {at % self.count}": None for at in places}))
+
+    @rule(most=st.integers(1, 12), which=WHICH)
+    def take_a_batch(self, most: int, which: int) -> None:
+        for model in self.models:
+            model.batch(most, 0.01, which % model.subscriptions)
+
+    @rule(most=st.integers(1, 12), which=WHICH)
+    def take_one_and_then_a_batch(self, most: int, which: int) -> None:
+        bodies = self.bodies(IN_FLIGHT_MAX + 2)  # more than another subscription may have fetched
+        for model in self.models:
+            model.publish(bodies, 0, None)
+            chosen = which % model.subscriptions
+            first = model.get(0.5, chosen)
+            if first is not None and len(model.held_by(chosen)) < IN_FLIGHT_MAX:
+                assert model.batch(most, 0.5, chosen), "the rest is fetched, or ready"
+
+    @rule(how=st.sampled_from(["ack", "ack", "nack", "dead_letter"]), which=WHICH, delay_ms=st.sampled_from([0, 3]))
+    def settle_many(self, how: str, which: int, delay_ms: int) -> None:
+        for model in self.models:
+            model.settle_many(how, which % model.subscriptions, delay_ms)
+
+    @rule(how=st.sampled_from(["ack", "nack", "dead_letter"]), which=WHICH)
+    def settle_what_two_subscriptions_hold(self, how: str, which: int) -> None:
+        bodies = self.bodies(2)
+        for model in self.models:
+            if model.subscriptions == 1:
+                model.second()
+            for holder, body in enumerate(bodies):
+                model.publish([body], 0, None)
+                model.get(0.2, holder)
+            model.settle_many(how, which, 0)
+
+    @rule()
+    def redrive(self) -> None:
+        for model in self.models:
+            model.redrive()
+
+    @rule()
+    def begin_or_end_a_second_subscription(self) -> None:
+        for model in self.models:
+            model.second()
+
+    @rule(refilled=st.booleans())
+    def stop(self, refilled: bool) -> None:
+        bodies = self.bodies(3) if refilled else []
+        for model in self.models:
+            if bodies:
+                # So that something is buffered, most of the time.
+                model.publish(bodies, 0, None)
+                model.get(0.01)
+            model.stop()
 
     @rule(count=st.integers(1, 4))
     def acknowledge_and_be_killed(self, count: int) -> None:
@@ -251,7 +383,7 @@ class BothFaces(RuleBasedStateMachine):
 
 
 BothFaces.TestCase.settings = settings(
-    max_examples=12,
+    max_examples=10,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -103,13 +103,6 @@ def test_cancels_of_many_are_answered_in_order(store: Store) -> None:
     assert store.status().pending == 0
 
 
-def test_another_stores_receipt_is_not_found(store: Store, tmp_path: Path) -> None:
-    with delaymq.open(tmp_path / "other", durability="os") as other:
-        receipt = other.publish("a", b"", delay=3600)
-        assert store.cancel(receipt) is Outcome.NOT_FOUND
-        assert other.cancel(receipt) is Outcome.DONE
-
-
 def test_a_closed_store_refuses_and_closes_again(folder: Path) -> None:
     store = delaymq.open(folder, durability="os")
     messages = store.subscribe("a", group="g")

@@ -7,13 +7,13 @@ what to do about it. Nothing is stored by any of them.
 from __future__ import annotations
 
 import array
-import asyncio
 import math
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,6 +22,7 @@ from delaymq import (
     AlreadySettled,
     Closed,
     DelaymqError,
+    ForeignReceipt,
     InvalidArgument,
     Locked,
     Outcome,
@@ -31,6 +32,7 @@ from delaymq import (
     WrongType,
 )
 from delaymq.durations import due_of
+from faces import Face
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
@@ -73,9 +75,14 @@ DURATIONS = [
     *(Bad(value, InvalidArgument) for value in (-1, -0.001, timedelta(seconds=-1), math.nan, math.inf, -math.inf)),
     *(Bad(value, WrongType, "seconds") for value in (True, "5", b"5", 5j, Decimal(5), [1], datetime.now(UTC))),
     Bad(Timedelta(seconds=1), WrongType, ".to_pytimedelta()"),
-    Bad(1e300, TooLarge, "limit"),
+    *(Bad(value, TooLarge, "limit") for value in (1e300, 1e306, 1.7e308, 10**400, 10**5000)),
+    *(Bad(value, InvalidArgument, "zero or more") for value in (-1e306, -(10**400), -(10**5000), timedelta.min)),
 ]
-DELAYS = [*DURATIONS, Bad(timedelta(days=36_500), InvalidArgument, "at most")]
+FAR = [Bad(value, InvalidArgument, "at most") for value in (timedelta(days=36_500), timedelta.max, 1e15)]
+DELAYS = [*DURATIONS, *FAR]
+# Text and lists are sequences, of which each item is a delay.
+SCALARS = [bad for bad in DURATIONS if isinstance(bad.value, int | float | timedelta) and bad.value is not True]
+ENDS = [Bad(value, InvalidArgument, "before the year 10000") for value in (timedelta.max, 1e15, 2**50)]
 TIMES = [
     Bad(datetime(2030, 1, 1), InvalidArgument, "tzinfo"),  # noqa: DTZ001 - it is refused for that
     Bad(datetime(1900, 1, 1, tzinfo=UTC), InvalidArgument, "after 1970"),
@@ -84,7 +91,7 @@ TIMES = [
     *(Bad(value, WrongType, "time zone") for value in (1_800_000_000, 1.5, False, "2030-01-01", date(2030, 1, 1))),
 ]
 LEVELS = [
-    *(Bad(value, InvalidArgument, "1 to 18") for value in (0, 19, -1)),
+    *(Bad(value, InvalidArgument, "1 to 18") for value in (0, 19, -1, 10**5000)),
     *(Bad(value, WrongType, "int") for value in (True, "1", 1.0, math.nan)),
 ]
 TAGS = [
@@ -120,13 +127,24 @@ IN_FLIGHT = [
     *(Bad(value, WrongType, "int") for value in ("5", 5.0, None, True, math.nan)),
 ]
 COUNTS = [
-    *(Bad(value, InvalidArgument, "1 to 10000") for value in (0, -1, 10_001)),
+    *(Bad(value, InvalidArgument, "1 to 10000") for value in (0, -1, 10_001, 10**5000)),
     *(Bad(value, WrongType, "int") for value in (True, "5", 5.0, None, math.nan)),
 ]
 LIMITS = [
     Bad(None, WrongType, "int"),
     *(Bad(value, WrongType, "int") for value in (True, "5", 5.0, math.nan)),
-    *(Bad(value, InvalidArgument, "at least 1") for value in (0, -1)),
+    *(Bad(value, InvalidArgument, "at least 1") for value in (0, -1, -(10**5000))),
+]
+HEAPS = [
+    *(Bad(value, WrongType, "an iterable of Receipt") for value in (5, None, True, "dmq1-", b"dmq1-")),
+]
+MANY = [
+    *(Bad(value, WrongType, "an iterable of") for value in (5, None, True, 1.5, "text", b"text", object())),
+    *(Bad([value], WrongType, "messages[0]: expected") for value in (5, None, "text", b"text", object())),
+]
+REASONS = [
+    *(Bad(value, WrongType, "expected str") for value in (5, None, b"x", True)),
+    Bad("x" * 1025, TooLarge, "limit"),
 ]
 PAIRS = [
     ("delay", {"delay": 1, "at": datetime.now(UTC)}),
@@ -134,46 +152,6 @@ PAIRS = [
     ("at", {"at": datetime.now(UTC), "level": 1}),
     ("all", {"delay": 1, "at": datetime.now(UTC), "level": 1}),
 ]
-
-
-class Face:
-    """A store of one face, and calls to it."""
-
-    NAMES: ClassVar = ["plain", "asyncio"]
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.runner = asyncio.Runner() if name == "asyncio" else None
-        self.folder = folder
-        self.store = self.call(lambda: self.opening(folder))
-        self.messages: Any = self.call(lambda: self.store.subscribe("consumed", group="g"))
-
-    def opening(self, folder: Any, **options: Any) -> Any:
-        open_: Any = delaymq.open_async if self.runner else delaymq.open
-        return open_(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
-
-    def call(self, call: Callable[[], Any]) -> Any:
-        async def called() -> Any:
-            found = call()
-            return await found if hasattr(found, "__await__") else found
-
-        return self.runner.run(called()) if self.runner else call()
-
-    def one(self) -> Any:
-        self.call(lambda: self.store.publish("consumed", b"x"))
-        return self.call(lambda: self.messages.get(5))
-
-    def close(self) -> None:
-        self.call(self.messages.close)
-        self.call(self.store.close)
-        if self.runner:
-            self.runner.close()
-
-
-@pytest.fixture(params=Face.NAMES)
-def face(folder: Path, request: pytest.FixtureRequest) -> Iterator[Face]:
-    opened = Face(folder, request.param)
-    yield opened
-    opened.close()
 
 
 def refused(face: Face, bad: Bad, argument: str | None, call: Callable[[], Any]) -> DelaymqError:
@@ -221,8 +199,10 @@ TABLE: list[tuple[str, str, list[Bad], Call]] = [
 TABLE += [
     ("publish_many(bodies)", "body", BODIES, lambda face, value: face.store.publish_many("a", [b"", value])),
     ("publish_many(delays)", "delays", DURATIONS, lambda face, value: face.store.publish_many("a", [b""], [value])),
+    ("publish_many(delay for all)", "delays", SCALARS, lambda face, value: face.store.publish_many("a", [b""], value)),
     ("cancel", "receipt", RECEIPTS, lambda face, value: face.store.cancel(value)),
     ("cancel_many", "receipt", RECEIPTS, lambda face, value: face.store.cancel_many([value])),
+    ("cancel_many(receipts)", "receipts", HEAPS, lambda face, value: face.store.cancel_many(value)),
     ("subscribe(subject)", "subject", NAMES, lambda face, value: face.store.subscribe(value, group="g")),
     ("subscribe(group)", "group", NAMES, lambda face, value: face.store.subscribe("a", group=value)),
     ("subscribe(start)", "start", STARTS, lambda face, value: face.store.subscribe("a", group="g", start=value)),
@@ -236,7 +216,7 @@ TABLE += [
     ("flush(timeout)", "timeout", DURATIONS, lambda face, value: face.messages.flush(value)),
     ("batches(max_messages)", "max_messages", COUNTS, lambda face, value: face.messages.batches(value)),
     ("batches(wait)", "wait", DURATIONS, lambda face, value: face.messages.batches(5, value)),
-    ("pin(duration)", "duration", DURATIONS, lambda face, value: face.store.pin(value)),
+    ("pin(duration)", "duration", [*DURATIONS, *ENDS], lambda face, value: face.store.pin(value)),
     ("expire(older_than)", "older_than", DURATIONS, lambda face, value: face.store.expire("consumed", value)),
     ("expire(subject)", "subject", NAMES, lambda face, value: face.store.expire(value, 1)),
     ("start_group(subject)", "subject", NAMES, lambda face, value: face.store.start_group(value, "g")),
@@ -254,6 +234,10 @@ TABLE += [
     ("redrive(group)", "group", NAMES, lambda face, value: face.store.redrive("a", value)),
     ("redrive(limit)", "limit", LIMITS[1:], lambda face, value: face.store.redrive("a", "g", value)),
     ("nack(delay) of many", "delay", DURATIONS, lambda face, value: face.messages.nack([], value)),
+    ("dead_letter(reason) of many", "reason", REASONS, lambda face, value: face.messages.dead_letter([], value)),
+    ("ack of many", "messages", MANY, lambda face, value: face.messages.ack(value)),
+    ("nack of many", "messages", MANY, lambda face, value: face.messages.nack(value)),
+    ("dead_letter of many", "messages", MANY, lambda face, value: face.messages.dead_letter(value, "why")),
 ]
 
 
@@ -281,6 +265,7 @@ OPTIONS: dict[str, list[Bad]] = {
         *(Bad(value, WrongType, "mapping") for value in (5, "a", [("a", 1)], True)),
         Bad({5: 1}, WrongType, "str"),
         *(Bad({"a": bad.value}, bad.kind, bad.advice) for bad in DURATIONS),
+        *(Bad({bad.value: 1}, bad.kind, bad.advice) for bad in NAMES if isinstance(bad.value, str)),
     ],
     "progress": [Bad(value, WrongType, "callable") for value in (5, "print", True)],
 }
@@ -303,7 +288,7 @@ def test_two_ways_to_say_when(face: Face, _: str, given: dict[str, Any]) -> None
     refused(face, bad, second, lambda: face.store.publish_many([Publish("a", b"", **given)]))
 
 
-@pytest.mark.parametrize("bad", [bad for bad in DELAYS if bad.value != timedelta(days=36_500)])
+@pytest.mark.parametrize("bad", DELAYS)
 def test_a_delay_that_is_refused_settles_nothing(face: Face, bad: Bad) -> None:
     message = face.one()
     refused(face, bad, "delay", lambda: message.nack(bad.value))
@@ -313,10 +298,7 @@ def test_a_delay_that_is_refused_settles_nothing(face: Face, bad: Bad) -> None:
 
 def test_a_reason_that_is_refused_settles_nothing(face: Face) -> None:
     message = face.one()
-    for bad in [
-        *(Bad(value, WrongType, "expected str") for value in (5, None, b"x")),
-        Bad("x" * 1025, TooLarge, "limit"),
-    ]:
+    for bad in REASONS:
         refused(face, bad, "reason", lambda bad=bad: message.dead_letter(bad.value))  # type: ignore[misc]
         refused(face, bad, "reason", lambda bad=bad: face.messages.dead_letter([message], bad.value))  # type: ignore[misc]
     assert not message.settled
@@ -331,11 +313,19 @@ def test_a_receipt_that_is_malformed(face: Face) -> None:
     refused(face, Bad(forged, InvalidArgument, "this store gave out"), "receipt", lambda: face.store.cancel(forged))
 
 
-def test_a_receipt_of_another_store_is_answered(face: Face, tmp_path: Path) -> None:
+def test_a_receipt_of_another_store(face: Face, tmp_path: Path) -> None:
     with delaymq.open(tmp_path / "other", durability="os") as other:
-        receipt = other.publish("a", b"", delay=3600)
-        assert face.call(lambda: face.store.cancel(receipt)) is Outcome.NOT_FOUND
-        assert other.cancel(receipt) is Outcome.DONE
+        foreign = other.publish("a", b"", delay=3600)
+        own = face.call(lambda: face.store.publish("a", b"", delay=3600))
+        bad = Bad(foreign, ForeignReceipt, "cancel it in the store it is of")
+        assert refused(face, bad, "receipt", lambda: face.store.cancel(foreign)).index == 0
+        assert refused(face, bad, "receipt", lambda: face.store.cancel_many([own, foreign])).index == 1
+        alone = Bad(own, WrongType, "an iterable of Receipt")
+        refused(face, alone, "receipts", lambda: face.store.cancel_many(own))
+        # Neither was cancelled.
+        assert other.cancel(foreign) is Outcome.DONE
+        assert face.call(face.store.status).pending == 1
+        assert face.call(lambda: face.store.cancel(own)) is Outcome.DONE
 
 
 def test_a_message_is_settled_once(face: Face) -> None:
@@ -365,7 +355,33 @@ def test_a_closed_store(face: Face) -> None:
     message = face.one()
     receipt = message.receipt
     face.call(face.store.close)
+    store, messages = face.store, face.messages
+
+    def first_batch() -> Any:
+        batches = messages.batches(1)
+        return anext(batches) if face.runner else next(batches)
+
     calls: list[Callable[[], Any]] = [
+        store.groups,
+        store.subjects,
+        lambda: store.start_group("a", "g"),
+        lambda: store.reset_group("a", "g", "latest"),
+        lambda: store.remove_group("a", "g"),
+        lambda: store.dead_letters("a", "g"),
+        lambda: store.redrive("a", "g"),
+        lambda: store.expire("consumed", 1),
+        lambda: store.pin(1),
+        lambda: store.cancel_many([receipt]),
+        lambda: messages.get(0),
+        messages.get,
+        lambda: messages.flush(1),
+        first_batch,
+        lambda: message.dead_letter("x"),
+        *(
+            lambda many=many, settle=settle: settle(many)
+            for many in ([], [message])
+            for settle in (messages.ack, messages.nack, lambda many: messages.dead_letter(many, "x"))
+        ),
         lambda: face.store.publish("a", b""),
         lambda: face.store.publish_many("a", [b""]),
         lambda: face.store.cancel(receipt),
@@ -373,7 +389,6 @@ def test_a_closed_store(face: Face) -> None:
         face.store.checkpoint,
         message.ack,
         message.nack,
-        lambda: face.messages.ack([message]),
     ]
     for call in calls:
         with pytest.raises(Closed, match="closed"):
@@ -425,3 +440,43 @@ def test_a_batch_of_another_shape(face: Face) -> None:
 def test_everything_bytes_like_is_taken(face: Face, body: Any) -> None:
     face.call(lambda: face.store.publish("consumed", body))
     assert face.call(lambda: face.messages.get(5)).body == memoryview(body).tobytes()
+
+
+def test_the_longest_durations_are_taken(face: Face) -> None:
+    for longest in (timedelta.max, 1e12):
+        message = face.one()
+        face.call(message.ack)
+        face.call(lambda longest=longest: face.messages.flush(longest))  # type: ignore[misc]
+        assert face.call(lambda longest=longest: face.store.expire("consumed", longest)) == 0  # type: ignore[misc]
+        face.call(lambda: face.store.publish("consumed", b"waited for", delay=0.05))
+        found = face.call(lambda longest=longest: face.messages.get(longest))  # type: ignore[misc]
+        assert found.body == b"waited for"
+        face.call(found.ack)
+
+
+def test_an_open_with_the_longest_durations(face: Face, tmp_path: Path) -> None:
+    far = timedelta.max
+    other = face.call(lambda: face.opening(tmp_path / "other", keep_finished=far, expire={"a": far, "none": far}))
+    face.call(lambda: other.publish("a", b"", delay=3600))
+    face.call(other.checkpoint)
+    face.call(other.close)
+
+
+def test_inspecting_what_is_no_path() -> None:
+    for bad in OPTIONS["path"]:
+        with pytest.raises(WrongType, match="a path") as caught:
+            delaymq.inspect(bad.value)
+        assert caught.value.argument == "path"
+
+
+def test_signals_that_are_none(face: Face) -> None:
+    for value in (5, None, "SIGTERM", b"x", [5], [signal.SIGTERM, "SIGINT"]):
+        with pytest.raises(WrongType) as caught, delaymq.stop_on_signals(face.messages, signals=value):  # type: ignore[arg-type]
+            pass
+        assert caught.value.argument == "signals"
+    before = signal.getsignal(signal.SIGTERM)
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        chosen = (signal.SIGTERM, number)
+        with pytest.raises(InvalidArgument, match=number.name), delaymq.stop_on_signals(face.messages, signals=chosen):
+            pass
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -50,3 +50,18 @@ def test_an_attempt_of_no_sense_is_refused(attempt: Any, kind: type[DelaymqError
     with pytest.raises(kind) as caught:
         backoff()(attempt)
     assert caught.value.argument == "attempt"
+
+
+def test_the_longest_delays_are_delays() -> None:
+    for options in ({"first": timedelta.max, "longest": timedelta.max}, {"first": 1e15, "longest": 9e15}):
+        assert max(backoff(jitter=1, **options)(attempt) for attempt in range(1, 50)) <= timedelta.max
+
+
+@pytest.mark.parametrize("value", [10**400, 10**5000, 1e306], ids=["401 digits", "5001 digits", "a float"])
+def test_what_no_delay_can_be_is_refused(value: float) -> None:
+    for argument in ("first", "longest", "factor"):
+        with pytest.raises(InvalidArgument) as caught:
+            backoff(**{argument: value})
+        assert caught.value.argument == argument
+    with pytest.raises(InvalidArgument):
+        backoff()(-int(value))

@@ -97,3 +97,11 @@ pub(crate) fn expire(store: &Bound<'_, Store>, subject: &Bound<'_, PyAny>, older
     let subject = message::text("subject", subject)?;
     py.detach(|| engine.expire(&subject, older_than_ms)).map_err(|error| errors::raised(py, error))
 }
+
+/// Refuses what no subject can be named.
+#[pyfunction]
+#[pyo3(signature = (name, /))]
+pub(crate) fn check_subject(name: &Bound<'_, PyAny>) -> PyResult<()> {
+    let text = message::text("subject", name)?;
+    delaymq_engine::check_name("subject", &text).map_err(|error| errors::raised(name.py(), error))
+}

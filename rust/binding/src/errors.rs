@@ -42,6 +42,14 @@ pub(crate) fn refused(py: Python<'_>, argument: &str, expected: &str, found: &st
     exception(py, "InvalidArgument", &message, details)
 }
 
+/// The exception for a receipt that another store gave out.
+pub(crate) fn foreign_receipt(py: Python<'_>, receipt: &str) -> PyErr {
+    let expected = "a receipt that this store gave out";
+    let message = format!("receipt: expected {expected}, found one of another store; cancel it in the store it is of");
+    let details = vec![text("argument", "receipt"), text("expected", expected), text("found", receipt)];
+    exception(py, "ForeignReceipt", &message, details)
+}
+
 /// The exception for a wait that ended first.
 pub(crate) fn timed_out(py: Python<'_>, what: &str) -> PyErr {
     exception(py, "TimedOut", &format!("{what} did not happen in time"), Vec::new())

@@ -85,9 +85,13 @@ impl Store {
     fn cancel_many<'py>(&self, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
         let py = receipts.py();
         let mut chosen: Vec<CoreReceipt> = Vec::with_capacity(receipts.len());
-        for item in receipts {
-            let receipt = item.cast::<Receipt>().map_err(|_| receipt::no_receipt(&item))?;
-            chosen.push(receipt.get().0);
+        let stream = self.engine.stream();
+        for (index, item) in receipts.iter().enumerate() {
+            let receipt = item.cast::<Receipt>().map_err(|_| receipt::no_receipt(&item))?.get().0;
+            if receipt.stream != stream {
+                return Err(errors::at_index(py, errors::foreign_receipt(py, &receipt.to_text()), index));
+            }
+            chosen.push(receipt);
         }
         let outcomes = py.detach(|| self.engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
         PyTuple::new(py, outcomes.into_iter().map(word))

@@ -199,6 +199,11 @@ impl Store {
             .collect())
     }
 
+    /// The stream whose receipts this store gives out.
+    pub fn stream(&self) -> [u8; 16] {
+        self.shared.issuer.stream
+    }
+
     /// Begins to consume a subject for a group. Returns when both are durable.
     ///
     /// # Errors

@@ -1,0 +1,96 @@
+"""Calls of an asyncio store that are cancelled while they wait: each is done, or it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boundary.test_asyncio import drained, opened, run
+from delaymq import AsyncStore, Outcome
+from delaymq.store import Durability
+
+ROUNDS = 40
+
+
+async def cancelled_somewhen(chance: random.Random, call: Coroutine[Any, Any, Any]) -> object:
+    """What it answered; or None where it was cancelled first."""
+    task = asyncio.ensure_future(call)
+    for _ in range(chance.randrange(5)):
+        await asyncio.sleep(chance.choice([0, 0, 0, 0.0005, 0.003]))
+    task.cancel()
+    try:
+        answer: object = await task
+    except asyncio.CancelledError:
+        return None
+    return answer
+
+
+@pytest.mark.parametrize("durability", ["os", "disk"])
+def test_a_cancelled_publish_of_many_stores_all_or_none(folder: Path, durability: Durability) -> None:
+    chance, many = random.Random(1), 30
+
+    async def main() -> None:
+        async with opened(folder, durability) as store, store.subscribe("a", group="g") as messages:
+            answered = set()
+            for number in range(ROUNDS):
+                bodies = [b"%d %d" % (number, place) for place in range(many)]
+                if await cancelled_somewhen(chance, store.publish_many("a", bodies)) is not None:
+                    answered.add(number)
+            bodies = [message.body for message in await drained(messages)]
+            assert len(bodies) == len(set(bodies)), "none is doubled"
+            stored = Counter(int(body.split()[0]) for body in bodies)
+            assert set(stored.values()) <= {many}
+            assert answered <= stored.keys(), "what was answered is stored"
+            assert len(answered) < ROUNDS, "some were cancelled"
+
+    run(main())
+
+
+@pytest.mark.parametrize("durability", ["os", "disk"])
+def test_a_cancelled_cancel_took_its_message_back_or_not(folder: Path, durability: Durability) -> None:
+    chance = random.Random(2)
+
+    async def main() -> None:
+        async with opened(folder, durability) as store:
+            receipts = list(await store.publish_many("a", [b""] * ROUNDS, 3600))
+            told = [await cancelled_somewhen(chance, store.cancel(receipt)) for receipt in receipts]
+            assert set(told) == {None, Outcome.DONE}, "some were cancelled, and some were not"
+            pending = (await store.status()).pending
+            assert pending <= ROUNDS - sum(outcome is Outcome.DONE for outcome in told)
+            # Whatever became of them, the next one says so.
+            assert await store.cancel_many(receipts) == [Outcome.DONE] * ROUNDS
+            assert (await store.status()).pending == 0
+
+    run(main())
+
+
+def test_a_cancelled_subscribe_leaves_no_consumer(folder: Path) -> None:
+    chance = random.Random(3)
+
+    async def subscribe(store: AsyncStore) -> bool:
+        subscription = await store.subscribe("a", group="g")
+        await subscription.close()
+        return True
+
+    async def main() -> None:
+        async with opened(folder) as store:
+            await store.publish_many("a", [b"%d" % number for number in range(50)])
+            told = [await cancelled_somewhen(chance, subscribe(store)) for _ in range(ROUNDS)]
+            assert None in told, "some were cancelled"
+            async with store.subscribe("a", group="g") as messages:
+                found = [int(message.body) for message in await drained(messages)]
+                assert sorted(found) == list(range(50))
+                # What a cancelled one began ends on the thread that it ran on.
+                for _ in range(500):
+                    if (await store.groups())[0].consumers == 1:
+                        return
+                    await asyncio.sleep(0.01)
+                raise AssertionError("a consumer is left")
+
+    run(main())
