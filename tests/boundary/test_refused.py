@@ -386,15 +386,6 @@ def test_a_second_open_in_this_process(face: Face) -> None:
         face.call(lambda: face.opening(face.folder))
 
 
-def test_pandas_own_times_are_refused() -> None:
-    pandas = pytest.importorskip("pandas")
-    for at in (pandas.Timestamp.now("UTC"), pandas.NaT):
-        with pytest.raises(WrongType, match="to_pydatetime"):
-            due_of(None, at, None)
-    with pytest.raises(WrongType, match="to_pytimedelta"):
-        due_of(pandas.Timedelta(seconds=1), None, None)
-
-
 def test_a_batch_that_is_too_long_or_too_large(face: Face) -> None:
     bad = Bad(None, TooLarge, "limit")
     refused(face, bad, "messages", lambda: face.store.publish_many("a", [b""] * 10_001, 3600))
