@@ -30,7 +30,6 @@ from delaymq import (
     TooLarge,
     WrongType,
 )
-from delaymq.durations import due_of
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
