@@ -34,7 +34,7 @@ def filled(folder: Path, body_bytes: int) -> Path:
 
 @pytest.mark.slow
 def test_an_open_that_takes_long_draws_a_bar(tmp_path: Path) -> None:
-    shown = b""
+    folder, shown = tmp_path, b""
     for body_bytes in (50, 100, 200):  # on a machine where the first is no work, a later one is
         folder = filled(tmp_path / f"store.{body_bytes}", body_bytes)
         with on_terminal("groups", "start", "a", "g", "--store", folder) as terminal:

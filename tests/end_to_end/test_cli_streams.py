@@ -56,7 +56,7 @@ def test_a_store_gets_no_number_of_a_stream(folder: Path) -> None:
     """With standard error closed its number is free, and what is printed to it would land in a file."""
     ended = under_shell("2>&- <&-", "publish", "a", "x", "--store", folder)
     assert ended.returncode == 0
-    assert delaymq.Receipt.parse(ended.stdout.strip())
+    assert str(delaymq.Receipt.parse(ended.stdout.strip())) == ended.stdout.strip()
     ended = under_shell("2>&- <&-", "cancel", "word", "--store", folder)
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "")
 
@@ -74,7 +74,7 @@ def test_a_receipt_is_printed_in_any_encoding(folder: Path, encoding: str) -> No
     assert (ended.returncode, ended.stderr) == (0, "")
     said = json.loads(ended.stdout)
     assert said["subject"] == ACCENTED
-    assert delaymq.Receipt.parse(said["receipt"])
+    assert str(delaymq.Receipt.parse(said["receipt"])) == said["receipt"]
 
 
 def test_names_that_an_encoding_has_not_are_escaped(folder: Path) -> None:
@@ -84,16 +84,15 @@ def test_names_that_an_encoding_has_not_are_escaped(folder: Path) -> None:
             message = messages.get(5)
             assert message is not None
             message.dead_letter(ACCENTED)
-    chosen = {"PYTHONIOENCODING": "ascii"}
     for arguments in (("groups", "list"), ("inspect",), ("dead", "list", ACCENTED, ACCENTED)):
-        plain = command(*arguments, "--store", folder, **chosen)
+        plain = command(*arguments, "--store", folder, PYTHONIOENCODING="ascii")
         assert (plain.returncode, plain.stderr) == (0, "")
         assert "\\u00e9\\u2603\\ud83c\\udf88" in plain.stdout
-        ended = command(*arguments, "--json", "--store", folder, **chosen)
+        ended = command(*arguments, "--json", "--store", folder, PYTHONIOENCODING="ascii")
         assert (ended.returncode, ended.stderr) == (0, "")
         assert all(json.loads(line) for line in ended.stdout.splitlines())
         assert ACCENTED in str(json.loads(ended.stdout))
-    line = refused(2, "groups", "remove", "a", ACCENTED, "--store", folder, **chosen)
+    line = refused(2, "groups", "remove", "a", ACCENTED, "--store", folder, PYTHONIOENCODING="ascii")
     assert "\\u00e9" in line
 
 
@@ -103,10 +102,9 @@ def test_receipts_that_are_no_text_are_refused(folder: Path) -> None:
 
 
 def test_arguments_that_are_no_text_are_refused(folder: Path) -> None:
-    chosen = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for arguments in (("publish", "é", "x"), ("publish", "a", "x", "--tag", "é"), ("consume", "é", "--group", "g")):
-        refused(2, *arguments, "--store", folder, **chosen)
-    refused(2, "config", "check", "--set", "é=é", **chosen)
+    cases = (("publish", "é", "x"), ("publish", "a", "x", "--tag", "é"), ("consume", "é", "--group", "g"))
+    for arguments in (*((*one, "--store", str(folder)) for one in cases), ("config", "check", "--set", "é=é")):
+        refused(2, *arguments, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
 
 
 def test_a_wait_of_a_million_years_is_one(folder: Path) -> None:
