@@ -23,7 +23,8 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.
 WHEEL_SOURCES := $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE
 
 TOOLS := $(VENV)/.tools
-WHEEL := target/wheels/.built
+DIST := dist/.built
+FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
 
 ##@ Use
@@ -52,7 +53,7 @@ dev: $(TOOLS) ## Install this folder for development: Python files are used wher
 	$(BIN)/maturin develop --release --locked
 
 .PHONY: test
-test: test-rust test-python ## Run the tests of Rust, then those of Python against the installed release wheel
+test: test-rust test-python ## Run the tests of Rust, then those of Python against the wheel of dist/
 
 .PHONY: test-rust
 test-rust: $(TOOLS)
@@ -65,12 +66,12 @@ ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
 test-python: $(INSTALLED)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else
 test-python: $(INSTALLED)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
 
 .PHONY: test-benches
@@ -126,15 +127,13 @@ lock: $(TOOLS) ## Write requirements-dev.txt from requirements-dev.in, with hash
 	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-dev.txt requirements-dev.in
 
 .PHONY: dist
-dist: $(TOOLS) ## The wheel (abi3: one for every Python from 3.11) and the source distribution, in dist/
-	rm -rf dist
-	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist $(DIST_ARGS)
-	$(BIN)/maturin sdist --out dist
+dist: $(DIST) ## The wheel (abi3: one for every Python from 3.11) and the source distribution, in dist/
 	ls -l dist
 
 .PHONY: dist-test
-dist-test: $(TOOLS) ## Install the wheel of dist/ into an empty environment and run the README there
-	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest tests/end_to_end/test_wheel.py
+dist-test: $(INSTALLED) $(FROM_SOURCES) ## Build a wheel from the source distribution; run the README with it and nothing else
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" DELAYMQ_WHEEL_FROM_SOURCES="$$(ls target/from_sources/*.whl)" \
+	  $(BIN)/python -m pytest tests/end_to_end/test_wheel.py -k sources
 
 .PHONY: clean
 clean: ## Remove what was built
@@ -152,9 +151,10 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a sh
 	    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint" $(MAKE) --no-print-directory lint; \
-	part "release wheel" $(MAKE) --no-print-directory $(INSTALLED); \
+	part "wheel and source distribution" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
-	part "tests of Python, installed wheel" $(MAKE) --no-print-directory test-python; \
+	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
+	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
@@ -166,11 +166,20 @@ $(TOOLS): requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
 	touch $@
 
-$(WHEEL): $(TOOLS) $(WHEEL_SOURCES)
-	rm -f target/wheels/delaymq-*.whl
-	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out target/wheels
+$(DIST): $(TOOLS) $(WHEEL_SOURCES)
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist $(DIST_ARGS)
+	$(BIN)/maturin sdist --out dist
 	touch $@
 
-$(INSTALLED): $(WHEEL)
-	$(BIN)/python -m pip install --quiet --no-deps --no-index --force-reinstall target/wheels/delaymq-*.whl
+# What the tests, the demo and the benches run is the wheel that would be given away.
+$(INSTALLED): $(DIST)
+	$(BIN)/python -m pip install --quiet --no-deps --no-index --force-reinstall dist/delaymq-*.whl
+	touch $@
+
+# As who has no wheel for his machine builds one, with the tools that are here and no network but for crates.
+$(FROM_SOURCES): $(DIST)
+	rm -rf $(@D)
+	CARGO_TARGET_DIR=$(CURDIR)/target PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-index \
+	  --no-build-isolation --wheel-dir $(@D) dist/delaymq-*.tar.gz
 	touch $@

@@ -11,10 +11,6 @@ import delaymq
 from commanding import command, refused
 from crafting import drain, publish_all
 
-needs_verbs = pytest.mark.skipif(
-    not hasattr(delaymq.Store, "start_group"), reason="the store has no verbs for groups and dead letters yet"
-)
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -48,7 +44,6 @@ def test_groups_are_listed_also_while_the_store_is_open(folder: Path) -> None:
     assert len(shown) == 4
 
 
-@needs_verbs
 def test_groups_are_started_reset_and_removed(folder: Path) -> None:
     assert command("groups", "start", "a", "new", "--start", "latest", "--store", folder).returncode == 0
     assert listed(folder)["a", "new"] == 0
@@ -60,12 +55,11 @@ def test_groups_are_started_reset_and_removed(folder: Path) -> None:
     refused(2, "groups", "remove", "a", "new", "--store", folder)
 
 
-@needs_verbs
 def test_dead_letters_are_listed_and_moved_back(folder: Path) -> None:
     with delaymq.open(folder) as store, store.subscribe("b", group="quick") as messages:
         message = messages.get(5)
         assert message is not None
-        message.dead_letter("no such order")  # type: ignore[attr-defined, unused-ignore]
+        message.dead_letter("no such order")
         messages.flush(5)
     ended = command("dead", "list", "b", "quick", "--json", "--store", folder)
     [line] = ended.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The wheel in an environment where nothing else is, and a build that nobody should ship."""
+"""The wheels in an environment where nothing else is, and a build that nobody should ship."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from pathlib import Path
 
 import pytest
 
+import delaymq
 from snippets import run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def newest_wheel() -> Path | None:
-    """The wheel that `DELAYMQ_WHEEL` names, or the one that `make` built last."""
-    if named := os.environ.get("DELAYMQ_WHEEL"):
+VARIABLES = {"dist": "DELAYMQ_WHEEL", "sources": "DELAYMQ_WHEEL_FROM_SOURCES"}
+"""Which wheel is meant; `make test-python` sets the first, `make dist-test` both."""
+
+
+def named_wheel(which: str) -> Path:
+    """The wheel that a variable names, or the one in `dist/`."""
+    if named := os.environ.get(VARIABLES[which]):
         return ROOT / named
-    built = list((ROOT / "target" / "wheels").glob("delaymq-*.whl"))
-    return max(built, key=lambda path: path.stat().st_mtime, default=None)
+    built = list((ROOT / "dist").glob("delaymq-*.whl")) if which == "dist" else []
+    if not built:
+        pytest.skip(f"{VARIABLES[which]} is not set: `make dist-test` builds all wheels")
+    return built[0]
 
 
-@pytest.fixture(scope="module")
-def wheel() -> Path:
-    found = newest_wheel()
-    if found is None:
-        pytest.skip("no wheel is built: `make test-python` builds one")
-    return found
+@pytest.fixture(scope="module", params=VARIABLES)
+def wheel(request: pytest.FixtureRequest) -> Path:
+    return named_wheel(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,26 @@ def test_the_wheel_is_one_for_all_pythons_and_typed(wheel: Path) -> None:
     assert {"delaymq/py.typed", "delaymq/_core.pyi", "pytest_delaymq/__init__.py", "pytest_delaymq/py.typed"} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.split("/")[0] in {"tests", "rust"}]
+
+
+def test_the_sources_make_the_wheel_that_is_in_dist() -> None:
+    """The same files, and the same bytes in each but what is compiled and what names the system it was compiled for."""
+    with zipfile.ZipFile(named_wheel("dist")) as ours, zipfile.ZipFile(named_wheel("sources")) as theirs:
+        assert sorted(ours.namelist()) == sorted(theirs.namelist())
+        written = [name for name in ours.namelist() if not name.endswith((".so", "/RECORD", "/WHEEL"))]
+        assert len(written) > 50
+        assert [name for name in written if ours.read(name) != theirs.read(name)] == []
+
+
+@pytest.mark.skipif(not os.environ.get(VARIABLES["dist"]), reason="nobody says that a wheel is installed here")
+def test_what_all_tests_use_is_the_wheel_that_is_in_dist() -> None:
+    """Byte for byte, and not the folder of the sources."""
+    installed = Path(delaymq.__file__).parents[1]
+    assert not installed.is_relative_to(ROOT / "python")
+    with zipfile.ZipFile(named_wheel("dist")) as archive:
+        files = [name for name in archive.namelist() if name.startswith(("delaymq/", "pytest_delaymq/"))]
+        assert "delaymq/_core.abi3.so" in files
+        assert [name for name in files if (installed / name).read_bytes() != archive.read(name)] == []
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from delaymq.cli import (
 )
 from delaymq.cli.arguments import CommandParser
 from delaymq.cli.exit_codes import Exit, code_of
+from delaymq.cli.streams import abandon_output, prepare, require_output
 from delaymq.errors import DelaymqError
 
 __all__ = ["main", "parser"]
@@ -51,19 +51,21 @@ def parser() -> CommandParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; what is meant for people goes to standard error."""
+    prepare()
     with _reports_to_standard_error(), _ended_by_sigterm():
         try:
             chosen = parser().parse_args(arguments)
+            require_output()
             code = int(chosen.run(chosen))
             sys.stdout.flush()
         except DelaymqError as error:
             place = f"{error.store}: " if error.store else ""
             return _failed(f"{place}{error}", code_of(error))
         except BrokenPipeError:
-            # The interpreter flushes once more at its end; nobody is to hear of that either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            abandon_output()
             return Exit.PIPE
         except OSError as error:
+            abandon_output()
             return _failed(str(error), Exit.STORE)
         except _Terminated:
             return Exit.TERMINATED

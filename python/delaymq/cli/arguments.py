@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn
@@ -122,8 +121,3 @@ def moment(text: str) -> datetime:
     if found.utcoffset() is None:
         raise argparse.ArgumentTypeError(f"{text} has no time zone: end it with Z or an offset such as +02:00")
     return found
-
-
-def standard_input_is_a_terminal() -> bool:
-    """True where somebody would have to type what is read."""
-    return sys.stdin.isatty()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_place, open_store, settings_of
+from delaymq.cli.streams import standard_input
 from delaymq.errors import InvalidArgument
 from delaymq.receipt import Outcome, Receipt
 
@@ -66,9 +66,9 @@ def _texts(arguments: list[str]) -> Iterator[tuple[str, str]]:
         if argument != "-":
             yield argument, f"receipt {place}"
             continue
-        for number, line in enumerate(sys.stdin, 1):
-            if line.strip():
-                yield line.strip(), f"line {number}"
+        for number, line in enumerate(standard_input("RECEIPT"), 1):
+            if text := line.decode(errors="backslashreplace").strip():
+                yield text, f"line {number}"
 
 
 def _parsed(text: str, place: str) -> Receipt:

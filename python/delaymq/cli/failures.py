@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from delaymq.errors import DelaymqError
 
-__all__ = ["NoServer", "UsageError"]
+__all__ = ["NoOutput", "NoServer", "UsageError"]
 
 
 class UsageError(DelaymqError):
     """The command line, the configuration or a line of the input is wrong; nothing was done."""
+
+
+class NoOutput(DelaymqError):
+    """Standard output is closed, so nobody would learn what was done; nothing was done."""
 
 
 class NoServer(DelaymqError):

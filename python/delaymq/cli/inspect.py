@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["add_to", "run"]
 
 EVERY = timedelta(seconds=2)
+EVERY_SECONDS_MAX = 10 * 365 * 86_400.0  # the system refuses to sleep much longer
 BUSY_SHARE = 4  # a picture is made at most a quarter of the time
 ROWS_MAX = 20
 
@@ -69,7 +70,7 @@ def run(chosen: argparse.Namespace) -> int:
             print((clear(sys.stdout) if chosen.watch else "") + words, flush=True)
         if not chosen.watch:
             return Exit.DAMAGED if seen.refused else Exit.FOUND if seen.damaged else Exit.DONE
-        time.sleep(max(chosen.every.total_seconds(), took * BUSY_SHARE))
+        time.sleep(min(max(chosen.every.total_seconds(), took * BUSY_SHARE), EVERY_SECONDS_MAX))
 
 
 def _plain(value: object) -> str:

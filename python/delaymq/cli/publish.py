@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from delaymq.cli.arguments import add_verb, count, delay, moment, standard_input_is_a_terminal
+from delaymq.cli.arguments import add_verb, count, delay, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.lines import message_of
 from delaymq.cli.opening import add_place, open_store, settings_of
+from delaymq.cli.streams import standard_input, standard_input_is_a_terminal
 from delaymq.errors import DelaymqError
 from delaymq.message import Publish
 from delaymq.receipt import Receipt
@@ -103,7 +104,7 @@ def _one(chosen: argparse.Namespace) -> Publish:
         raise UsageError(
             "expected SUBJECT and BODY (- reads it from standard input), or --jsonl FILE; see `delaymq publish --help`"
         )
-    body = sys.stdin.buffer.read() if chosen.body == "-" else os.fsencode(chosen.body)
+    body = standard_input("BODY").read() if chosen.body == "-" else os.fsencode(chosen.body)
     return Publish(chosen.subject, body, **_given(chosen))
 
 
@@ -123,7 +124,7 @@ def _lines(name: str) -> Iterator[list[bytes]]:
     if name == "-" and standard_input_is_a_terminal():
         print("delaymq: reading messages, one JSON object a line; end with Ctrl-D", file=sys.stderr)
     try:
-        descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY)
+        descriptor = standard_input("--jsonl").fileno() if name == "-" else os.open(name, os.O_RDONLY)
         rest = b""
         while piece := os.read(descriptor, READ_BYTES):
             *whole, rest = (rest + piece).split(b"\n")

@@ -49,7 +49,7 @@ class Key:
 
 
 def _text(value: object) -> object:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "\0" in value:
         raise ValueError
     return value
 
@@ -158,7 +158,9 @@ def _read_file(path: Path) -> dict[str, object]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UsageError(f"{path}: is not TOML that anybody needs: it is nested too deeply") from None
+    except ValueError as error:  # also a number of more digits than Python reads
         raise UsageError(f"{path}: is not TOML: {error}") from error
 
 

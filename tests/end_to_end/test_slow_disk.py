@@ -1,0 +1,83 @@
+"""Ctrl-C while a call waits for a disk that does not answer."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+# A filter of system calls that holds fsync and fdatasync of every thread until somebody answers, which nobody does.
+HOLD_SYNCS = """
+    import ctypes, os, struct
+    def hold_syncs():
+        filters = [(0x20, 0, 0, 0), (0x15, 1, 0, 74), (0x15, 0, 1, 75),
+                   (0x06, 0, 0, 0x7fc00000), (0x06, 0, 0, 0x7fff0000)]
+        code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *one) for one in filters))
+        program = ctypes.create_string_buffer(struct.pack("<H6xQ", len(filters), ctypes.addressof(code)))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.syscall(317, 1, 1 | 8 | 16, program) < 0:
+            print("no filter", ctypes.get_errno(), flush=True)
+            os._exit(0)
+"""
+WAITS = {
+    "publish": "store.publish('a', b'x')",
+    "publish_many": "store.publish_many('a', [b'x'] * 100)",
+    "flush": "held.ack(); messages.flush()",
+    "checkpoint": "store.checkpoint()",
+}
+PREPARED = """
+    import sys, threading, time, delaymq
+    store = delaymq.open(sys.argv[1], durability="disk")
+    messages = store.subscribe("a", group="g")
+    store.publish("a", b"first")
+    held = messages.get(5)
+    hold_syncs()
+    threading.Thread(target=store.publish, args=("a", b"leads"), daemon=True).start()
+    time.sleep(0.1)
+    print("waiting", flush=True)
+    try:
+        WAIT
+        print("did not wait", flush=True)
+    except KeyboardInterrupt:
+        print(time.time(), flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has the numbers of x86-64")
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_a_wait_for_the_disk_within_a_tenth_of_a_second(wait: str, tmp_path: Path) -> None:
+    """While the sync of another thread is under way, which all of these wait behind.
+
+    What is not here: whoever commits alone syncs on his own thread, and the system breaks off no sync for a signal, so
+    that Ctrl-C is as late as that one sync. `cancel`, `subscribe` and what operators do wait in one piece. `open` and
+    `close` go on to their end on purpose: half an end would leave the lock and the consumers of the store to nobody.
+    """
+    code = textwrap.dedent(HOLD_SYNCS) + textwrap.dedent(PREPARED).replace("WAIT", WAITS[wait])
+    took = [interrupted(code, tmp_path / f"store.{turn}", 0.35 + turn * 0.013) for turn in range(3)]
+    assert sorted(took)[1] < 0.1, took
+
+
+def interrupted(code: str, folder: Path, after: float) -> float:
+    """How long Ctrl-C took, where the disk never answers."""
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        if said.startswith("no filter"):
+            pytest.skip(said)
+        time.sleep(after)
+        sent = time.time()
+        process.send_signal(signal.SIGINT)
+        try:
+            said, _ = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail("the wait went on")
+        assert process.returncode == 0
+        return float(said) - sent

@@ -1,0 +1,177 @@
+"""One table: whatever is wrong on the command line of any verb is one line and the exit code that docs/cli.md names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import delaymq
+from delaymq.cli import VERBS, main
+
+RECEIPT = "dmq1-ATBiO3gf4xR9549gXm-3wpgBAAAAAwAAAAAAAADXc9b_oQEBAAAAAQAAAFQhXv3D"  # of a store that is gone
+
+ON_A_STORE: dict[str, tuple[str, ...]] = {
+    "publish": ("a", "x"),
+    "consume": ("a", "--group", "g", "--timeout", "1ms"),
+    "cancel": (RECEIPT,),
+    "groups list": (),
+    "groups start": ("a", "g"),
+    "groups reset": ("a", "g", "--start", "latest"),
+    "groups remove": ("a", "g"),
+    "dead list": ("a", "g"),
+    "dead redrive": ("a", "g"),
+    "inspect": (),
+    "verify": (),
+    "salvage": (),
+}
+CONFIGURED = {**ON_A_STORE, "config check": ()}
+ALONE = {"config keys", "completion", "bench", "demo"}
+
+TIMES = (
+    ("publish", "--delay"),
+    ("consume", "--timeout"),
+    ("consume", "--idle"),
+    ("inspect", "--every"),
+    ("demo", "--within"),
+)
+COUNTS = (
+    ("publish", "--level"),
+    ("consume", "--count"),
+    ("consume", "--in-flight-max"),
+    ("dead list", "--limit"),
+    ("dead redrive", "--limit"),
+    ("demo", "--messages"),
+    ("demo", "--subjects"),
+    ("demo", "--kills"),
+    ("demo", "--seed"),
+)
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "store"
+    with delaymq.open(path) as store:
+        store.subscribe("a", group="g").close()
+    return path
+
+
+@pytest.fixture
+def refused(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
+    for name in [name for name in os.environ if name.startswith("DELAYMQ_")]:
+        monkeypatch.delenv(name)
+
+    def run(code: int, verb: str, *arguments: str | Path) -> str:
+        """Runs a verb with what it needs and these, and returns its one line."""
+        try:
+            found = main([*verb.split(), *CONFIGURED.get(verb, ()), *map(str, arguments)])
+        except SystemExit as ended:
+            found = int(str(ended.code))
+        said = capfd.readouterr()
+        assert found == code, said.err
+        assert said.out == ""
+        [line] = said.err.splitlines()
+        assert line.startswith("delaymq: ")
+        return line
+
+    return run
+
+
+def test_every_verb_stands_in_the_table() -> None:
+    known = {name.split()[0] for name in (*CONFIGURED, *ALONE)}
+    assert known == {verb.__name__.rpartition(".")[2] for verb in VERBS}
+
+
+@pytest.mark.parametrize("verb", ON_A_STORE)
+def test_a_store_and_a_server_are_two_places(verb: str, folder: Path, refused: Refused) -> None:
+    assert "not allowed with argument --store" in refused(2, verb, "--store", folder, "--server", "delaymq://x")
+    assert "no server in this release" in refused(8, verb, "--server", "delaymq://x")
+    assert "no store: give --store DIR" in refused(2, verb)
+
+
+@pytest.mark.parametrize("verb", CONFIGURED)
+def test_a_file_of_settings_that_cannot_be_read(
+    verb: str, folder: Path, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ("--store", folder) if verb in ON_A_STORE else ()
+    files = {
+        "none.toml": (None, "cannot be read: No such file"),
+        "text.toml": (b"dear reader", "is not TOML"),
+        "bytes.toml": (b"\xff\xfe\x00", "is not TOML"),
+        "deep.toml": (b"a = " + b"[" * 50_000, "is not TOML"),
+        "long.toml": (b"a = " + b"9" * 5000, "is not TOML"),
+        "key.toml": (b"[store]\npaht = 'x'\n", "unknown key store.paht; the nearest is store.path"),
+        "kind.toml": (b"store.durability = 7\n", 'expected "disk" or "os", found 7'),
+    }
+    for name, (content, words) in files.items():
+        file = tmp_path / name
+        if content is not None:
+            file.write_bytes(content)
+        assert words in refused(2, verb, *place, "--config", file)
+        monkeypatch.setenv("DELAYMQ_CONFIG", str(file))
+        assert words in refused(2, verb, *place)
+        monkeypatch.delenv("DELAYMQ_CONFIG")
+    assert "cannot be read: Is a directory" in refused(2, verb, *place, "--config", tmp_path)
+
+
+@pytest.mark.parametrize("verb", CONFIGURED)
+def test_settings_that_nobody_knows(verb: str, folder: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = ("--store", folder) if verb in ON_A_STORE else ()
+    assert "the nearest is store.path" in refused(2, verb, *place, "--set", "store.paht=x")
+    assert "expected key=value" in refused(2, verb, *place, "--set", "store.path")
+    assert "store.segment_bytes: expected" in refused(2, verb, *place, "--set", "store.segment_bytes=1.5")
+    assert "unrecognized arguments: --nothing" in refused(2, verb, *place, "--nothing")
+    monkeypatch.setenv("DELAYMQ_STORE__PAHT", "x")
+    assert "the nearest is store.path" in refused(2, verb, *place)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in ON_A_STORE if verb != "publish"])
+def test_a_folder_that_is_no_store(verb: str, tmp_path: Path, refused: Refused) -> None:
+    assert "No such file" in refused(3, verb, "--store", tmp_path / "nowhere")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    letter = elsewhere / "letter.txt"
+    letter.write_text("dear reader")
+    assert "not a delaymq store" in refused(3, verb, "--store", elsewhere)
+    refused(3, verb, "--store", letter)
+
+
+@pytest.mark.parametrize("verb", CONFIGURED)
+def test_a_setting_that_names_no_folder(verb: str, tmp_path: Path, refused: Refused) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('store.path = "a\\u0000b"\n')
+    assert "store.path: expected a path, found 'a\\x00b'" in refused(2, verb, "--config", file)
+
+
+@pytest.mark.parametrize(("verb", "option"), TIMES)
+def test_a_time_without_its_unit(verb: str, option: str, refused: Refused) -> None:
+    assert f"argument {option}: 30 has no unit: write 30s" in refused(2, verb, option, "30")
+    assert "expected a duration with units" in refused(2, verb, option, "30 parsecs")
+    assert "longer than a duration can be" in refused(2, verb, option, "9" * 20 + "d")
+
+
+@pytest.mark.parametrize(("verb", "option"), COUNTS)
+def test_a_count_that_is_none(verb: str, option: str, refused: Refused) -> None:
+    for text in ("0", "-1", "1.5", "many", ""):
+        assert f"argument {option}: expected" in refused(2, verb, f"{option}={text}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "value"),
+    [
+        ("publish", "--level", "9" * 30),
+        ("publish", "--delay", "999999999d"),
+        ("publish", "--at", "0001-01-01T00:00:00+23:59"),
+        ("publish", "--set", "store.segment_bytes=" + "9" * 30),
+        ("publish", "--set", "store.segment_bytes=1"),
+        ("publish", "--set", "store.delay_days_max=1e300"),
+        ("consume", "--in-flight-max", "9" * 30),
+        ("consume", "--set", "consume.in_flight_max=" + "9" * 30),
+    ],
+)
+def test_a_value_that_is_too_much(verb: str, option: str, value: str, folder: Path, refused: Refused) -> None:
+    refused(2, verb, option, value, "--store", folder.with_name("new") if verb == "publish" else folder)
