@@ -31,7 +31,6 @@ from delaymq import (
     TooLarge,
     WrongType,
 )
-from delaymq.durations import due_of
 from faces import Face
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -399,15 +398,6 @@ def test_a_closed_store(face: Face) -> None:
 def test_a_second_open_in_this_process(face: Face) -> None:
     with pytest.raises(Locked, match="this process has it open already; share that store, or close it first"):
         face.call(lambda: face.opening(face.folder))
-
-
-def test_pandas_own_times_are_refused() -> None:
-    pandas = pytest.importorskip("pandas")
-    for at in (pandas.Timestamp.now("UTC"), pandas.NaT):
-        with pytest.raises(WrongType, match="to_pydatetime"):
-            due_of(None, at, None)
-    with pytest.raises(WrongType, match="to_pytimedelta"):
-        due_of(pandas.Timedelta(seconds=1), None, None)
 
 
 def test_a_batch_that_is_too_long_or_too_large(face: Face) -> None:

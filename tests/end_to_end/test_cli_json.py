@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import delaymq
-from commanding import command
+from commanding import arguments_of, command, environment
 from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
 from delaymq.cli.settings import KEYS
@@ -121,8 +122,19 @@ def configuration(found: Printed) -> None:
     found.note("config keys --json", listed)
 
 
-def test_what_is_printed_has_the_names_of_the_table_and_no_others(printed: Printed) -> None:
+def serving(found: Printed, folder: Path) -> None:
+    ports = ("--set", "server.port=0", "--set", "http.port=0")
+    whole = arguments_of("serve", "--store", str(folder), "--json", *ports)
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stdout is not None
+        found.note("serve --json", [json.loads(process.stdout.readline())])
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_what_is_printed_has_the_names_of_the_table_and_no_others(printed: Printed, tmp_path: Path) -> None:
     configuration(printed)
+    serving(printed, tmp_path / "served")
     row = Row("append", "messages/s", 2.0, 4.0, 0.5, "os", 7, {"runs": 3})
     printed.note("bench --json", [json.loads(row.to_json())])
     table = promised()

@@ -27,7 +27,7 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "verify": (),
     "salvage": (),
 }
-CONFIGURED = {**ON_A_STORE, "config check": ()}
+CONFIGURED = {**ON_A_STORE, "serve": (), "config check": ()}
 ALONE = {"config keys", "completion", "bench", "demo"}
 
 TIMES = (

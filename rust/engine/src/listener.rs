@@ -36,11 +36,6 @@ impl Store {
         self.shared.time.read().now
     }
 
-    /// Which history of messages this is.
-    pub fn stream(&self) -> [u8; 16] {
-        self.shared.issuer.stream
-    }
-
     /// Says without waiting whether the store takes work.
     ///
     /// # Errors
