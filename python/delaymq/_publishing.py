@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeAlias, TypeVar
 
+from delaymq._refusals import wrong_type
 from delaymq.durations import Duration, delay_ms, due_of
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Publish, about
@@ -50,10 +51,10 @@ def sent(
             delays = delay_ms(delays, "delays")
         return core.publish_many(messages, bodies, delays)
     if bodies is not None:
-        raise _wrong_type("subject", "str", messages)
+        raise wrong_type("subject", "str", messages)
     anything: object = messages
     if isinstance(anything, bytes) or not isinstance(anything, Iterable):
-        raise _wrong_type("messages", "a list of Publish, or a subject and bodies", messages)
+        raise wrong_type("messages", "a list of Publish, or a subject and bodies", messages)
     return core.publish_mixed([_row(index, message) for index, message in enumerate(messages)])
 
 
@@ -61,7 +62,7 @@ def _row(index: int, message: Publish) -> Row:
     """What crosses into the core for one message of a batch."""
     anything: object = message
     if not isinstance(anything, Publish):
-        error = _wrong_type(f"messages[{index}]", "Publish", anything)
+        error = wrong_type(f"messages[{index}]", "Publish", anything)
         error.argument, error.index = "messages", index
         raise error
     try:
@@ -70,8 +71,3 @@ def _row(index: int, message: Publish) -> Row:
         error.index = index
         raise
     return message.subject, message.body, due, absolute, about(message.message_id, message.tags, message.attributes)
-
-
-def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
-    kind = type(found).__name__
-    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)

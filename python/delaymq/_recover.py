@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from delaymq import _core
+from delaymq._refusals import wrong_type
 from delaymq._retire import Retirement
 from delaymq.durations import Duration, delay_ms
-from delaymq.errors import Locked, StoreError, WrongType
+from delaymq.errors import Locked, StoreError
 from delaymq.status import Progress
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ class Choices(NamedTuple):
             InvalidArgument: An option has a value that is refused.
         """
         if not isinstance(create, bool):
-            raise _wrong_type("create", "bool", create)
+            raise wrong_type("create", "bool", create)
         if progress is not None and not callable(progress):
-            raise _wrong_type("progress", "a callable", progress)
+            raise wrong_type("progress", "a callable", progress)
         policy = Retirement.made(keep_finished, expire)
         options: dict[str, object] = {
             "durability": durability,
@@ -143,7 +144,7 @@ def _folder(path: str | os.PathLike[str]) -> str:
     try:
         return os.fsdecode(path)
     except TypeError as error:
-        raise _wrong_type("path", "a path", path) from error
+        raise wrong_type("path", "a path", path) from error
 
 
 def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int], None]:
@@ -151,8 +152,3 @@ def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int]
         progress(Progress(facts, bytes_, bytes_whole))
 
     return tell
-
-
-def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
-    kind = type(found).__name__
-    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)

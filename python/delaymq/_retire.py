@@ -18,9 +18,10 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from delaymq import _core
+from delaymq._refusals import wrong_type
 from delaymq._reports import log
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
-from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError, WrongType
+from delaymq.errors import Closed, InvalidArgument, PermissionDenied, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +52,10 @@ class Retirement(NamedTuple):
         """
         anything: object = {} if expire is None else expire
         if not isinstance(anything, Mapping):
-            raise _wrong_type("a mapping of subjects to durations", anything)
+            raise wrong_type("expire", "a mapping of subjects to durations", anything)
         for subject in anything:
             if not isinstance(subject, str):
-                raise _wrong_type("subjects that are str", subject)
+                raise wrong_type("expire", "subjects that are str", subject)
             _check_name(subject)
         by_subject = {subject: delay_ms(after, "expire") for subject, after in anything.items()}
         return cls(delay_ms(keep_finished, "keep_finished"), by_subject)
@@ -182,8 +183,3 @@ def _check_name(subject: str) -> None:
         raise InvalidArgument(
             f"expire: {error}", argument="expire", expected=error.expected, found=error.found
         ) from None
-
-
-def _wrong_type(expected: str, found: object) -> WrongType:
-    kind = type(found).__name__
-    return WrongType(f"expire: expected {expected}, found {kind}", argument="expire", expected=expected, found=kind)

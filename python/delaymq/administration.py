@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from delaymq import _core
-from delaymq.durations import Duration, delay_ms, moment, shown
+from delaymq._refusals import shown
+from delaymq.durations import Duration, delay_ms, moment
 from delaymq.errors import InvalidArgument, WrongType
 
 __all__ = ["Administration", "DeadLetter", "Group", "Subject"]

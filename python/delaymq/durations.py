@@ -9,7 +9,8 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from delaymq.errors import InvalidArgument, TooLarge, WrongType
+from delaymq._refusals import refused, shown, wrong_type
+from delaymq.errors import InvalidArgument, TooLarge
 
 __all__ = [
     "LEVELS_S",
@@ -21,7 +22,6 @@ __all__ = [
     "due_of",
     "level_ms",
     "moment",
-    "shown",
     "wait_ms",
 ]
 
@@ -34,7 +34,6 @@ TIMEDELTA_MS_MAX = timedelta.max // timedelta(milliseconds=1)
 MOMENT_MS_MAX = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 FLOAT_NOISE = 2.0**-51  # relative error of a decimal literal times 1000
 MILLISECONDS_MAX = 2**63 - 1  # what crosses into the core; its own limit is far lower
-WHOLE_BITS_SHOWN = 256
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """RocketMQ's delay levels 1 to 18, in seconds."""
 
@@ -58,18 +57,18 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
         milliseconds = -(-microseconds // 1000)
         negative = delay < timedelta(0)
     elif isinstance(delay, bool) or not isinstance(delay, int | float):
-        raise _wrong_type(argument, "a timedelta or a number of seconds", delay)
+        raise wrong_type(argument, "a timedelta or a number of seconds", delay)
     elif isinstance(delay, int):
         milliseconds = delay * 1000
         negative = delay < 0
     elif not math.isfinite(delay):
-        raise _refused(argument, "a finite number of seconds", delay)
+        raise refused(argument, "a finite number of seconds", delay)
     else:
         negative = delay < 0
         # Twice the limit stands for all above it, of which the largest have no milliseconds.
         milliseconds = 0 if negative else _rounded_up(min(delay * 1000, MILLISECONDS_MAX * 2.0))
     if negative:
-        raise _refused(argument, "zero or more", delay)
+        raise refused(argument, "zero or more", delay)
     if milliseconds > MILLISECONDS_MAX:
         raise _too_large(argument, milliseconds)
     return milliseconds
@@ -83,13 +82,13 @@ def due_ms(at: datetime, argument: str = "at") -> int:
         InvalidArgument: It has no time zone, or lies before 1970.
     """
     if not isinstance(at, datetime):
-        raise _wrong_type(argument, "a datetime with a time zone", at)
+        raise wrong_type(argument, "a datetime with a time zone", at)
     _refuse_nanoseconds(at, argument, "to_pydatetime")
     if at.utcoffset() is None:
-        raise _refused(argument, "a datetime with a time zone (say which: at.replace(tzinfo=UTC))", at)
+        raise refused(argument, "a datetime with a time zone (say which: at.replace(tzinfo=UTC))", at)
     milliseconds = -((EPOCH - at) // timedelta(milliseconds=1))
     if milliseconds < 0:
-        raise _refused(argument, "a time after 1970", at)
+        raise refused(argument, "a time after 1970", at)
     return milliseconds
 
 
@@ -101,9 +100,9 @@ def level_ms(level: int) -> int:
         InvalidArgument: It is not 1 to 18.
     """
     if isinstance(level, bool) or not isinstance(level, int):
-        raise _wrong_type("level", "an int", level)
+        raise wrong_type("level", "an int", level)
     if not 1 <= level <= len(LEVELS_S):
-        raise _refused("level", f"1 to {len(LEVELS_S)}", level)
+        raise refused("level", f"1 to {len(LEVELS_S)}", level)
     return LEVELS_S[level - 1] * 1000
 
 
@@ -140,13 +139,6 @@ def moment(milliseconds: int) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def shown(found: object) -> str:
-    """What was found, in an error. Python refuses to write a whole number of more than 4,300 digits."""
-    if isinstance(found, int) and found.bit_length() > WHOLE_BITS_SHOWN:
-        return f"a whole number of {found.bit_length()} bits"
-    return repr(found)
-
-
 def _rounded_up(milliseconds: float) -> int:
     """The next whole millisecond, unless only the float's last bits are in the way.
 
@@ -160,21 +152,7 @@ def _refuse_nanoseconds(value: datetime | timedelta, argument: str, method: str)
     """Refuses pandas' times: their nanoseconds round down on the way to Python's, which may be early."""
     if type(value) not in (datetime, timedelta) and (hasattr(value, "nanosecond") or hasattr(value, "nanoseconds")):
         kind = "datetime" if isinstance(value, datetime) else "timedelta"
-        raise _wrong_type(argument, f"a {kind} (round it up, then call .{method}())", value)
-
-
-def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
-    kind = type(found).__name__
-    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)
-
-
-def _refused(argument: str, expected: str, found: object) -> InvalidArgument:
-    return InvalidArgument(
-        f"{argument}: expected {expected}, found {shown(found)}",
-        argument=argument,
-        expected=expected,
-        found=shown(found),
-    )
+        raise wrong_type(argument, f"a {kind} (round it up, then call .{method}())", value)
 
 
 def _too_large(argument: str, found: int) -> TooLarge:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
-from delaymq.durations import TIMEDELTA_MS_MAX, Duration, delay_ms, shown
-from delaymq.errors import InvalidArgument, WrongType
+from delaymq._refusals import refused, wrong_type
+from delaymq.durations import TIMEDELTA_MS_MAX, Duration, delay_ms
 
 __all__ = ["backoff"]
 
@@ -49,9 +49,9 @@ def backoff(
             InvalidArgument: `attempt` is less than 1.
         """
         if isinstance(attempt, bool) or not isinstance(attempt, int):
-            raise _wrong_type("attempt", "an int", attempt)
+            raise wrong_type("attempt", "an int", attempt)
         if attempt < 1:
-            raise _refused("attempt", "1 or more", attempt)
+            raise refused("attempt", "1 or more", attempt)
         try:
             milliseconds = min(first_ms * float(factor) ** (attempt - 1), longest_ms)
         except OverflowError:
@@ -64,20 +64,6 @@ def backoff(
 
 def _check(value: float, argument: str, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong_type(argument, "a number", value)
+        raise wrong_type(argument, "a number", value)
     if not least <= value <= most:  # refuses what is not a number, too
-        raise _refused(argument, f"{least:g} to {most:g}", value)
-
-
-def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
-    kind = type(found).__name__
-    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)
-
-
-def _refused(argument: str, expected: str, found: object) -> InvalidArgument:
-    return InvalidArgument(
-        f"{argument}: expected {expected}, found {shown(found)}",
-        argument=argument,
-        expected=expected,
-        found=shown(found),
-    )
+        raise refused(argument, f"{least:g} to {most:g}", value)

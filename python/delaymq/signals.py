@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from delaymq.errors import InvalidArgument, WrongType
+from delaymq._refusals import wrong_type
+from delaymq.errors import InvalidArgument
 
 __all__ = ["Stoppable", "stop_on_signals"]
 
@@ -72,13 +73,13 @@ def stop_on_signals(
 def _check(stoppables: Sequence[Stoppable], signals: Sequence[signal.Signals]) -> None:
     for stoppable in stoppables:
         if not callable(getattr(stoppable, "stop", None)):
-            raise _wrong_type("stoppables", "what has a stop()", stoppable)
+            raise wrong_type("stoppables", "what has a stop()", stoppable)
     anything: object = signals
     if isinstance(anything, str | bytes) or not isinstance(anything, Sequence):
-        raise _wrong_type("signals", "a tuple or list of signals", anything)
+        raise wrong_type("signals", "a tuple or list of signals", anything)
     for number in anything:
         if not isinstance(number, signal.Signals):
-            raise _wrong_type("signals", "signals, such as signal.SIGTERM", number)
+            raise wrong_type("signals", "signals, such as signal.SIGTERM", number)
         if number in NOBODY_S:
             raise InvalidArgument(
                 f"signals: expected signals that a process may handle, found {number.name}",
@@ -94,8 +95,3 @@ def _check(stoppables: Sequence[Stoppable], signals: Sequence[signal.Signals]) -
             expected="the main thread",
             found=found,
         )
-
-
-def _wrong_type(argument: str, expected: str, found: object) -> WrongType:
-    kind = type(found).__name__
-    return WrongType(f"{argument}: expected {expected}, found {kind}", argument=argument, expected=expected, found=kind)

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from delaymq._gathering import checked_reason, gathered
-from delaymq.durations import Duration, delay_ms, shown, wait_ms
+from delaymq._refusals import shown
+from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Message
 

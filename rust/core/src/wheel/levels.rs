@@ -163,9 +163,7 @@ impl Levels {
 
     /// Moves the entries of the millisecond `tick`, which base has reached, to `into`.
     pub(super) fn take_tick(&mut self, tick: u64, into: &mut Vec<Entry>, pool: &mut ChunkPool) {
-        let sparse = self.sparse.due_until(tick, usize::MAX);
-        self.sparse.move_to(sparse, into);
-        self.length = self.length.saturating_sub(sparse);
+        self.take_sparse(tick, usize::MAX, into);
         let [lowest, ..] = &mut self.stack;
         let at = slot_of(tick, 0);
         if let Some(slot) = lowest.slots.get_mut(at) {
