@@ -102,7 +102,7 @@ def read_messages(data: bytes) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def attributes_of(create_time: int, schedule_time: int | None = None, **others: str) -> tuple[tuple[str, str], ...]:
+def attributes_of(create_time: int, schedule_time: int | None = None, /, **others: str) -> tuple[tuple[str, str], ...]:
     """What a producer of Java always writes, and what the caller adds."""
     scheduled = () if schedule_time is None else ((SCHEDULE_TIME, str(schedule_time)),)
     return ((CREATE_TIME, str(create_time)), *scheduled, *others.items())

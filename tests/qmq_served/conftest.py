@@ -1,0 +1,46 @@
+"""One server for all tests that leave it as it was, and names that no other test uses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from qmq_client.bodies import Consumer, Pull
+from qmq_client.connection import Connection
+from qmq_client.frame import PULL, UNKNOWN_CODE
+from qmq_served.serving import Served
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("qmq") / "store") as server:
+        yield server
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Connection]:
+    with served.connected() as connection:
+        yield connection
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"subject.{next(NUMBERS)}"
+
+
+@pytest.fixture
+def consumer(subject: str) -> Consumer:
+    return Consumer(subject, "group", "host@@one")
+
+
+@pytest.fixture(scope="session")
+def pulls(served: Served) -> None:
+    """Wanted by every test that pulls."""
+    with served.connected() as connection:
+        answer = connection.call(PULL, Pull(Consumer("pulls", "group", "host@@one")).encoded(9))
+    if answer.code == UNKNOWN_CODE:
+        pytest.skip("PULL, ACK and CONSUME_MANAGE are not served yet: they are answered with 3")
