@@ -1,0 +1,171 @@
+"""QMQ's own client for Java, as it is published, against `delaymq serve`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from java_client.driver import Got, JavaClient, MissingJavaError, built
+from qmq_client.bodies import Consumer, Pull
+from qmq_client.frame import PULL, UNKNOWN_CODE
+from qmq_served.serving import Served
+
+# Two clocks tell the same time, but not to the millisecond.
+CLOCKS_APART_MS = 50
+DELAY_MS = 1_500
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    try:
+        return built(tmp_path_factory.mktemp("java"))
+    except MissingJavaError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("qmq") / "store") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(class_path: str, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
+    log = tmp_path_factory.mktemp("said") / "one"
+    with JavaClient(class_path, served.http_address, "host@@one", log) as java:
+        yield java
+
+
+@pytest.fixture(scope="module")
+def pulls(served: Served) -> None:
+    with served.connected() as connection:
+        answer = connection.call(PULL, Pull(Consumer("pulls", "group", "host@@one")).encoded(9))
+    if answer.code == UNKNOWN_CODE:
+        pytest.skip("PULL, ACK and CONSUME_MANAGE are not served yet: they are answered with 3")
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"java.{next(NUMBERS)}"
+
+
+def listen(client: JavaClient, subject: str, *, tags: tuple[str, ...] = ()) -> None:
+    """Listens until something comes: a group that is new misses what was sent before its first pull."""
+    client.listen(subject, "group", tags=tags)
+    for number in itertools.count():
+        client.store(subject, f"probe{number}", tags=tags)
+        if client.arrived(300):
+            return
+
+
+def heard(client: JavaClient, wanted: set[str]) -> list[Got]:
+    """All that comes until each of those has come."""
+    found = client.got_until(lambda got: wanted <= {one.name for one in got})
+    return [one for one in found if not one.name.startswith("probe")]
+
+
+def test_immediate_and_delayed_messages_are_stored(client: JavaClient, subject: str) -> None:
+    client.store(subject, "now")
+    client.store(subject, "later", delay_ms=3_600_000, tags=("a", "b"))
+
+
+def test_a_producer_lives_through_a_restart(class_path: str, tmp_path: Path, subject: str) -> None:
+    with (
+        Served(tmp_path / "store") as served,
+        JavaClient(class_path, served.http_address, "host@@restarted", tmp_path / "said") as client,
+    ):
+        client.store(subject, "before")
+        served.kill()
+        # Nobody listens: each of its tries is refused, and it says so.
+        client.send(subject, "meanwhile")
+        assert client.sent() == ("meanwhile", False)
+        served.start()
+        client.store(subject, "after")
+
+
+@pytest.mark.usefixtures("pulls")
+def test_a_listener_gets_immediate_and_delayed_messages_with_their_tags(client: JavaClient, subject: str) -> None:
+    listen(client, subject)
+    client.store(subject, "later", delay_ms=DELAY_MS, tags=("a", "b"))
+    client.store(subject, "now")
+    found = {one.name: one for one in heard(client, {"now", "later"})}
+    assert set(found) == {"now", "later"}
+    assert found["later"].tags == ("a", "b")
+    assert found["later"].late_ms >= -CLOCKS_APART_MS
+    client.stop(subject)
+
+
+@pytest.mark.usefixtures("pulls")
+def test_a_listener_is_given_only_the_tags_it_wants(client: JavaClient, subject: str) -> None:
+    listen(client, subject, tags=("a",))
+    client.store(subject, "untagged")
+    client.store(subject, "other", tags=("b",))
+    client.store(subject, "wanted", tags=("b", "a"))
+    assert [one.name for one in heard(client, {"wanted"})] == ["wanted"]
+    client.stop(subject)
+
+
+@pytest.mark.usefixtures("pulls")
+def test_a_consumer_that_pulls_gets_each_message_once(client: JavaClient, subject: str) -> None:
+    assert client.pull(subject, "group", 1, 100) == [], "a group that is new begins at the latest message"
+    names = {f"m{number}" for number in range(100)}
+    for name in sorted(names):
+        client.send(subject, name)
+    assert {client.sent() for _ in names} == {(name, True) for name in names}
+    found: list[str] = []
+    while not names <= set(found):
+        found += [one.name for one in client.pull(subject, "group", 30, 5_000)]
+    assert sorted(one for one in found if not one.startswith("probe")) == sorted(names)
+
+
+@pytest.mark.usefixtures("pulls")
+def test_what_a_listener_failed_at_comes_again(client: JavaClient, subject: str) -> None:
+    listen(client, subject)
+    client.store(subject, "thrown", fails="1")
+    client.store(subject, "asked", again_ms="700")
+    found: list[Got] = []
+    while len([one for one in found if one.name in ("thrown", "asked")]) < 4:
+        found.append(client.got())
+    assert [one.times for one in found if one.name == "thrown"] == [1, 2]
+    assert [one.times for one in found if one.name == "asked"] == [1, 2]
+    client.stop(subject)
+
+
+@pytest.mark.usefixtures("pulls")
+def test_a_broadcast_comes_to_every_client(
+    client: JavaClient, class_path: str, served: Served, tmp_path: Path, subject: str
+) -> None:
+    with JavaClient(class_path, served.http_address, "host@@two", tmp_path / "said") as other:
+        for listener in (client, other):
+            listener.listen(subject, "", broadcast=True)
+        # Each begins with what comes after its first pull.
+        names = itertools.count()
+        heard_by: dict[str, set[str]] = {"one": set(), "two": set()}
+        while not heard_by["one"] & heard_by["two"]:
+            client.store(subject, f"m{next(names)}")
+            for name, listener in (("one", client), ("two", other)):
+                heard_by[name] |= {got.name for got in listener.arrived(500)}
+        client.stop(subject)
+        other.stop(subject)
+
+
+@pytest.mark.usefixtures("pulls")
+def test_listeners_live_through_a_restart_and_lose_nothing(class_path: str, tmp_path: Path, subject: str) -> None:
+    with (
+        Served(tmp_path / "store") as served,
+        JavaClient(class_path, served.http_address, "host@@restarted", tmp_path / "said") as client,
+    ):
+        listen(client, subject)
+        names = {f"m{number}" for number in range(60)}
+        for number, name in enumerate(sorted(names)):
+            client.store(subject, name, delay_ms=DELAY_MS if number % 2 else 0)
+            if number in (20, 40):
+                served.kill()
+                served.start()
+        found = {one.name: one for one in heard(client, names)}
+        assert set(found) == names
+        assert all(one.late_ms >= -CLOCKS_APART_MS for one in found.values() if one.late_ms != -1)
