@@ -206,8 +206,13 @@ class Server:
     """A server over an open store; dropping it ends it at once."""
 
     @staticmethod
-    def start(store: Store, host: str, port: int, http_port: int, advertised_address: str | None, /) -> Server:
-        """Listens when it returns. Port 0 takes any that is free; the host is one of this machine alone."""
+    def start(
+        store: Store, host: str, port: int, http_port: int, advertised_address: str | None, undelayed_ms: int, /
+    ) -> Server:
+        """Listens when it returns. Port 0 takes any that is free; the host is one of this machine alone.
+
+        A QMQ message without the delay bit is due so many milliseconds after it came.
+        """
     def addresses(self) -> tuple[str, str | None]:
         """Where connections are taken, and where plain HTTP is answered."""
     def stop(self, patience_ms: int, /) -> None:

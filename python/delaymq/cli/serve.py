@@ -59,6 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
             settings.get("server.port", PORT),
             settings.get("http.port", HTTP_PORT),
             settings.get("server.advertised_address"),
+            int(settings.get("server.qmq_undelayed_seconds", 0) * 1000),
         )
         drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
         with _stopped_by_signals(server, drain_ms):

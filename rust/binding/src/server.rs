@@ -17,13 +17,14 @@ pub(crate) struct Server(EngineServer);
 #[pymethods]
 impl Server {
     #[staticmethod]
-    #[pyo3(signature = (store, host, port, http_port, advertised_address, /))]
+    #[pyo3(signature = (store, host, port, http_port, advertised_address, undelayed_ms, /))]
     fn start(
         store: &Bound<'_, Store>,
         host: &str,
         port: u16,
         http_port: u16,
         advertised_address: Option<String>,
+        undelayed_ms: u64,
     ) -> PyResult<Self> {
         let py = store.py();
         let refused = |_| errors::refused(py, "server.host", "an IP address, such as 127.0.0.1", &format!("{host:?}"));
@@ -32,6 +33,7 @@ impl Server {
             listen: SocketAddr::new(host, port),
             http: Some(SocketAddr::new(host, http_port)),
             advertised_address,
+            undelayed_ms,
             ..ServerOptions::default()
         };
         let engine = Arc::clone(&store.get().engine);

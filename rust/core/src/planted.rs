@@ -1,5 +1,5 @@
-//! Planted faults: mistakes that the simulation turns on one at a time, to prove that it finds
-//! them. Without the feature `planted` every question is answered `false` when it is compiled.
+//! Planted faults: mistakes that a test turns on one at a time, to prove that it finds them. Without
+//! the feature `planted` every question is answered `false` when it is compiled.
 
 /// One mistake that can be turned on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,34 @@ pub enum Planted {
     CancelledBitNotSaved,
     /// A dead letter is brought back again although it was before.
     RedriveUnjudged,
+    /// QMQ's D5: what is refused for good is left out of the list of what was not stored.
+    RefusedCalledStored,
+    /// QMQ's D8 and R6: what a consumer reads is not compared with its check.
+    DamageHandedOver,
+    /// QMQ's D24: what was dispatched is dispatched again by a fact that says so twice.
+    ReadyUnjudged,
+    /// QMQ's D26: one bad message fails the whole request, after the others were stored.
+    BatchFailsWhole,
+    /// QMQ's D30: many messages that nobody took hold back the wheel.
+    FullQueueHoldsDispatch,
+    /// QMQ's D31: one subject that is not consumed holds back all others.
+    SlowSubjectHoldsDispatch,
+    /// QMQ's D32: a subject that leads nowhere is waited for.
+    UnroutedSubjectHoldsDispatch,
+    /// QMQ's D33: what is refused for good is said to be refused for now.
+    RefusedForNow,
+    /// QMQ's D37: a checkpoint that cannot be read stops the start.
+    CheckpointStopsStart,
+    /// QMQ's R1: what an acknowledgement passes over is done with.
+    PassedOverIsDone,
+    /// QMQ's R2: a restart applies no acknowledgements behind its checkpoint.
+    AcknowledgementsForgotten,
+    /// QMQ's R4: what cannot be read is passed over without a word.
+    DamageUncounted,
+    /// QMQ's R4: what one group has finished is kept for no other.
+    FinishedByOneIsByAll,
+    /// QMQ's R6: the check of what a producer sends is not verified.
+    SentUnverified,
 }
 
 #[cfg(feature = "planted")]
@@ -29,17 +57,32 @@ thread_local! {
     static CHOSEN: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
 }
 
+/// The fault of all threads, as its place in [`Planted`] and one more; 0 is none.
+#[cfg(feature = "planted")]
+static EVERYWHERE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
 /// Turns on one fault for this thread, or none.
 #[cfg(feature = "planted")]
 pub fn plant(fault: Option<Planted>) {
     CHOSEN.set(fault);
 }
 
-/// True where this fault was turned on for this thread.
+/// Turns on one fault for all threads of this process, or none; for what starts its own threads.
+#[cfg(feature = "planted")]
+pub fn plant_everywhere(fault: Option<Planted>) {
+    EVERYWHERE.store(fault.map_or(0, number_of), std::sync::atomic::Ordering::SeqCst);
+}
+
+#[cfg(feature = "planted")]
+const fn number_of(fault: Planted) -> u32 {
+    fault as u32 + 1
+}
+
+/// True where this fault was turned on, for this thread or for all.
 #[cfg(feature = "planted")]
 #[inline]
 pub fn is_on(fault: Planted) -> bool {
-    CHOSEN.get() == Some(fault)
+    CHOSEN.get() == Some(fault) || EVERYWHERE.load(std::sync::atomic::Ordering::Relaxed) == number_of(fault)
 }
 
 /// True where this fault was turned on, which this build cannot do.

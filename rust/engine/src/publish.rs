@@ -97,7 +97,8 @@ impl PublishBatch {
     }
 
     /// Adds a message of QMQ as it came, `whole` being all its bytes as [`Sent::judge`] found them
-    /// sound. Without a time it is due now. One that a consumer sent to the retry subject of its group
+    /// sound. Without a time it is due `undelayed_ms` from now, on a subject of its own; QMQ's delay
+    /// server, which is nothing else, makes it ten seconds. One that a consumer sent to the retry subject of its group
     /// is seen a little after it is due, as QMQ has it, and the group is there before it is.
     ///
     /// [`Sent::judge`]: delaymq_core::wire::send::Sent::judge
@@ -105,12 +106,13 @@ impl PublishBatch {
     /// # Errors
     /// `InvalidArgument` naming `subject` or `due`, `TooLarge` naming `messages`; the batch is as it
     /// was.
-    pub fn push_qmq(&mut self, subject: &str, due: Option<Millis>, whole: &[u8]) -> Result<()> {
+    pub fn push_qmq(&mut self, subject: &str, due: Option<Millis>, undelayed_ms: u64, whole: &[u8]) -> Result<()> {
         let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
-        let due = self.due_time(due.map_or(Due::After(0), Due::At), now, from)?;
+        let owner = group_subject(subject);
+        let undelayed = Due::After(if owner.is_some() { 0 } else { undelayed_ms });
+        let due = self.due_time(due.map_or(undelayed, Due::At), now, from)?;
         self.check_room(whole.len())?;
         let number = self.subject_number(subject, check_qmq_subject)?;
-        let owner = group_subject(subject);
         if let Some(owner) = &owner
             && !self.new_groups.iter().any(|(group, _)| *group == number)
         {

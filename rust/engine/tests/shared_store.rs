@@ -99,11 +99,11 @@ fn a_message_of_qmq_is_kept_as_it_came() {
     {
         let store = open(folder.path(), options(Durability::Disk));
         let mut batch = store.batch();
-        batch.push_qmq("order", None, &whole).unwrap();
+        batch.push_qmq("order", None, 0, &whole).unwrap();
         batch.push("order", Due::After(0), &[], b"own").unwrap();
-        let refused = batch.push_qmq("%RETRY%order", None, &whole);
+        let refused = batch.push_qmq("%RETRY%order", None, 0, &whole);
         assert!(matches!(refused, Err(Error::InvalidArgument { argument: "subject", .. })));
-        let far = batch.push_qmq("order", Some(Millis(u64::MAX)), &whole);
+        let far = batch.push_qmq("order", Some(Millis(u64::MAX)), 0, &whole);
         assert!(matches!(far, Err(Error::InvalidArgument { argument: "due", .. })));
         assert_eq!(batch.len(), 2);
         store.publish(&mut batch).unwrap();
@@ -125,16 +125,16 @@ fn what_a_qmq_consumer_sends_to_its_retry_subject_reaches_its_group_a_little_lat
     let whole = qmq_message("%RETRY%order%billing", "id-1");
     let before = store.now();
     let mut batch = store.batch();
-    batch.push_qmq("%RETRY%order%billing", None, &whole).unwrap();
+    batch.push_qmq("%RETRY%order%billing", None, 0, &whole).unwrap();
     let receipts = store.publish(&mut batch).unwrap();
     let due = receipts.get(0).unwrap().key.due;
     assert!(due >= before.plus(5_000) && due < before.plus(60_000), "{due:?} after {before:?}");
     // It is pending and no push of delaymq's own may name it, whatever was pushed before.
     assert!(batch.push("%RETRY%order%billing", Due::After(0), &[], b"").is_err());
-    batch.push_qmq("%RETRY%order%billing", Some(Millis(1)), &whole).unwrap();
+    batch.push_qmq("%RETRY%order%billing", Some(Millis(1)), 0, &whole).unwrap();
     assert!(batch.push("%RETRY%order%billing", Due::After(0), &[], b"").is_err());
     batch.clear();
-    batch.push_qmq("%DEAD_RETRY%order%billing", None, &whole).unwrap();
+    batch.push_qmq("%DEAD_RETRY%order%billing", None, 0, &whole).unwrap();
     store.publish(&mut batch).unwrap();
     eventually("the dead letter", || !store.dead_letters("order", "billing", 10).unwrap().is_empty());
     let letters = store.dead_letters("order", "billing", 10).unwrap();

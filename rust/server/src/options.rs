@@ -22,6 +22,9 @@ pub struct ServerOptions {
     /// What `/meta/address` and registrations tell clients, as `host:port`; where it listens, by
     /// itself.
     pub advertised_address: Option<String>,
+    /// How long after it came a QMQ message without the delay bit is due, in milliseconds. QMQ's
+    /// delay server has ten seconds; here the same listener takes what is due now.
+    pub undelayed_ms: u64,
     /// The release that a client's hello is answered with.
     pub release: String,
     /// Connections in all, those of plain HTTP not counted.
@@ -49,6 +52,7 @@ impl Default for ServerOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT))),
             advertised_address: None,
+            undelayed_ms: 0,
             release: env!("CARGO_PKG_VERSION").to_owned(),
             connections_max: 10_000,
             connections_per_address_max: 5_000,

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use delaymq_core::error::Error;
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
 use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
-use delaymq_core::wire::frame::Frame;
+use delaymq_core::wire::frame::{Frame, answer};
 use delaymq_core::wire::request::send_code;
 use delaymq_core::wire::send::{Failure, SendCode, Sent, put_failures, read_send};
 use delaymq_engine::{Due, PublishBatch, Receipts};
@@ -63,10 +64,13 @@ pub(crate) fn publish(asking: Asking, publish: &Publish<'_>, bytes: usize) {
 pub(crate) fn send(asking: Asking, sent: &[Sent<'_>], frame: Frame) {
     let mut batch = asking.hub().batch();
     let mut refused = Vec::new();
+    let undelayed_ms = asking.hub().options.undelayed_ms;
     for one in sent {
         if let Err(failure) = one.judge() {
             refused.push(failure);
-        } else if let Err(error) = batch.push_qmq(one.message.subject, one.message.due(), one.message.whole) {
+        } else if let Err(error) =
+            batch.push_qmq(one.message.subject, one.message.due(), undelayed_ms, one.message.whole)
+        {
             // What finds no room beside others has it in a request of its own.
             let is_crowded = matches!(error, Error::TooLarge { argument: "messages", .. }) && !batch.is_empty();
             let code = if is_crowded { SendCode::StoreError } else { send_code(&error) };
@@ -118,6 +122,9 @@ impl Promise {
             Told::Nothing => self.asking.done(),
             Told::NoReceipts => self.asking.told(|out| put_receipts(out, std::iter::empty())),
             Told::Receipts(receipts) => self.asking.told(|out| put_receipts(out, receipts.iter())),
+            Told::Failures { refused, .. } if !refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
+                self.asking.code(answer::BROKER_ERROR);
+            }
             Told::Failures { refused, .. } => self.asking.told(|out| put_failures(out, &refused)),
         }
     }

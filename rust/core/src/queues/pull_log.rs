@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::planted::{Planted, is_on};
 use crate::units::PullOffset;
 
 /// See the module. `D` is what is known of a delivery.
@@ -84,6 +85,9 @@ impl<D> PullLog<D> {
         let mut below = std::mem::replace(&mut self.held, above);
         below.split_off(&begin);
         self.acknowledged_below = end;
+        if is_on(Planted::PassedOverIsDone) {
+            below.clear();
+        }
         RangeSettled { done: begin..end, passed_over: below.into_iter().collect() }
     }
 

@@ -1,6 +1,7 @@
 //! Reading one payload record, wherever it lies.
 
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
 use crate::record::RecordFault;
 use crate::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
 use crate::storage::StorageFile;
@@ -46,7 +47,7 @@ pub fn read_payload(
             damaged(format!("header check {expected:08x}"), format!("{found:08x}"))
         }
     })?;
-    if !record.payload_is_whole() {
+    if !record.payload_is_whole() && !is_on(Planted::DamageHandedOver) {
         let found = crc32fast::hash(record.payload);
         return Err(damaged(format!("payload check {:08x}", record.header.payload_check), format!("{found:08x}")));
     }

@@ -9,6 +9,7 @@ use super::apply_moves::{apply_expire, apply_redrive, apply_retry};
 use super::effects::{Effects, Outcome};
 use super::state::{EpochInfo, State};
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
 use crate::record::batch::BatchHeader;
 use crate::record::command::{Cancel, EpochStart, Void};
 use crate::record::message::Message;
@@ -115,6 +116,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
         }
         Fact::Reserve(reserve) => apply_reserve(state, effects, reserve),
         Fact::Assign(assign) => apply_assign(state, assign),
+        Fact::Acknowledge(_) if is_on(Planted::AcknowledgementsForgotten) => {}
         Fact::Acknowledge(acknowledge) => apply_acknowledge(state, effects, acknowledge),
         Fact::Void(void) => apply_void(state, effects, *void),
         Fact::EpochStart(start) => apply_epoch_start(state, arrival.sequence, start),
@@ -179,7 +181,7 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
     let mut known = effects.take_in_flight(list).into_iter().peekable();
     for (key, subject) in list.entries() {
         let hint = known.next_if(|entry| entry.key() == key);
-        if state.schedule.state(key.sequence) != EntryState::Pending {
+        if state.schedule.state(key.sequence) != EntryState::Pending && !is_on(Planted::ReadyUnjudged) {
             continue;
         }
         let entry = match hint {
@@ -232,7 +234,7 @@ fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
             if entry.gone.contains(number.0) {
                 return;
             }
-            state.voided = state.voided.saturating_add(1);
+            state.voided = state.voided.saturating_add(u64::from(!is_on(Planted::DamageUncounted)));
             effects.woken.extend(entry.groups.iter().copied());
             give_up(state, subject, number);
         }

@@ -20,6 +20,7 @@ use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
     list_segments, records_max, repair, segment_path,
 };
+use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
 use crate::storage::{Storage, read_upto};
@@ -176,6 +177,7 @@ fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
                 break;
             }
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(error) if is_on(Planted::CheckpointStopsStart) => return Err(error),
             Err(error) => {
                 chosen.refused.push((checkpoint_path(number), error.to_string()));
                 if chosen.used.is_none() {

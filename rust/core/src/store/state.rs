@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::subjects::Subjects;
 use crate::dispatch_log::DispatchLog;
 use crate::message_log::Stream;
+use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::run::Run;
 use crate::schedule_log::Schedule;
@@ -132,7 +133,8 @@ impl State {
     pub fn settle(&mut self, subject: SubjectNumber) {
         let Some(entry) = self.subjects.get_mut(subject) else { return };
         let floors = entry.groups.iter().filter_map(|number| self.groups.get(number)).map(|group| group.done.below());
-        let floor = floors.min().unwrap_or_else(|| entry.gone.below());
+        let floor = if is_on(Planted::FinishedByOneIsByAll) { floors.max() } else { floors.min() };
+        let floor = floor.unwrap_or_else(|| entry.gone.below());
         self.dispatch.finish_below(subject, ReadyNumber(floor));
         entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);
     }

@@ -5,10 +5,11 @@ use super::proposals::Proposals;
 use super::state::State;
 use crate::clock::Reading;
 use crate::error::Result;
+use crate::planted::{Planted, is_on};
 use crate::record::command::{Void, encode_void};
 use crate::record::ready::encode_ready;
 use crate::schedule_log::{Entry, EntryState, Loaded};
-use crate::units::{DueKey, Millis, SubjectNumber};
+use crate::units::{DueKey, Millis, ReadyNumber, SubjectNumber};
 
 /// Entries that may be proposed and not yet applied, at most.
 pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
@@ -61,6 +62,9 @@ pub(super) fn step(
     if reading.held {
         return Ok(Progress { proposed: 0, more: false, next: Some(now.plus(HELD_RETRY_MS)) });
     }
+    if is_held_by_a_queue(state) {
+        return Ok(Progress { proposed: 0, more: false, next: Some(now.plus(HELD_RETRY_MS)) });
+    }
     let loaded = load(state, effects, window, now)?;
     propose_lost(effects, proposals);
     let room = IN_FLIGHT_ENTRIES_MAX.saturating_sub(effects.in_flight_entries);
@@ -75,6 +79,23 @@ pub(super) fn step(
     // With as much in flight as may be, only applied facts bring work.
     let next = if room == 0 { None } else { next_call(state, effects, window) };
     Ok(Progress { proposed, more, next })
+}
+
+/// As QMQ's delay server has it, where a sender waits for room while the wheel waits for the sender.
+/// Here nobody who dispatches waits for anybody who consumes.
+fn is_held_by_a_queue(state: &State) -> bool {
+    const FULL: u64 = 10_000;
+    let waiting = || {
+        state.subjects.iter().map(|(number, subject)| {
+            let next = state.dispatch.next_number(number);
+            let groups = subject.groups.iter().filter_map(|group| state.groups.get(group));
+            (groups.map(|group| group.unfinished(next)).max(), next)
+        })
+    };
+    (is_on(Planted::FullQueueHoldsDispatch) && waiting().any(|(untaken, _)| untaken.unwrap_or(0) >= FULL))
+        || (is_on(Planted::SlowSubjectHoldsDispatch) && waiting().any(|(untaken, _)| untaken.unwrap_or(0) > 0))
+        || (is_on(Planted::UnroutedSubjectHoldsDispatch)
+            && waiting().any(|(untaken, next)| untaken.is_none() && next > ReadyNumber(0)))
 }
 
 /// Loads the next slice, past blocks of runs that cannot be read.

@@ -1,0 +1,173 @@
+//! Where QMQ is known to be wrong: what is right here, by QMQ's numbers, through the front door; and
+//! that each test would see the fault, since it does not hold with that fault planted.
+
+#![cfg(test)]
+
+mod support;
+
+use std::sync::Mutex;
+
+use delaymq_core::planted::{Planted, plant_everywhere};
+use delaymq_core::record::name::GroupStart;
+use delaymq_core::units::Millis;
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::message::{CREATED_KEY, MessageParts, put_attribute, put_message};
+use delaymq_core::wire::send::{Failure, SEND, SendCode, put_sent, read_failures};
+use delaymq_engine::{BODY_BYTES_MAX, Durability};
+use support::{Client, Served, options, serve, serve_with};
+
+/// A fault is planted for all threads, so one test runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+/// How often a Java producer tries.
+const TRIES: usize = 10;
+
+/// Takes the fault out again whatever happens.
+struct Everywhere;
+
+impl Everywhere {
+    fn plant(fault: Planted) -> Self {
+        plant_everywhere(Some(fault));
+        Self
+    }
+}
+
+impl Drop for Everywhere {
+    fn drop(&mut self) {
+        plant_everywhere(None);
+    }
+}
+
+/// It holds, and does not with the fault planted.
+fn proves(fault: Planted, holds: impl Fn() -> bool) {
+    let _alone = ALONE.lock();
+    assert!(holds(), "it does not hold");
+    let _planted = Everywhere::plant(fault);
+    assert!(!holds(), "it holds with {fault:?} planted, too");
+}
+
+fn message(subject: &str, id: &str, body: &[u8]) -> Vec<u8> {
+    let made = Millis(1_700_000_000_000);
+    let mut whole = Vec::new();
+    let parts = MessageParts { created: made, due: None, subject, message_id: id, tags: &[], is_opaque: false, body };
+    put_message(&mut whole, &parts).unwrap();
+    let mut out = Vec::new();
+    put_sent(&mut out, &whole);
+    out
+}
+
+fn attributes() -> Vec<u8> {
+    let mut body = Vec::new();
+    put_attribute(&mut body, CREATED_KEY, "1700000000000").unwrap();
+    body
+}
+
+/// What is said to a SEND of these.
+fn sent(client: &mut Client, messages: &[Vec<u8>]) -> (i16, Vec<Failure>) {
+    let (code, body) = client.ask(SEND, |out| {
+        out.extend_from_slice(&messages.concat());
+        Ok(())
+    });
+    (code, read_failures(&body).unwrap())
+}
+
+/// As a Java producer does: what is not answered, and what is listed with a code that passes, goes out
+/// again without a pause. How often it sent, and what it gave up for good.
+fn sent_as_java_does(client: &mut Client, messages: &[(&str, Vec<u8>)]) -> (usize, Vec<String>) {
+    let mut left: Vec<(&str, Vec<u8>)> = messages.to_vec();
+    let mut given_up = Vec::new();
+    for tried in 1..=TRIES {
+        let bodies: Vec<Vec<u8>> = left.iter().map(|(_, body)| body.clone()).collect();
+        let (code, failures) = sent(client, &bodies);
+        if code == answer::SUCCESS {
+            let passes = |one: &Failure| !matches!(one.code, SendCode::Refused | SendCode::Blocked);
+            given_up.extend(failures.iter().filter(|one| !passes(one)).map(|one| one.message_id.clone()));
+            left.retain(|(id, _)| failures.iter().any(|one| one.message_id == *id && passes(one)));
+        }
+        if left.is_empty() {
+            return (tried, given_up);
+        }
+    }
+    (TRIES, given_up)
+}
+
+/// How many messages a group of this subject gets.
+fn ready(served: &Served, subject: &str) -> u64 {
+    served.store.start_group(subject, "counting", GroupStart::Earliest).unwrap();
+    let groups = served.store.groups().unwrap();
+    groups.iter().filter(|group| group.subject == subject).map(|group| group.lag).sum()
+}
+
+/// D5: a message over the limit was dropped, and answered with success.
+#[test]
+fn d5_a_message_over_the_limit_is_listed_and_not_stored() {
+    proves(Planted::RefusedCalledStored, || {
+        let served = serve();
+        let mut client = served.connect();
+        let mut whole = message("s", "large", &attributes());
+        // Longer than may be, and its check is right.
+        let body = vec![0; BODY_BYTES_MAX + 1];
+        let (length, head) = (body.len() as u32, whole.len() - attributes().len() - 4);
+        whole.truncate(head);
+        whole.extend_from_slice(&length.to_be_bytes());
+        whole.extend_from_slice(&body);
+        let mut large = Vec::new();
+        put_sent(&mut large, &whole[8..]);
+        let (code, failures) = sent(&mut client, &[large, message("s", "small", &attributes())]);
+        let listed: Vec<&str> = failures.iter().map(|one| one.message_id.as_str()).collect();
+        (code, ready(&served, "s")) == (answer::SUCCESS, 1) && listed == ["large"]
+    });
+}
+
+/// D26: one bad message failed the request after others were stored; the producer sent all again.
+#[test]
+fn d26_a_bad_message_costs_the_others_of_its_request_nothing() {
+    proves(Planted::BatchFailsWhole, || {
+        let served = serve();
+        let mut client = served.connect();
+        let good = |id| (id, message("s", id, &attributes()));
+        let batch = [good("a"), ("", message("s", "", &attributes())), good("b")];
+        let (tries, given_up) = sent_as_java_does(&mut client, &batch);
+        (tries, given_up.as_slice(), ready(&served, "s")) == (1, &[String::new()], 2)
+    });
+}
+
+/// D33: what was refused for good was tried again at once, for ever.
+#[test]
+fn d33_what_can_never_be_stored_is_tried_once() {
+    proves(Planted::RefusedForNow, || {
+        let served = serve();
+        let mut client = served.connect();
+        let (tries, given_up) = sent_as_java_does(&mut client, &[("m", message("no subject", "m", &attributes()))]);
+        (tries, given_up.as_slice()) == (1, &["m".to_owned()])
+    });
+}
+
+/// D35: a message whose delay ran out on its way lost its delay bit, and came ten seconds late.
+#[test]
+fn d35_a_message_without_the_delay_bit_is_due_now_unless_it_is_asked_for() {
+    let _alone = ALONE.lock();
+    let pending = |undelayed_ms| {
+        let served = serve_with(delaymq_server::ServerOptions { undelayed_ms, ..options() }, Durability::Os);
+        let mut client = served.connect();
+        let batch = [message("s", "m", &attributes()), message("%RETRY%s%g", "m", &attributes())];
+        assert_eq!(sent(&mut client, &batch), (answer::SUCCESS, Vec::new()));
+        served.store.status().unwrap().pending
+    };
+    // What a consumer sends back waits a while in any case.
+    assert_eq!((pending(0), pending(3_600_000)), (1, 2));
+}
+
+/// R6: the check of a message was stored and not looked at.
+#[test]
+fn r6_what_broke_on_its_way_is_not_stored_and_is_sent_again() {
+    proves(Planted::SentUnverified, || {
+        let served = serve();
+        let mut client = served.connect();
+        let mut broken = message("s", "m", &attributes());
+        let last = broken.len() - 1;
+        broken[last] ^= 1;
+        let (code, failures) = sent(&mut client, &[broken]);
+        let codes: Vec<SendCode> = failures.iter().map(|one| one.code).collect();
+        (code, ready(&served, "s")) == (answer::SUCCESS, 0) && codes == [SendCode::StoreError]
+    });
+}
