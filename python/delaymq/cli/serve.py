@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from delaymq import _core
 from delaymq.cli.arguments import add_verb
+from delaymq.cli.consuming import consuming_of
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_settings, open_store, settings_of
 
@@ -59,7 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
             settings.get("server.port", PORT),
             settings.get("http.port", HTTP_PORT),
             settings.get("server.advertised_address"),
-            int(settings.get("server.qmq_undelayed_seconds", 0) * 1000),
+            consuming_of(settings),
         )
         drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
         with _stopped_by_signals(server, drain_ms):

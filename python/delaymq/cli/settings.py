@@ -22,7 +22,6 @@ PREFIX = "DELAYMQ_"
 FILE_VARIABLE = "DELAYMQ_CONFIG"
 NAME_PARTS = "__"
 PORT_MAX = 65_535
-DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
@@ -79,12 +78,6 @@ def _number(value: object) -> object:
     return value
 
 
-def _part_of_a_day(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= DAY_SECONDS:
-        raise ValueError
-    return value
-
-
 KEYS = (
     Key("store.path", "a path", _text, "the store's folder", "`--store` must be given"),
     Key("store.durability", '"disk" or "os"', _durability, "what an answer waits for", '"disk"'),
@@ -97,13 +90,14 @@ KEYS = (
     Key("server.port", "a port, 0 for any", _port, "where connections are taken", "20801"),
     Key("server.advertised_address", "host:port", _text, "where QMQ's clients are told to connect", "where it listens"),
     Key("server.drain_seconds", "a number", _number, "how long a stop waits for what is under way", "30"),
-    Key(
-        "server.qmq_undelayed_seconds",
-        "a number, at most 86400",
-        _part_of_a_day,
-        "how long after it came a QMQ message without the delay bit is due; QMQ's delay server has 10",
-        "0",
-    ),
+    Key("server.qmq_lease_seconds", "a number", _number, "how long a QMQ consumer may be silent", "180"),
+    Key("server.qmq_retry_seconds", "a number", _number, "how long what it did not finish waits then", "5"),
+    Key("server.qmq_attempts_max", "a whole number", _whole, "deliveries until it is a dead letter", "32"),
+    Key("server.qmq_held_pulls_max", "a whole number", _whole, "pulls that may wait, in all", "100,000"),
+    Key("server.qmq_consumers_max", "a whole number", _whole, "QMQ consumers that there may be", "100,000"),
+    Key("server.qmq_groups_max", "a whole number", _whole, "groups that they may bring the store to", "100,000"),
+    Key("server.qmq_subjects_max", "a whole number", _whole, "the same of subjects, producers' included", "100,000"),
+    Key("server.qmq_undelayed_seconds", "a number", _number, "when a QMQ message without the delay bit is due", "0"),
     Key("http.port", "a port, 0 for any", _port, "where plain HTTP is answered", "20880"),
 )
 BY_NAME = {key.name: key for key in KEYS}
@@ -189,7 +183,7 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 def _from_text(name: str, text: str) -> object:
     """A value of the environment or of `--set`: numbers are written as in TOML, text without quotes."""
     key = BY_NAME.get(name)
-    if key is None or key.read not in (_whole, _number, _part_of_a_day, _port):
+    if key is None or key.read not in (_whole, _number, _port):
         return text
     try:
         return int(text)

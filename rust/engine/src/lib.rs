@@ -27,6 +27,7 @@ mod mapping;
 mod member;
 mod metrics;
 mod moving;
+mod named_consumer;
 mod names;
 mod notifier;
 mod opening;
@@ -42,6 +43,7 @@ mod settled;
 mod settling;
 mod shared;
 mod store;
+mod subject_reader;
 mod subscribers;
 mod subscription;
 mod unblocked;
@@ -66,6 +68,10 @@ pub use inspect::{Inspected, inspect};
 pub use listener::Listener;
 pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
+pub use named_consumer::{
+    CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,
+    NamedOptions, PullBounds, ReadAgain, RetryRule, TriedRun,
+};
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::{Tidings, Wake};
 pub use options::{
@@ -77,6 +83,7 @@ pub use ready::Ready;
 pub use report::{Report, Status};
 pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use store::{CancelOutcome, Store};
+pub use subject_reader::{ReadNumbers, SubjectReader};
 pub use subscription::Subscription;
 pub use unblocked::Pulled;
 

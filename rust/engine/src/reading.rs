@@ -7,6 +7,8 @@ use delaymq_core::store::Receipt;
 use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
+use crate::shared::Shared;
+use crate::store::Store;
 use crate::subscription::Subscription;
 
 impl Subscription {
@@ -82,13 +84,25 @@ impl Subscription {
     /// # Errors
     /// `ForkedProcess`; `Closed` where no receipts were given out yet.
     pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
-        self.shared.guard.check()?;
-        let number = if *subject == *self.member.subject.name {
-            self.member.subject.number
-        } else {
-            self.shared.names.subject(subject)?.number
-        };
-        let receipt = self.shared.receipts.get().and_then(|book| book.receipt_of(key, number, size));
+        self.shared.receipt_of(key, subject, size)
+    }
+}
+
+impl Store {
+    /// As [`Subscription::receipt_of`], for who has none.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
+        self.shared.receipt_of(key, subject, size)
+    }
+}
+
+impl Shared {
+    fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
+        self.guard.check()?;
+        let number = self.names.subject(subject)?.number;
+        let receipt = self.receipts.get().and_then(|book| book.receipt_of(key, number, size));
         receipt.ok_or(Error::Closed)
     }
 }
