@@ -206,7 +206,7 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
     let mut guard = shared.seat()?;
     let seat = guard.get()?;
     let Seat { owner, proposals, .. } = seat;
-    owner.end_all_consumers(proposals);
+    owner.end_passing_consumers(proposals);
     let book = owner.receipt_book();
     shared.send(seat, Haste::URGENT)?;
     drop(guard);
