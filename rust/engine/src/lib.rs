@@ -7,6 +7,7 @@
 
 mod administration;
 mod asking;
+mod attaching;
 mod attendance;
 mod background;
 mod burying;
@@ -28,6 +29,8 @@ mod member;
 mod metrics;
 mod moving;
 mod named_consumer;
+mod named_pull;
+mod named_settling;
 mod names;
 mod notifier;
 mod opening;

@@ -5,18 +5,21 @@
 //! like others, for a consumer of its own. Its messages are numbered by pull offsets without gaps, but
 //! for those that a crash made void and those whose bytes are damaged.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::store::Delivery;
-use delaymq_core::units::{GroupNumber, PullOffset, Sequence, SubjectNumber};
+use delaymq_core::units::{GroupNumber, PullOffset, SubjectNumber};
 
 use crate::delivery::Delivered;
 use crate::listener::Listener;
-use crate::options::GroupStart;
-use crate::store::Store;
+use crate::member::Consuming;
+use crate::names::Subject;
+use crate::options::{GroupStart, IN_FLIGHT_MAX};
+use crate::shared::Shared;
 
 /// The longest name of a consumer, in bytes of UTF-8.
 pub const CONSUMER_NAME_BYTES_MAX: usize = 1_024;
@@ -30,6 +33,24 @@ pub struct ConsumerId<'a> {
     pub group: &'a str,
     /// The consumer, unique in the group.
     pub consumer: &'a str,
+}
+
+impl ConsumerId<'_> {
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `group` or `consumer`.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_qmq_subject("subject", self.subject)?;
+        check_name("group", self.group)?;
+        let name = self.consumer;
+        if name.is_empty() || name.len() > CONSUMER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(Error::InvalidArgument {
+                argument: "consumer",
+                expected: format!("1 to {CONSUMER_NAME_BYTES_MAX} bytes of text without control characters"),
+                found: format!("{} bytes", name.len()),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// How a named consumer begins, where it is new.
@@ -94,6 +115,9 @@ pub enum TriedRun {
     Run(GivenRun),
     /// Nothing now. The listener is told, under the group's token, when there may be something.
     Nothing,
+    /// As `Nothing`, but something is ready: it comes once facts are durable that are on their way, and
+    /// the listener is told then. The waiting twin waits for them.
+    Soon,
     /// It would have to wait: the waiting twin does.
     WouldWait,
 }
@@ -146,79 +170,62 @@ impl Default for CreationLimits {
     }
 }
 
+/// What was assigned and not handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    pub(crate) unread: VecDeque<Delivery>,
+}
+
 /// See the module. All methods may be called from any thread; the order of pulls and settlements of
 /// one consumer is the caller's matter.
 pub struct NamedConsumer {
-    _private: (),
-}
-
-impl Store {
-    /// From now on these limits hold.
-    pub fn limit_creation(&self, _limits: CreationLimits) {
-        unimplemented!()
-    }
-
-    /// The consumer of these names, with its subject and group, each made where it is not there. The
-    /// same consumer for everybody who asks for these names. Returns when it is durable: one wait for
-    /// the disk, its first reserve included.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject`, `group`, `consumer` or `in_flight_max`; `TooLarge` naming
-    /// `subjects`, `groups` or `consumers` where no more may be made; `DiskFull`, `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
-    pub fn named_consumer(&self, _id: ConsumerId<'_>, _options: NamedOptions) -> Result<Arc<NamedConsumer>> {
-        unimplemented!()
-    }
-
-    /// As [`Self::named_consumer`], where somebody has it already; `None` where nobody has. Never waits.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn try_named_consumer(&self, _id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
-        unimplemented!()
-    }
-
-    /// All named consumers there are: after an open, those whose leases begin anew. Waits.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn named_consumers(&self) -> Result<Vec<NamedConsumerListed>> {
-        unimplemented!()
-    }
-
-    /// Lets a group begin again although named consumers have it: these end, what they hold is the
-    /// group's, and the group begins with the earliest message that is kept or with the next one. They
-    /// are gone then ([`NamedConsumer::is_gone`]) and begin again as new ones, with offsets above all
-    /// that they had. Returns when it is durable.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject` or `group`, where it is not there or has consumers that no
-    /// client named; `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn reset_live_group(&self, _subject: &str, _group: &str, _start: GroupStart) -> Result<()> {
-        unimplemented!()
-    }
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) subject: Subject,
+    pub(crate) group: Box<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) consuming: Consuming,
+    pub(crate) hands: Mutex<Hands>,
+    is_gone: AtomicBool,
 }
 
 impl NamedConsumer {
+    pub(crate) fn new(shared: Arc<Shared>, subject: Subject, id: ConsumerId<'_>, consuming: Consuming) -> Self {
+        let (group, name) = (Box::from(id.group), Box::from(id.consumer));
+        Self { shared, subject, group, name, consuming, hands: Mutex::default(), is_gone: AtomicBool::new(false) }
+    }
+
     /// Its names.
     pub fn id(&self) -> ConsumerId<'_> {
-        unimplemented!()
+        ConsumerId { subject: &self.subject.name, group: &self.group, consumer: &self.name }
     }
 
     /// The number of its group: one of another life of the group has another.
     pub fn group_number(&self) -> GroupNumber {
-        unimplemented!()
+        self.consuming.group
     }
 
     /// The number of its subject.
     pub fn subject_number(&self) -> SubjectNumber {
-        unimplemented!()
+        self.subject.number
     }
 
     /// True where it has ended, or its group has: whoever wants it asks the store for it again. It is
     /// known at the latest from the first call that answers `Closed`.
     pub fn is_gone(&self) -> bool {
-        unimplemented!()
+        self.is_gone.load(Ordering::SeqCst)
+    }
+
+    /// It has ended: nobody finds it any more.
+    pub(crate) fn went(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+        self.shared.named.forget(self);
+    }
+
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.shared.check()?;
+        if self.is_gone() { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// From now on this listener is told, under this token, whenever its group gets something new, room
@@ -227,89 +234,22 @@ impl NamedConsumer {
     ///
     /// # Errors
     /// `ForkedProcess`.
-    pub fn watch_by(&self, _listener: &Listener, _token: u64) -> Result<()> {
-        unimplemented!()
+    pub fn watch_by(&self, listener: &Listener, token: u64) -> Result<()> {
+        self.shared.guard.check()?;
+        self.shared.subscribers.watch_group(self.consuming.group, listener.notifier(), token);
+        Ok(())
     }
+}
 
-    /// New messages, without waiting: one run of neighbouring offsets. Where what was assigned is over
-    /// the bounds, or could not be read now, it comes first with the next pull.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `in_flight_max`; `Poisoned`, `ForkedProcess`; `Closed`, also where it is
-    /// gone.
-    pub fn try_pull(&self, _bounds: PullBounds) -> Result<TriedRun> {
-        unimplemented!()
+/// # Errors
+/// `InvalidArgument` naming `in_flight_max`.
+pub(crate) fn check_in_flight(in_flight_max: u32) -> Result<()> {
+    if (1..=IN_FLIGHT_MAX).contains(&in_flight_max) {
+        return Ok(());
     }
-
-    /// As [`Self::try_pull`], waiting for what it needs, though not for messages; `None` where there is
-    /// nothing now.
-    ///
-    /// # Errors
-    /// As [`Self::try_pull`]; `Storage` where payloads cannot be read now.
-    pub fn pull(&self, _bounds: PullBounds) -> Result<Option<GivenRun>> {
-        unimplemented!()
-    }
-
-    /// All that it holds, to begin with after a reconnect or an open. What was assigned and not handed
-    /// over yet is among it, and does not come with a pull any more. Waits for the disk.
-    ///
-    /// # Errors
-    /// `Storage` where the disk cannot be read; `Poisoned`, `ForkedProcess`; `Closed`, also where it is
-    /// gone.
-    pub fn holding(&self) -> Result<Holding> {
-        unimplemented!()
-    }
-
-    /// Reads messages that it holds once more: the first of these deliveries, ascending and without gaps,
-    /// as far as `bytes_max` goes (one message more at most) and without waiting; `None` where the first
-    /// would have to wait. Where the run stops, the rest comes by another call.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn try_read_again(&self, _deliveries: &[Delivery], _bytes_max: usize) -> Result<Option<ReadAgain>> {
-        unimplemented!()
-    }
-
-    /// As [`Self::try_read_again`], waiting for the disk.
-    ///
-    /// # Errors
-    /// As [`Self::try_read_again`]; `Storage` where the first cannot be read now.
-    pub fn read_again(&self, _deliveries: &[Delivery], _bytes_max: usize) -> Result<ReadAgain> {
-        unimplemented!()
-    }
-
-    /// Finishes these offsets, and gives these deliveries to the group's retry subject, or puts them away
-    /// as dead letters: in one submission, all or nothing, which is durable when everything below the
-    /// position is visible. What is not held changes nothing. `None` where it would have to wait, and
-    /// then nothing was done.
-    ///
-    /// # Errors
-    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is known to be gone.
-    pub fn try_settle(
-        &self,
-        _done: &[Range<PullOffset>],
-        _passed_over: &[Delivery],
-        _rule: RetryRule,
-    ) -> Result<Option<Sequence>> {
-        unimplemented!()
-    }
-
-    /// As [`Self::try_settle`], waiting for room and for other threads, and never for the disk.
-    ///
-    /// # Errors
-    /// As [`Self::try_settle`].
-    pub fn settle(&self, _done: &[Range<PullOffset>], _passed_over: &[Delivery], _rule: RetryRule) -> Result<Sequence> {
-        unimplemented!()
-    }
-
-    /// Ends it: all that it holds goes to the group's retry subject or becomes dead letters, as the rule
-    /// says, and then it is gone; in one submission, durable when everything below the position is
-    /// visible. Waits for the disk. `None` where it had ended before.
-    ///
-    /// # Errors
-    /// `Storage` where the disk cannot be read, and then it goes on; `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
-    pub fn end(&self, _rule: RetryRule) -> Result<Option<Sequence>> {
-        unimplemented!()
-    }
+    Err(Error::InvalidArgument {
+        argument: "in_flight_max",
+        expected: format!("1 to {IN_FLIGHT_MAX}"),
+        found: in_flight_max.to_string(),
+    })
 }

@@ -3,13 +3,41 @@
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::Receipt;
-use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
+use delaymq_core::units::{DueKey, SegmentNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
+use crate::names::Subject;
+use crate::payloads::Stored;
 use crate::shared::Shared;
 use crate::store::Store;
 use crate::subscription::Subscription;
+
+impl Shared {
+    /// A message as it is handed over, mostly one of the subject `consumed`.
+    pub(crate) fn delivered(
+        &self,
+        key: DeliveryKey,
+        entry: &Entry,
+        attempt: u32,
+        stored: Stored,
+        consumed: &Subject,
+    ) -> Delivered {
+        let is_of_consumed = stored.subject == consumed.number;
+        Delivered {
+            key,
+            sequence: entry.payload_sequence(),
+            due: entry.due(),
+            first_due: stored.due,
+            published: stored.published,
+            attempt,
+            redelivered: attempt >= 2,
+            subject: if is_of_consumed { Arc::clone(&consumed.name) } else { self.names.name_of(stored.subject) },
+            payload: stored.payload,
+        }
+    }
+}
 
 impl Subscription {
     /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
@@ -38,24 +66,15 @@ impl Subscription {
                 Ok(stored) => {
                     bytes = bytes.saturating_add(stored.payload.all().len());
                     let key = DeliveryKey { queue, offset: delivery.offset.0 };
-                    delivered.push(Delivered {
-                        key,
-                        sequence: entry.payload_sequence(),
-                        due: entry.due(),
-                        first_due: stored.due,
-                        published: stored.published,
-                        attempt: delivery.attempt,
-                        redelivered: delivery.is_redelivered(),
-                        subject: self.subject_name(stored.subject),
-                        payload: stored.payload,
-                    });
+                    let subject = &self.member.subject;
+                    delivered.push(self.shared.delivered(key, entry, delivery.attempt, stored, subject));
                     deliveries.push((key, delivery));
                 }
                 Err(_) if near.is_some() => {
                     self.member.unread_again(queue, delivery);
                     break;
                 }
-                Err(error @ Error::DamagedPayload { .. }) => self.give_up(&delivery, &error)?,
+                Err(error @ Error::DamagedPayload { .. }) => self.shared.give_up(&delivery, &error)?,
                 Err(error) => {
                     self.member.unread_again(queue, delivery);
                     if delivered.is_empty() {
@@ -68,14 +87,6 @@ impl Subscription {
         self.member.hand_over(deliveries);
         self.shared.metrics.delivered.add(delivered.len() as u64);
         Ok(delivered)
-    }
-
-    fn subject_name(&self, number: SubjectNumber) -> Arc<str> {
-        if number == self.member.subject.number {
-            Arc::clone(&self.member.subject.name)
-        } else {
-            self.shared.names.name_of(number)
-        }
     }
 
     /// The receipt that a message was published with, from what was delivered: its sequence, its first

@@ -25,7 +25,8 @@ impl Listening {
     /// A consumer that received up to `received`, or is new and begins with the next message.
     pub(crate) async fn begin(hub: &Rc<Hub>, subject: &str, received: Option<PullOffset>) -> Result<Rc<Self>> {
         let reading = reading(hub, subject).await?;
-        let latest = match reading.reader.try_read(ReadyNumber(u64::MAX), 0, 0)? {
+        // Nothing has the highest number, so the answer is the next one.
+        let latest = match read(&reading, ReadyNumber(u64::MAX), 1, 0).await? {
             ReadNumbers::Nothing { next } => next,
             _ => reading.reader.began_at(),
         };
@@ -36,7 +37,7 @@ impl Listening {
     pub(crate) async fn gather(&self, hub: &Rc<Hub>, pulling: &Pulling) -> Result<Gathered> {
         let mut from = self.cursor.get().begin(pulling.received);
         loop {
-            match self.read(from, pulling.count, bytes_max(pulling)).await? {
+            match read(&self.reading, from, pulling.count, bytes_max(pulling)).await? {
                 ReadNumbers::Messages { first, messages } => {
                     let next = ReadyNumber(first.0.saturating_add(messages.len() as u64));
                     let (found, filtered) = choose_of(pulling, PullOffset(first.0), messages);
@@ -57,17 +58,6 @@ impl Listening {
         }
     }
 
-    async fn read(&self, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
-        match self.reading.reader.try_read(from, count_max, bytes_max)? {
-            ReadNumbers::WouldWait => {
-                let reader = Arc::clone(&self.reading.reader);
-                let reading = Pool::run(move || reader.read(from, count_max, bytes_max));
-                reading.await.unwrap_or(Err(Error::Closed))
-            }
-            found => Ok(found),
-        }
-    }
-
     /// It was answered with so many messages.
     pub(crate) fn answered(&self, first: PullOffset, count: usize) {
         let next = ReadyNumber(first.0.saturating_add(count as u64));
@@ -83,6 +73,17 @@ impl Listening {
         let mut cursor = self.cursor.get();
         cursor.went_on(answered, next);
         self.cursor.set(cursor);
+    }
+}
+
+async fn read(reading: &Reading, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
+    match reading.reader.try_read(from, count_max, bytes_max)? {
+        ReadNumbers::WouldWait => {
+            let reader = Arc::clone(&reading.reader);
+            let read = Pool::run(move || reader.read(from, count_max, bytes_max));
+            read.await.unwrap_or(Err(Error::Closed))
+        }
+        found => Ok(found),
     }
 }
 

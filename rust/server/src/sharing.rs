@@ -65,7 +65,7 @@ impl Sharing {
             let bytes_max = bytes_max(pulling);
             let lost = self.lost(pulling);
             let run = if lost.is_empty() {
-                match self.pull(pulling.count, bytes_max).await? {
+                match self.pull(pulling.count, bytes_max, pulling.deadline > hub.now()).await? {
                     None => return Ok(Gathered::Nothing),
                     some => some,
                 }
@@ -87,14 +87,16 @@ impl Sharing {
         log.lost(pulling.received, pulling.count).map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect())
     }
 
-    async fn pull(&self, count_max: usize, bytes_max: usize) -> Result<Option<GivenRun>> {
+    async fn pull(&self, count_max: usize, bytes_max: usize, may_wait: bool) -> Result<Option<GivenRun>> {
         let wanted = self.log.borrow().len().saturating_add(count_max);
         let in_flight_max = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(IN_FLIGHT_MIN, IN_FLIGHT_MAX);
         let bounds = PullBounds { count_max, bytes_max, in_flight_max };
         let run = match self.consumer.try_pull(bounds)? {
             TriedRun::Run(run) => Some(run),
             TriedRun::Nothing => None,
-            TriedRun::WouldWait => {
+            // Who waits is told when it is there.
+            TriedRun::Soon if may_wait => None,
+            TriedRun::Soon | TriedRun::WouldWait => {
                 let consumer = Arc::clone(&self.consumer);
                 Pool::run(move || consumer.pull(bounds)).await.unwrap_or(Err(Error::Closed))?
             }

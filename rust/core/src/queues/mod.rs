@@ -15,6 +15,6 @@ pub mod pull_log;
 mod ranges;
 pub mod tags;
 
-pub use consumer::{Consumer, Held};
+pub use consumer::{Consumer, Consumers, Held};
 pub use group::{Group, RESERVE_MAX, Taken};
 pub use ranges::RangeSet;
