@@ -49,7 +49,8 @@ class Connection:
         self.version = version
         self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._opaques = itertools.count()
+        # A registration is 0 wherever it comes.
+        self._opaques = itertools.count(1)
         self._unread = b""
         # Answers that came before they were asked for; CLIENT_REGISTER uses 0 for each of its own.
         self._answers: dict[int, list[Frame]] = {}

@@ -144,16 +144,34 @@ def test_2_4_a_broadcast_is_acknowledged_and_passes_nothing_to_the_retry_subject
 
 
 def test_2_7_a_group_is_moved_to_the_earliest_and_to_the_latest(client: Connection, subject: str) -> None:
-    assert client.send(*messages_of(subject, 5)) == ()
     consumer = Consumer(subject, "group", "one")
-    join(client, consumer)
+    # What every group has finished is kept for none; this one finishes nothing.
+    join(client, consumer, Consumer(subject, "keeping", "one"))
+    assert client.send(*messages_of(subject, 5)) == ()
+    expected = [f"m{number}" for number in range(5)]
+    assert sorted(taken(client, consumer, 5)) == expected
+    assert client.pull(Pull(consumer)) is None
     assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
-    assert sorted(taken(client, consumer, 5)) == [f"m{number}" for number in range(5)]
+    assert sorted(taken(client, consumer, 5)) == expected
     assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
     assert client.reset(subject, "group", bodies.LATEST) == frame.SUCCESS
     assert client.pull(Pull(consumer, hold_ms=300)) is None
     assert client.send(Message(subject, "new")) == ()
     assert list(taken(client, consumer, 1)) == ["new"]
+
+
+def test_2_7_a_pull_that_waits_hears_of_a_reset(client: Connection, subject: str) -> None:
+    consumer = Consumer(subject, "group", "one")
+    join(client, consumer, Consumer(subject, "keeping", "one"))
+    assert client.send(*messages_of(subject, 3)) == ()
+    assert len(taken(client, consumer, 3)) == 3
+    held = client.ask_pull(Pull(consumer, last_received=2, hold_ms=HOLD_MS))
+    assert client.heartbeat(consumer) == frame.SUCCESS
+    assert client.reset(subject, "group", bodies.EARLIEST) == frame.SUCCESS
+    pulled = client.pulled(held)
+    assert pulled is not None
+    assert pulled.first > 2, "no offset stands for two messages"
+    assert set(ids(pulled)) <= {"m0", "m1", "m2"}
 
 
 def test_2_7_another_code_changes_nothing(client: Connection, consumer: Consumer) -> None:

@@ -22,18 +22,16 @@ FIVE_MINUTES_MS = 300_000
 
 @pytest.mark.usefixtures("pulls")
 def test_trap_1_held_pulls_hold_up_nothing_of_their_connection(client: Connection, consumer: Consumer) -> None:
-    held = [
-        client.ask_pull(Pull(Consumer(consumer.subject, f"group{number}", "one"), hold_ms=FIVE_MINUTES_MS))
-        for number in range(100)
-    ]
-    join(client, consumer)
+    groups = [Consumer(consumer.subject, f"group{number}", "one") for number in range(100)]
+    join(client, consumer, *groups)
+    held = [client.ask_pull(Pull(group, hold_ms=FIVE_MINUTES_MS)) for group in groups]
     assert client.send(Message(f"{consumer.subject}.other", "m")) == ()
     assert client.heartbeat(consumer) == frame.SUCCESS
     assert len(client.register(registration(consumer.subject, PRODUCER, client_id="c")).groups) == 1
     assert not set(held) & set(client.order), "none is answered"
-    assert client.send(Message(consumer.subject, "for all")) == ()
+    assert client.send(Message(consumer.subject, "for.all")) == ()
     for number in held:
-        assert ids(client.pulled(number)) == ["for all"]
+        assert ids(client.pulled(number)) == ["for.all"]
 
 
 @pytest.mark.usefixtures("pulls")
