@@ -25,6 +25,7 @@ from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
 pytestmark = pytest.mark.usefixtures("pulls")
 
 COUNT_MAX = 10_000
+RETRY_DELAY_MS = 5_000
 
 
 def send(client: Connection, *messages: Message) -> None:
@@ -264,6 +265,33 @@ def test_2_3_a_part_of_an_environment_is_kept_to_itself(client: Connection, subj
     assert "here" in found
     assert "there" not in found
     assert everything(client, Pull(consumers[1], hold_ms=500)) == set(places)
+
+
+def test_2_3_a_retry_that_a_consumer_sends_waits_before_it_comes(
+    served: Served, client: Connection, subject: str
+) -> None:
+    retries = Consumer(f"%RETRY%{subject}%group", "group", "one")
+    # Its group is there before it is, and gets it though it never pulled.
+    sent = served.now_ms()
+    send(client, Message(retries.subject, "again"))
+    assert ids(client.pull(Pull(retries, hold_ms=HOLD_MS))) == ["again"]
+    assert served.now_ms() >= sent + RETRY_DELAY_MS
+
+
+@pytest.mark.parametrize("prefix", ["%RETRY%", "%DEAD_RETRY%"])
+def test_2_1_retry_and_dead_letter_subjects_are_subjects_to_every_command(
+    prefix: str, client: Connection, subject: str
+) -> None:
+    # Longer than any other subject may be.
+    long = f"{prefix}{subject:s>100}%{'g' * 100}"
+    consumer = Consumer(long, "g" * 100, "one")
+    send(client, Message(long, "m"))
+    assert client.pull(Pull(consumer)) is None or prefix == "%DEAD_RETRY%"
+    assert client.heartbeat(consumer) == frame.SUCCESS
+    assert client.acknowledge(consumer, 0, 0) == frame.SUCCESS
+    assert client.reset(long, consumer.group, bodies.LATEST) == frame.SUCCESS
+    values = bodies.registration(long, bodies.CONSUMER, client_id="one", group=consumer.group)
+    assert len(client.register(values).groups) == 1
 
 
 def test_2_3_version_8_has_one_filter_of_tags(served: Served, subject: str) -> None:
