@@ -15,7 +15,7 @@ Rules of the boundary:
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias, final, overload
+from typing import Any, TypeAlias, TypedDict, final, overload
 
 __version__: str
 
@@ -202,14 +202,32 @@ class Publishing:
         """Waits for room, on a thread that may."""
 
 @final
+class ServerChoices(TypedDict):
+    """What a server is started with; ports may be 0 for any that is free.
+
+    Hosts that others than this machine reach need a token and an address to advertise.
+    """
+
+    host: str
+    port: int
+    http_host: str
+    http_port: int
+    advertised_address: str | None
+    token_hash: str | None
+    admin_token_hash: str | None
+    qmq_clients_from: list[str]
+    switched_off: str
+
 class Server:
     """A server over an open store; dropping it ends it at once."""
 
     @staticmethod
-    def start(store: Store, host: str, port: int, http_port: int, advertised_address: str | None, /) -> Server:
-        """Listens when it returns. Port 0 takes any that is free; the host is one of this machine alone."""
+    def start(store: Store, choices: ServerChoices, /) -> Server:
+        """Listens when it returns."""
     def addresses(self) -> tuple[str, str | None]:
         """Where connections are taken, and where plain HTTP is answered."""
+    def notices(self) -> tuple[list[tuple[str, str, str, str, str, int]], int]:
+        """What to tell of peers: level, action, text, address, detail, how often; and how many were left out."""
     def stop(self, patience_ms: int, /) -> None:
         """Begins to stop and returns; a later call with less patience counts instead."""
     def wait(self, wait_ms_max: int, /) -> int | None:

@@ -5,26 +5,35 @@
 //! what it asks is taken to the [`hub`], which all of them share. What may have to wait for the disk or
 //! for other threads goes to a small [`pool`]; what waits for the log to be durable waits in the hub by
 //! its position, which costs no thread. A [`courier`] sends a subscription's messages as its credit and
-//! the connection's room allow.
+//! the connection's room allow. The [`guard`] knows who may ask, and [`metrics`] what was counted.
 
 mod administration;
 mod asking;
 mod counters;
 mod courier;
-
+mod guard;
 mod hub;
 mod listener;
 mod metrics;
+mod network;
+mod on_offline;
 mod options;
 mod peer;
 mod pool;
 mod publishing;
 mod requests;
+mod room;
 mod routes;
 mod server;
 mod settling;
+mod sockets;
 mod subscribing;
+mod switched_off;
+mod token;
 mod waits;
 
+pub use guard::GuardOptions;
+pub use network::Network;
 pub use options::{ServerError, ServerOptions};
 pub use server::{Server, Stopped};
+pub use token::TokenHash;

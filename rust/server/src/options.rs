@@ -1,18 +1,21 @@
 //! What a server is started with, and why one does not start.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use delaymq_core::error::Error;
 use delaymq_core::wire::connection_limits::ConnectionLimits;
 use thiserror::Error as Described;
+
+use crate::guard::GuardOptions;
 
 /// The usual port of the listener.
 const PORT: u16 = 20_801;
 /// The usual port of plain HTTP.
 const HTTP_PORT: u16 = 20_880;
 
-/// The options of a server. Both addresses are of this machine alone, since QMQ's clients know no
-/// token.
+/// The options of a server. Addresses that others than this machine reach need a token and an address
+/// to advertise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
     /// Where connections are taken; port 0 takes any that is free.
@@ -24,12 +27,26 @@ pub struct ServerOptions {
     pub advertised_address: Option<String>,
     /// The release that a client's hello is answered with.
     pub release: String,
+    /// Who may ask.
+    pub guard: GuardOptions,
+    /// The file that keeps which consumers are switched off; without it they are all on when a server
+    /// starts.
+    pub switched_off: Option<PathBuf>,
     /// Connections in all, those of plain HTTP not counted.
     pub connections_max: usize,
-    /// Connections from one address.
+    /// Connections from one address; of IPv6, from one network of 64 bits, here and below.
     pub connections_per_address_max: usize,
+    /// Those of them whose peers have not given the token.
+    pub strangers_max: usize,
+    /// Those of these from one address.
+    pub strangers_per_address_max: usize,
     /// Connections of plain HTTP.
     pub http_connections_max: usize,
+    /// Those of them from one address.
+    pub http_connections_per_address_max: usize,
+    /// How long a request of plain HTTP may take to arrive whole, and its answer to be read, in
+    /// milliseconds.
+    pub http_ms_max: u64,
     /// Subscriptions of one connection.
     pub subscriptions_max: usize,
     /// Requests that wait for a thread of their own, in all: further ones are told that too much is
@@ -50,9 +67,15 @@ impl Default for ServerOptions {
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT))),
             advertised_address: None,
             release: env!("CARGO_PKG_VERSION").to_owned(),
+            guard: GuardOptions::default(),
+            switched_off: None,
             connections_max: 10_000,
             connections_per_address_max: 5_000,
+            strangers_max: 2_048,
+            strangers_per_address_max: 256,
             http_connections_max: 256,
+            http_connections_per_address_max: 64,
+            http_ms_max: 10_000,
             subscriptions_max: 1_024,
             waiting_requests_max: 1_024,
             waiting_publishes_max: 1_024,
