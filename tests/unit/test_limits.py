@@ -121,6 +121,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "a peer has not given its token, or sent a whole request": lambda: [
         chosen(CONNECTION, name) for name in ("first_request_ms_max", "first_request_bytes_max")
     ],
+    "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
     "wrong tokens of an address": lambda: [
         constant("rust/server/src/guard.rs", name) for name in ("WRONG_TOKENS", "WRONG_TOKEN_MS")
     ],

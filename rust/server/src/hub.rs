@@ -44,6 +44,8 @@ pub(crate) struct Hub {
     pub(crate) connections: Limit,
     pub(crate) strangers: Limit,
     pub(crate) http_connections: Limit,
+    /// Bytes that were read of requests which are not there whole.
+    pub(crate) input_bytes: Cell<usize>,
     /// What is switched off is written by one at a time.
     pub(crate) switching: Mutex<()>,
     /// Subscriptions whose connection is gone and that are not closed yet.
@@ -87,6 +89,7 @@ impl Hub {
             counters: Counters::default(),
             peers: RefCell::default(),
             guard,
+            input_bytes: Cell::new(0),
             switching: Mutex::new(()),
             closing: Cell::new(0),
             left: Notify::new(),

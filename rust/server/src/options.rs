@@ -56,6 +56,9 @@ pub struct ServerOptions {
     pub waiting_publishes_max: usize,
     /// See `waiting_publishes_max`.
     pub waiting_publish_bytes_max: usize,
+    /// Bytes of requests that are not there whole, of all connections together: over it those end that
+    /// want more than a little.
+    pub input_bytes_max: usize,
     /// What one connection may take.
     pub connection: ConnectionLimits,
 }
@@ -80,6 +83,7 @@ impl Default for ServerOptions {
             waiting_requests_max: 1_024,
             waiting_publishes_max: 1_024,
             waiting_publish_bytes_max: 64 << 20,
+            input_bytes_max: 256 << 20,
             connection: ConnectionLimits::default(),
         }
     }

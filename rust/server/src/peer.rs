@@ -26,6 +26,8 @@ use crate::hub::Hub;
 use crate::requests;
 use crate::room::Room;
 
+/// Bytes of a request that each connection may send, however much others do.
+const INPUT_BYTES_FREE: usize = 64 << 10;
 /// Pieces of output that one call writes.
 const PIECES: usize = 16;
 
@@ -42,6 +44,8 @@ pub(crate) struct Peer {
     pub(crate) couriers: RefCell<HashMap<u32, Rc<Courier>>>,
     /// Subscriptions that are being made.
     pub(crate) subscribing: RefCell<Vec<u32>>,
+    /// Bytes of this one among those of all.
+    input_bytes: Cell<usize>,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
 }
@@ -69,6 +73,7 @@ impl Peer {
             wake: Notify::new(),
             couriers: RefCell::default(),
             subscribing: RefCell::default(),
+            input_bytes: Cell::new(0),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
         })
@@ -177,6 +182,7 @@ impl Peer {
                 Admission::Close => self.turn_away(&asked),
             }
         }
+        self.note_input();
         let is_blocked = self.write(socket)?;
         if !is_blocked {
             self.pump();
@@ -207,6 +213,11 @@ impl Peer {
         if !connection.wants_input() {
             return Ok(false);
         }
+        if self.hub.input_bytes.get() > self.hub.options.input_bytes_max && connection.input_bytes() > INPUT_BYTES_FREE
+        {
+            connection.crowded();
+            return Ok(false);
+        }
         let now = self.hub.now();
         match connection.read_with(now, |input| socket.try_read_buf(input)) {
             Ok(0) => {
@@ -220,6 +231,14 @@ impl Peer {
             Err(error) if is_passing(&error) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Counts what was read and not handed out among that of all.
+    fn note_input(&self) {
+        let bytes = self.connection.borrow().input_bytes();
+        let before = self.input_bytes.replace(bytes);
+        let all = self.hub.input_bytes.get().saturating_sub(before).saturating_add(bytes);
+        self.hub.input_bytes.set(all);
     }
 
     /// Writes until there is nothing left or the socket takes no more; true where it takes no more.
@@ -272,6 +291,7 @@ impl Peer {
     fn leave(self: &Rc<Self>) {
         self.has_left.set(true);
         self.stranger.replace(None);
+        self.hub.input_bytes.set(self.hub.input_bytes.get().saturating_sub(self.input_bytes.replace(0)));
         let cut_off = |ending: &&Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
         if let Some(ending) = self.connection.borrow().ending().filter(cut_off) {
             self.hub.counters.cut_off.add(ending.word());

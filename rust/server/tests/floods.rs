@@ -92,6 +92,30 @@ fn a_frame_of_8_mib_is_read_and_one_byte_more_is_not() {
 }
 
 #[test]
+fn halves_of_large_frames_take_so_much_memory_together_and_small_requests_are_served() {
+    let limited = ServerOptions { input_bytes_max: 4 << 20, ..options() };
+    let served = serve_with(limited, Durability::Os);
+    let mut good = served.connect();
+    let half = framed(PING, 5, &vec![7; 1 << 20]);
+    let half = &half[..half.len() - 1];
+    let hoarders: Vec<Client> = (0..12)
+        .map(|_| {
+            let mut client = served.connect();
+            // Who is over the limit is closed while it sends.
+            drop(client.socket.write_all(half));
+            client
+        })
+        .collect();
+    eventually("most to be closed", || metric(&served, "cut_off_connections") >= 7);
+    good.publish("order", &[&[7; 30_000]], 3_600_000);
+    let kept = metric(&served, "connections") - 1;
+    assert!(kept > 0 && metric(&served, "input_bytes") <= (5 << 20) + 12 * 128 * 1_024, "{kept} are kept");
+    drop(hoarders);
+    eventually("all to be gone", || metric(&served, "input_bytes") == 0);
+    assert_eq!(good.publish("order", &[&[7; 1 << 20]], 3_600_000).len(), 1);
+}
+
+#[test]
 fn floods_of_peers_with_garbage_halves_and_silence_leave_others_alone() {
     let limited = ServerOptions { connections_per_address_max: 200, ..options() };
     let served = serve_with(limited, Durability::Os);

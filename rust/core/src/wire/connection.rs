@@ -234,6 +234,11 @@ impl Connection {
         self.end(Ending::TurnedAway);
     }
 
+    /// Nothing more is read, for there is no room for it beside what other peers sent.
+    pub fn crowded(&mut self) {
+        self.end(Ending::Crowded);
+    }
+
     /// The bytes to be written, in order.
     pub fn output(&self) -> impl Iterator<Item = &[u8]> {
         self.outgoing.slices()

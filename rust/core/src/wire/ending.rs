@@ -15,6 +15,8 @@ pub enum Ending {
     ReaderLate,
     /// The peer asked what it may not, and would not understand a refusal.
     TurnedAway,
+    /// The server has read more of all peers together than it can keep, and too much of this one.
+    Crowded,
     /// The peer closed its side.
     PeerClosed,
     /// The server is stopping.
@@ -30,6 +32,7 @@ impl Ending {
             Self::FrameLate => "frame_late",
             Self::ReaderLate => "reader_late",
             Self::TurnedAway => "turned_away",
+            Self::Crowded => "crowded",
             Self::PeerClosed => "peer_closed",
             Self::Drained => "drained",
         }
