@@ -218,23 +218,34 @@ class ConsumingChoices(TypedDict, total=False):
     groups_max: int
     subjects_max: int
 
+class ServerChoices(TypedDict):
+    """What a server is started with; ports may be 0 for any that is free.
+
+    Hosts that others than this machine reach need a token and an address to advertise.
+    """
+
+    host: str
+    port: int
+    http_host: str
+    http_port: int
+    advertised_address: str | None
+    token_hash: str | None
+    admin_token_hash: str | None
+    qmq_clients_from: list[str]
+    switched_off: str
+    consuming: ConsumingChoices
+
 @final
 class Server:
     """A server over an open store; dropping it ends it at once."""
 
     @staticmethod
-    def start(
-        store: Store,
-        host: str,
-        port: int,
-        http_port: int,
-        advertised_address: str | None,
-        consuming: ConsumingChoices,
-        /,
-    ) -> Server:
-        """Listens when it returns. Port 0 takes any that is free; the host is one of this machine alone."""
+    def start(store: Store, choices: ServerChoices, /) -> Server:
+        """Listens when it returns."""
     def addresses(self) -> tuple[str, str | None]:
         """Where connections are taken, and where plain HTTP is answered."""
+    def notices(self) -> tuple[list[tuple[str, str, str, str, str, int]], int]:
+        """What to tell of peers: level, action, text, address, detail, how often; and how many were left out."""
     def stop(self, patience_ms: int, /) -> None:
         """Begins to stop and returns; a later call with less patience counts instead."""
     def wait(self, wait_ms_max: int, /) -> int | None:

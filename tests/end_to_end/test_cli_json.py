@@ -120,6 +120,7 @@ def configuration(found: Printed) -> None:
     listed = [json.loads(line) for line in command("config", "keys", "--json").stdout.splitlines()]
     assert [one["key"] for one in listed] == [key.name for key in KEYS]
     found.note("config keys --json", listed)
+    found.note("token --json", [json.loads(command("token", "--json").stdout)])
 
 
 def serving(found: Printed, folder: Path) -> None:

@@ -100,9 +100,15 @@ def test_a_place_that_cannot_be_listened_on_is_refused(tmp_path: Path) -> None:
         line = refused(2, "serve", "--store", tmp_path / "store", "--set", f"server.port={port}")
         assert "server.port" in line
         assert str(port) in line
-    for pair in ("server.host=0.0.0.0", "server.host=localhost", "server.advertised_address=nowhere"):
+    for pair in ("server.host=localhost", "http.host=localhost", "server.advertised_address=nowhere"):
         line = refused(2, "serve", "--store", tmp_path / "store", *ANY_PORTS, "--set", pair)
         assert pair.split("=", maxsplit=1)[0].removeprefix("server.") in line
+    for key in ("server.host", "http.host"):
+        line = refused(2, "serve", "--store", tmp_path / "store", *ANY_PORTS, "--set", f"{key}=0.0.0.0")
+        assert "server.token_hash" in line
+        hashed = "server.token_hash=sha256:" + "0" * 64
+        line = refused(2, "serve", "--store", tmp_path / "store", "--set", f"{key}=0.0.0.0", "--set", hashed)
+        assert "server.advertised_address" in line
     assert "server.port" in refused(2, "serve", "--store", tmp_path / "store", "--set", "server.port=70000")
 
 

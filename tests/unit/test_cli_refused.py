@@ -28,7 +28,7 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "salvage": (),
 }
 CONFIGURED = {**ON_A_STORE, "serve": (), "config check": ()}
-ALONE = {"config keys", "completion", "bench", "demo"}
+ALONE = {"token", "config keys", "completion", "bench", "demo"}
 
 TIMES = (
     ("publish", "--delay"),

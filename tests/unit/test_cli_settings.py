@@ -35,7 +35,14 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
 def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None:
     name = key.name  # type: ignore[attr-defined]
     texts = {"store.path": "x", "store.durability": "os", "consume.group": "g"}
-    text = (texts | {"server.host": "::1", "server.advertised_address": "a:1"}).get(name, "12")
+    hashed = "sha256:" + "0aF" * 21 + "0"
+    texts |= {
+        "server.token_hash": hashed,
+        "server.admin_token_hash": hashed,
+        "server.qmq_clients_from": "::1,10.0.0.0/8",
+    }
+    texts |= {"server.host": "::1", "server.advertised_address": "a:1", "http.host": "::1", "log.format": "json"}
+    text = texts.get(name, "12")
     file = tmp_path / "delaymq.toml"
     file.write_text(f"{name} = {text if text == '12' else repr(text)}\n")
     variable = key.variable  # type: ignore[attr-defined]
@@ -62,6 +69,14 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         ("[http]\nport = -1", "http.port: expected a port"),
         ("[server]\nport = true", "server.port: expected a port"),
         ("[store]\ndurability = 'maybe'", 'expected "disk" or "os"'),
+        ("[log]\nformat = 'xml'", 'log.format: expected "text" or "json", found \'xml\''),
+        ("[server]\nqmq_clients_from = '10.0.0.1/8'", "server.qmq_clients_from: expected networks"),
+        ("[server]\nqmq_clients_from = ['10.0.0.0/8', 'host']", "server.qmq_clients_from: expected networks"),
+        ("[server]\nqmq_clients_from = ['10.0.0.0/255.0.0.0']", "server.qmq_clients_from: expected networks"),
+        ("[server]\nqmq_clients_from = [10]", "server.qmq_clients_from: expected networks"),
+        ("[server]\nqmq_clients_from = 10", "server.qmq_clients_from: expected networks"),
+        ("[server]\nqmq_clients_from = '10.0.0.0/8,'", "server.qmq_clients_from: expected networks"),
+        ("[server]\nqmq_clients_from = '10.0.0.0/33'", "server.qmq_clients_from: expected networks"),
         ("[store\n", "is not TOML"),
     ],
 )
@@ -72,6 +87,23 @@ def test_what_is_wrong_in_a_file_is_named(content: str, words: str, tmp_path: Pa
         load(file, {}, [])
     assert words in str(caught.value)
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["server.token_hash", "server.admin_token_hash"])
+@pytest.mark.parametrize("wrong", ["dmqt_secret", "sha256:", "sha256:" + "0" * 63, "sha256:" + "g" * 64, "0" * 64, "5"])
+def test_what_stands_where_a_hash_belongs_is_not_repeated(key: str, wrong: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(None, {}, [f"{key}={wrong}"])
+    assert f"{key}: expected sha256: and 64 hexadecimal digits, found something else" in str(caught.value)
+
+
+def test_networks_are_a_list_or_one_text(tmp_path: Path) -> None:
+    file = tmp_path / "delaymq.toml"
+    file.write_text("[server]\nqmq_clients_from = ['10.0.0.0/8', '::1']\n")
+    expected = ("10.0.0.0/8", "::1")
+    assert load(file, {}, [])["server.qmq_clients_from"] == expected
+    assert load(None, {}, ["server.qmq_clients_from=10.0.0.0/8, ::1"])["server.qmq_clients_from"] == expected
+    assert load(None, {}, ["server.qmq_clients_from="])["server.qmq_clients_from"] == ()
 
 
 def test_what_is_wrong_elsewhere_is_named(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ OPTIONS = "rust/engine/src/options.rs"
 DEFAULTS = "rust/core/src/store/options.rs"
 SEGMENT = "rust/core/src/message_log/segment.rs"
 MESSAGE = "rust/core/src/record/limits.rs"
+SERVER = "rust/server/src/options.rs"
+CONNECTION = "rust/core/src/wire/connection_limits.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -47,7 +49,12 @@ def constant(path: str, name: str) -> int:
 
 def default(name: str) -> int:
     """What an owner takes for an option that nobody chose."""
-    [found] = re.findall(rf"^ +{name}: ([^:]+),$", (ROOT / DEFAULTS).read_text("utf-8"), re.MULTILINE)
+    return chosen(DEFAULTS, name)
+
+
+def chosen(path: str, name: str) -> int:
+    """What a file gives a field."""
+    [found] = re.findall(rf"^ +{name}: ([^:]+),$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
     value = documents.constant_value(f"const CHOSEN: u64 = {found};", "CHOSEN")
     assert isinstance(value, int)
     return value
@@ -104,6 +111,23 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         default("window_entries_max"),
     ],
     "ready messages that are recent": lambda: [default("ready_entries_max")],
+    "connections": lambda: [chosen(SERVER, "connections_max"), chosen(SERVER, "connections_per_address_max")],
+    "connections that have not given the token": lambda: [
+        chosen(SERVER, name) for name in ("strangers_max", "strangers_per_address_max")
+    ],
+    "connections of plain HTTP": lambda: [
+        chosen(SERVER, name) for name in ("http_connections_max", "http_connections_per_address_max", "http_ms_max")
+    ],
+    "a peer has not given its token, or sent a whole request": lambda: [
+        chosen(CONNECTION, name) for name in ("first_request_ms_max", "first_request_bytes_max")
+    ],
+    "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
+    "wrong tokens of an address": lambda: [
+        constant("rust/server/src/guard.rs", name) for name in ("WRONG_TOKENS", "WRONG_TOKEN_MS")
+    ],
+    "consumers that are switched off": lambda: [chosen("rust/core/src/wire/registry.rs", "switched_off_max")],
+    "registered clients of QMQ": lambda: [chosen("rust/core/src/wire/registry.rs", "clients_max")],
+    "lines that are logged of peers": lambda: [constant("rust/server/src/guard.rs", "NOTICES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
 }

@@ -23,16 +23,33 @@ from delaymq.cli import (
     publish,
     salvage,
     serve,
+    token,
     verify,
 )
 from delaymq.cli.arguments import CommandParser
 from delaymq.cli.exit_codes import Exit, code_of
+from delaymq.cli.logs import Lines
 from delaymq.cli.streams import abandon_output, prepare, require_output
 from delaymq.errors import DelaymqError
 
 __all__ = ["main", "parser"]
 
-VERBS = (serve, publish, consume, cancel, groups, dead, inspect, verify, salvage, config, completion, bench, demo)
+VERBS = (
+    serve,
+    publish,
+    consume,
+    cancel,
+    groups,
+    dead,
+    inspect,
+    verify,
+    salvage,
+    token,
+    config,
+    completion,
+    bench,
+    demo,
+)
 
 
 def parser() -> CommandParser:
@@ -100,7 +117,7 @@ def _reports_to_standard_error() -> Iterator[None]:
     """What the store did by itself (a repaired tail, a message given up) is a line for who runs the command."""
     logger = logging.getLogger("delaymq")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("delaymq: %(message)s"))
+    handler.setFormatter(Lines())
     logger.addHandler(handler)
     try:
         yield

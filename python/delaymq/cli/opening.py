@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,20 @@ def folder_of(chosen: argparse.Namespace, settings: Settings) -> Path:
     raise UsageError("no store: give --store DIR, or configure store.path")
 
 
-def open_store(chosen: argparse.Namespace, settings: Settings, *, create: bool = False) -> Store:
+def open_store(
+    chosen: argparse.Namespace,
+    settings: Settings,
+    *,
+    create: bool = False,
+    tell: Callable[[Progress], None] | None = None,
+) -> Store:
     """Opens the store, with a bar where recovery takes long enough to see one.
+
+    Args:
+        chosen: The arguments of the verb.
+        settings: What is configured.
+        create: Makes it where there is none.
+        tell: Is told of the progress instead of the bar.
 
     Raises:
         NoServer, UsageError: As `folder_of`.
@@ -72,12 +85,15 @@ def open_store(chosen: argparse.Namespace, settings: Settings, *, create: bool =
         options["delay_max"] = _span(settings, "store.delay_days_max", "days")
     if "store.keep_finished_hours" in settings:
         options["keep_finished"] = _span(settings, "store.keep_finished_hours", "hours")
+    folder = folder_of(chosen, settings)
+    if tell is not None:
+        return Store.open(folder, create=create, progress=tell, **options)
     with Bar("recovering", sys.stderr) as bar:
 
-        def tell(progress: Progress) -> None:
+        def show(progress: Progress) -> None:
             bar.show(progress.bytes, progress.bytes_whole, f"{progress.facts:,} facts")
 
-        return Store.open(folder_of(chosen, settings), create=create, progress=tell, **options)
+        return Store.open(folder, create=create, progress=show, **options)
 
 
 def _span(settings: Settings, name: str, unit: str) -> timedelta:

@@ -4,33 +4,50 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import os
+import resource
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
-from delaymq import _core
+from delaymq import __version__, _core
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.consuming import consuming_of
-from delaymq.cli.exit_codes import Exit
-from delaymq.cli.opening import add_settings, open_store, settings_of
+from delaymq.cli.exit_codes import Exit, code_of
+from delaymq.cli.logs import FORMATS, event, told_as
+from delaymq.cli.opening import add_settings, folder_of, open_store, settings_of
+from delaymq.cli.service import Service
+from delaymq.cli.settings import environment
+from delaymq.cli.terminal import is_lively
+from delaymq.errors import DelaymqError
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
+    from delaymq.cli.settings import Settings
+    from delaymq.store import Progress, Store
 
-__all__ = ["add_to", "run"]
+__all__ = ["Recovering", "add_to", "run"]
 
 HOST = "127.0.0.1"
 PORT = 20_801
 HTTP_PORT = 20_880
 DRAIN_SECONDS = 30
 LOOK_MS = 200
+NOTICES_SECONDS = 1.0  # how often it is told what peers did
 DAY_SECONDS = 86_400
+RECOVERING_SECONDS = 1.0
+PATIENCE_SECONDS = 60  # that systemd is asked for: until the next word of a recovery, or to close the store
+SWITCHED_OFF = "switched_off"
 
 EXAMPLES = (
     "delaymq serve --store ./data",
     "delaymq serve --store ./data --set server.port=0 --set http.port=0 --json",
+    "delaymq serve --config delaymq.toml --log json",
 )
 
 
@@ -45,6 +62,7 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     verb.add_argument("--json", action="store_true", help="say where it listens as one JSON object")
+    verb.add_argument("--log", choices=FORMATS, metavar="FORMAT", help="what is told on standard error: text or json")
     verb.add_argument("--store", metavar="DIR", help="the store's folder, made where there is none")
     add_settings(verb)
     verb.set_defaults(server=None)
@@ -53,47 +71,164 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Serves until a signal comes."""
     settings = settings_of(chosen)
-    with open_store(chosen, settings, create=True) as store:
-        server = _core.Server.start(
-            store._core,  # noqa: SLF001 - a server is a face of the store, beside its own
-            settings.get("server.host", HOST),
-            settings.get("server.port", PORT),
-            settings.get("http.port", HTTP_PORT),
-            settings.get("server.advertised_address"),
-            consuming_of(settings),
-        )
-        drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
-        with _stopped_by_signals(server, drain_ms):
-            _say_where(server, as_json=chosen.json)
-            cut_off = server.wait(LOOK_MS)
-            while cut_off is None:
-                if store.status().poisoned is not None:
-                    # Nothing is taken until the store is opened again, which whoever started this can do.
-                    server.stop(0)
-                cut_off = server.wait(LOOK_MS)
+    log_format = chosen.log or settings.get("log.format", "text")
+    with told_as(log_format):
+        try:
+            return _serve(chosen, settings, is_json=log_format == "json")
+        except (DelaymqError, OSError) as error:
+            if log_format != "json":
+                raise
+            event(logging.ERROR, "failed", str(error), error=type(error).__name__)
+            return code_of(error) if isinstance(error, DelaymqError) else Exit.STORE
+
+
+def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> int:
+    service = Service(environment())
+    folder = folder_of(chosen, settings)
+    _allow_descriptors()
+    if is_json:  # people see that it begins, and a refusal shall be one line
+        words = f"delaymq {__version__} opens {folder}"
+        event(logging.INFO, "start", words, version=__version__, store=str(folder), pid=os.getpid())
+    has_bar = not is_json and is_lively(sys.stderr)
+    with open_store(chosen, settings, create=True, tell=None if has_bar else Recovering(service).tell) as store:
+        if is_json:
+            status = store.status()
+            words = f"recovered {status.recovered_facts:,} facts in {status.recovered_ms} ms"
+            event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
+        server = _start(store, settings, str(folder / SWITCHED_OFF))
+        drain_seconds = min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS)
+        with _Stopping(server, int(drain_seconds * 1000), service) as stopping:
+            _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
+            service.tell_ready(f"listening on {server.addresses()[0]}")
+            cut_off = _watch(store, server, stopping)
+    level, words = (logging.WARNING, f"; {cut_off} connections were ended") if cut_off else (logging.INFO, "")
+    event(level, "stopped", f"stopped{words}", cut_off=cut_off)
     return Exit.PART if cut_off else Exit.DONE
 
 
-def _say_where(server: _core.Server, *, as_json: bool) -> None:
+class Recovering:
+    """Tells of a recovery that takes its time, once a second."""
+
+    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begins to count the time.
+
+        Args:
+            service: Who started the process.
+            clock: Seconds.
+        """
+        self._service = service
+        self._clock = clock
+        self._told = clock()
+
+    def tell(self, progress: Progress) -> None:
+        """So much is read and applied."""
+        if self._clock() - self._told < RECOVERING_SECONDS:
+            return
+        self._told = self._clock()
+        percent = int(100 * progress.bytes / max(progress.bytes_whole, 1))
+        words = f"recovering: {percent} %, {progress.facts:,} facts"
+        counts = {"bytes": progress.bytes, "bytes_whole": progress.bytes_whole, "facts": progress.facts}
+        event(logging.INFO, "recovering", words, percent=percent, **counts)
+        self._service.tell_recovering(percent, PATIENCE_SECONDS)
+
+
+def _allow_descriptors() -> None:
+    """As many open files as the system lets this process have: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # Some systems name a hard limit that they do not grant.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _start(store: Store, settings: Settings, switched_off: str) -> _core.Server:
+    host = settings.get("server.host", HOST)
+    choices: _core.ServerChoices = {
+        "host": host,
+        "port": settings.get("server.port", PORT),
+        "http_host": settings.get("http.host", host),
+        "http_port": settings.get("http.port", HTTP_PORT),
+        "advertised_address": settings.get("server.advertised_address"),
+        "token_hash": settings.get("server.token_hash"),
+        "admin_token_hash": settings.get("server.admin_token_hash"),
+        "qmq_clients_from": list(settings.get("server.qmq_clients_from", ())),
+        "switched_off": switched_off,
+        "consuming": consuming_of(settings),
+    }
+    return _core.Server.start(store._core, choices)  # noqa: SLF001 - a server is a face of the store, beside its own
+
+
+def _say_where(server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:
     address, http_address = server.addresses()
-    if as_json:
-        print(json.dumps({"address": address, "http_address": http_address}), flush=True)
-    else:
-        print(f"listening on {address}, http on {http_address}", flush=True)
+    if "server.token_hash" in settings:
+        networks = settings.get("server.qmq_clients_from", ())
+        words = f"QMQ's commands are answered to clients from {', '.join(networks) or 'nowhere'}; others need the token"
+        event(logging.INFO, "guarded", words, qmq_clients_from=list(networks))
+    where = {"address": address, "http_address": http_address}
+    words = f"listening on {address}, http on {http_address}"
+    if is_logged:
+        event(logging.INFO, "listening", words, **where)
+    print(json.dumps(where) if as_json else words, flush=True)
 
 
-@contextmanager
-def _stopped_by_signals(server: _core.Server, drain_ms: int) -> Iterator[None]:
+def _watch(store: Store, server: _core.Server, stopping: _Stopping) -> int:
+    """Looks after the server until it has stopped; how many connections were ended with something under way."""
+    told = time.monotonic()
+    cut_off = None
+    while cut_off is None:
+        cut_off = server.wait(LOOK_MS)
+        stopping.tell()
+        if cut_off is not None or time.monotonic() - told >= NOTICES_SECONDS:
+            told = time.monotonic()
+            _tell_notices(server)
+        if store.status().poisoned is not None:
+            # Nothing is taken until the store is opened again, which whoever started this can do.
+            server.stop(0)
+    return cut_off
+
+
+def _tell_notices(server: _core.Server) -> None:
+    notices, unlisted = server.notices()
+    for level, action, text, address, detail, count in notices:
+        words = f"{address}: {text}{f' ({detail})' if detail else ''}{f', {count} times' if count > 1 else ''}"
+        number = logging.WARNING if level == "warning" else logging.INFO
+        event(number, action, words, address=address, detail=detail, count=count)
+    if unlisted:
+        event(logging.WARNING, "unlisted", f"{unlisted} more things of other peers are not listed", count=unlisted)
+
+
+class _Stopping:
     """The first signal drains, each further one ends the waiting."""
-    patience = [drain_ms]
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        server.stop(patience.pop() if patience else 0)
+    def __init__(self, server: _core.Server, drain_ms: int, service: Service) -> None:
+        self._server = server
+        self._patience_ms = [0, drain_ms]
+        self._service = service
+        self._signals = 0
+        self._told = 0
+        self._drain_ms = drain_ms
+        self._before: dict[signal.Signals, Any] = {}
 
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, stop) for number in signals]
-    try:
-        yield
-    finally:
-        for number, handler in zip(signals, before, strict=True):
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        # Told of by the loop: a handler may interrupt somebody who is writing a line.
+        self._signals += 1
+        self._server.stop(self._patience_ms.pop() if self._patience_ms else 0)
+
+    def tell(self) -> None:
+        """Tells of signals that came."""
+        while self._told < self._signals:
+            self._told += 1
+            if self._told == 1:
+                seconds = self._drain_ms // 1000
+                event(logging.INFO, "drain", f"draining, for {seconds} s at most", seconds=seconds)
+                self._service.tell_stopping(seconds + PATIENCE_SECONDS)
+            else:
+                event(logging.INFO, "drain_ended", "a further signal ends the draining")

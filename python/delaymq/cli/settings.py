@@ -7,7 +7,9 @@ Only the command reads them; the library reads no file and no environment.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ PREFIX = "DELAYMQ_"
 FILE_VARIABLE = "DELAYMQ_CONFIG"
 NAME_PARTS = "__"
 PORT_MAX = 65_535
+TOKEN_HASH = re.compile("sha256:[0-9a-fA-F]{64}")
+NETWORK = re.compile("[0-9a-fA-F:.]+(/[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,37 @@ def _port(value: object) -> object:
     return value
 
 
+def _format(value: object) -> object:
+    if value not in ("text", "json"):
+        raise ValueError
+    return value
+
+
+def _token_hash(value: object) -> object:
+    if not isinstance(value, str) or not TOKEN_HASH.fullmatch(value):
+        raise ValueError
+    return value
+
+
+def _networks(value: object) -> object:
+    """A list of texts, or one text with commas."""
+    texts = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
+    if texts == [""]:
+        return ()
+    if not isinstance(texts, list) or not all(isinstance(text, str) and NETWORK.fullmatch(text) for text in texts):
+        raise ValueError
+    for text in texts:
+        ipaddress.ip_network(text)  # raises where bits are set behind the length
+    return tuple(texts)
+
+
 def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError
     return value
 
+
+HASH_WORDS = "sha256: and 64 hexadecimal digits"
 
 KEYS = (
     Key("store.path", "a path", _text, "the store's folder", "`--store` must be given"),
@@ -86,7 +116,13 @@ KEYS = (
     Key("store.keep_finished_hours", "a number", _number, "how long files stay after all in them is finished", "72"),
     Key("consume.group", "a name", _text, "who consumes", "`--group` must be given"),
     Key("consume.in_flight_max", "a whole number", _whole, "messages that may be out unacknowledged", "256"),
-    Key("server.host", "an IP address", _text, "where `serve` listens, on this machine alone", '"127.0.0.1"'),
+    Key(
+        "server.host",
+        "an IP address",
+        _text,
+        "where `serve` listens; others than this machine need a token",
+        '"127.0.0.1"',
+    ),
     Key("server.port", "a port, 0 for any", _port, "where connections are taken", "20801"),
     Key("server.advertised_address", "host:port", _text, "where QMQ's clients are told to connect", "where it listens"),
     Key("server.drain_seconds", "a number", _number, "how long a stop waits for what is under way", "30"),
@@ -98,7 +134,26 @@ KEYS = (
     Key("server.qmq_groups_max", "a whole number", _whole, "groups that they may bring the store to", "100,000"),
     Key("server.qmq_subjects_max", "a whole number", _whole, "the same of subjects, producers' included", "100,000"),
     Key("server.qmq_undelayed_seconds", "a number", _number, "when a QMQ message without the delay bit is due", "0"),
-    Key("http.port", "a port, 0 for any", _port, "where plain HTTP is answered", "20880"),
+    Key(
+        "server.token_hash",
+        HASH_WORDS,
+        _token_hash,
+        "the token that clients must give, as `delaymq token` prints it",
+        "nobody is asked for one",
+    ),
+    Key(
+        "server.admin_token_hash", HASH_WORDS, _token_hash, "the token that switches consumers on and off", "nobody can"
+    ),
+    Key(
+        "server.qmq_clients_from",
+        "networks, such as 10.1.0.0/16",
+        _networks,
+        "where QMQ's clients come from, when there is a token",
+        "nowhere",
+    ),
+    Key("http.host", "an IP address", _text, "where plain HTTP is answered", "as `server.host`"),
+    Key("http.port", "a port, 0 for any", _port, "its port", "20880"),
+    Key("log.format", '"text" or "json"', _format, "what `serve` writes to standard error", '"text"'),
 )
 BY_NAME = {key.name: key for key in KEYS}
 
@@ -203,7 +258,9 @@ def _checked(name: str, value: object, origin: str) -> Setting:
     try:
         return Setting(key.read(value), origin)
     except ValueError:
-        raise UsageError(f"{origin}: {name}: expected {key.expected}, found {value!r}") from None
+        # What stands where a hash belongs may be the token itself.
+        found = "something else" if key.read is _token_hash else repr(value)
+        raise UsageError(f"{origin}: {name}: expected {key.expected}, found {found}") from None
 
 
 def environment() -> Mapping[str, str]:

@@ -1,10 +1,12 @@
 //! A server over an open store, as the command line runs it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_server::{Server as EngineServer, ServerError, ServerOptions};
+use delaymq_core::error::Error;
+use delaymq_server::{GuardOptions, Network, Server as EngineServer, ServerError, ServerOptions, TokenHash};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -12,38 +14,59 @@ use crate::consuming::with_consuming;
 use crate::errors;
 use crate::store::Store;
 
+/// Level, action, text, address, detail and count of what is told of peers.
+type NoticeTuple = (&'static str, &'static str, &'static str, String, String, u64);
+
 /// A server that runs until it is stopped.
 #[pyclass(frozen, module = "delaymq._core")]
 pub(crate) struct Server(EngineServer);
 
+/// What a server is started with: the keys of `ServerChoices`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Choices<'py> {
+    host: String,
+    port: u16,
+    http_host: String,
+    http_port: u16,
+    advertised_address: Option<String>,
+    token_hash: Option<String>,
+    admin_token_hash: Option<String>,
+    qmq_clients_from: Vec<String>,
+    switched_off: PathBuf,
+    consuming: Bound<'py, PyDict>,
+}
+
 #[pymethods]
 impl Server {
     #[staticmethod]
-    #[pyo3(signature = (store, host, port, http_port, advertised_address, consuming, /))]
-    fn start(
-        store: &Bound<'_, Store>,
-        host: &str,
-        port: u16,
-        http_port: u16,
-        advertised_address: Option<String>,
-        consuming: &Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
+    #[pyo3(signature = (store, choices, /))]
+    fn start(store: &Bound<'_, Store>, choices: Choices<'_>) -> PyResult<Self> {
         let py = store.py();
-        let refused = |_| errors::refused(py, "server.host", "an IP address, such as 127.0.0.1", &format!("{host:?}"));
-        let host: IpAddr = host.parse().map_err(refused)?;
         let options = ServerOptions {
-            listen: SocketAddr::new(host, port),
-            http: Some(SocketAddr::new(host, http_port)),
-            advertised_address,
+            listen: SocketAddr::new(address(py, "server.host", &choices.host)?, choices.port),
+            http: Some(SocketAddr::new(address(py, "http.host", &choices.http_host)?, choices.http_port)),
+            guard: guard(&choices).map_err(|error| errors::raised(py, error))?,
+            advertised_address: choices.advertised_address,
+            switched_off: Some(choices.switched_off),
             ..ServerOptions::default()
         };
-        let options = with_consuming(consuming, options)?;
+        let options = with_consuming(&choices.consuming, options)?;
         let engine = Arc::clone(&store.get().engine);
         py.detach(|| EngineServer::start(engine, options)).map(Self).map_err(|error| raised(py, error))
     }
 
     fn addresses(&self) -> (String, Option<String>) {
         (self.0.address().to_string(), self.0.http_address().map(|address| address.to_string()))
+    }
+
+    fn notices(&self) -> (Vec<NoticeTuple>, u64) {
+        let (told, unlisted) = self.0.notices();
+        let told = told.into_iter().map(|one| {
+            let level = if one.kind.is_warning() { "warning" } else { "info" };
+            (level, one.kind.word(), one.kind.words(), one.address.to_string(), one.detail, one.count)
+        });
+        (told.collect(), unlisted)
     }
 
     #[pyo3(signature = (patience_ms, /))]
@@ -55,6 +78,20 @@ impl Server {
     fn wait(&self, py: Python<'_>, wait_ms_max: u64) -> Option<usize> {
         py.detach(|| self.0.wait(Duration::from_millis(wait_ms_max))).map(|stopped| stopped.cut_off)
     }
+}
+
+fn address(py: Python<'_>, key: &'static str, text: &str) -> PyResult<IpAddr> {
+    text.parse().map_err(|_| errors::refused(py, key, "an IP address, such as 127.0.0.1", &format!("{text:?}")))
+}
+
+fn guard(choices: &Choices<'_>) -> Result<GuardOptions, Error> {
+    let hash = |key, text: &Option<String>| text.as_deref().map(|text| TokenHash::parse(key, text)).transpose();
+    let networks = choices.qmq_clients_from.iter().map(|text| Network::parse("server.qmq_clients_from", text));
+    Ok(GuardOptions {
+        token: hash("server.token_hash", &choices.token_hash)?,
+        admin_token: hash("server.admin_token_hash", &choices.admin_token_hash)?,
+        qmq_clients_from: networks.collect::<Result<_, _>>()?,
+    })
 }
 
 fn raised(py: Python<'_>, error: ServerError) -> PyErr {

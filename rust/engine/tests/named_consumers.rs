@@ -415,10 +415,10 @@ fn strangers_make_no_more_than_they_may() {
     );
     // A message to a retry subject would make both.
     let mut batch = store.batch();
-    let refused = batch.push_qmq("%RETRY%x%y", None, b"whatever");
+    let refused = batch.push_qmq("%RETRY%x%y", None, 0, b"whatever");
     assert!(matches!(refused, Err(Error::TooLarge { argument: "subjects", limit: 2, .. })), "{refused:?}");
     assert!(batch.is_empty());
-    batch.push_qmq("a", None, b"whatever").unwrap();
+    batch.push_qmq("a", None, 0, b"whatever").unwrap();
     // Whoever is known makes what it likes.
     publish(&store, "c", Due::After(0), b"own");
 }

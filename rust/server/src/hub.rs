@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,16 +10,18 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::registry::Registry;
 use delaymq_engine::{Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
 
 use crate::consumers::Consumers;
 use crate::counters::Counters;
 use crate::courier::Courier;
+use crate::guard::Guard;
 use crate::options::ServerOptions;
 use crate::peer::Peer;
 use crate::pool::Pool;
 use crate::publishing::{Promise, Publishing};
+use crate::room::Limit;
 use crate::waits::Waits;
 
 /// How soon a publish that found no room is tried again, where nothing tells of room.
@@ -39,8 +40,16 @@ pub(crate) struct Hub {
     pub(crate) consumers: Consumers,
     pub(crate) counters: Counters,
     pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
-    pub(crate) by_address: RefCell<HashMap<IpAddr, usize>>,
-    pub(crate) http_connections: Cell<usize>,
+    pub(crate) guard: Guard,
+    /// How many there may be, in all and of each address: connections, those of them that nothing is
+    /// known of yet, and connections of plain HTTP.
+    pub(crate) connections: Limit,
+    pub(crate) strangers: Limit,
+    pub(crate) http_connections: Limit,
+    /// Bytes that were read of requests which are not there whole.
+    pub(crate) input_bytes: Cell<usize>,
+    /// What is switched off is written by one at a time.
+    pub(crate) switching: Mutex<()>,
     /// Subscriptions whose connection is gone and that are not closed yet.
     pub(crate) closing: Cell<usize>,
     /// A connection or subscription has gone.
@@ -65,8 +74,16 @@ impl Hub {
         registry: Registry,
         ear: Listener,
         news: Arc<Notify>,
+        guard: Guard,
     ) -> Self {
+        let (all, each) = (options.connections_max, options.connections_per_address_max);
+        let connections = Limit::new(all, each);
+        let strangers = Limit::new(options.strangers_max, options.strangers_per_address_max);
+        let http_connections = Limit::new(options.http_connections_max, options.http_connections_per_address_max);
         Self {
+            connections,
+            strangers,
+            http_connections,
             store,
             pool: Pool::new(options.waiting_requests_max),
             consumers: Consumers::new(&options),
@@ -74,8 +91,9 @@ impl Hub {
             registry: RefCell::new(registry),
             counters: Counters::default(),
             peers: RefCell::default(),
-            by_address: RefCell::default(),
-            http_connections: Cell::new(0),
+            guard,
+            input_bytes: Cell::new(0),
+            switching: Mutex::new(()),
             closing: Cell::new(0),
             left: Notify::new(),
             began: Instant::now(),
@@ -212,6 +230,11 @@ impl Hub {
     /// How many requests wait for the log, and how many for room in it.
     pub(crate) fn waiting_counts(&self) -> (usize, usize) {
         (self.waits.borrow().len(), self.waiting.borrow().len())
+    }
+
+    /// How many subscriptions hear their news.
+    pub(crate) fn subscription_count(&self) -> usize {
+        self.couriers.borrow().len()
     }
 
     /// From now on this subscription hears its news.

@@ -6,7 +6,7 @@
 //! for other threads goes to a small [`pool`]; what waits for the log to be durable waits in the hub by
 //! its position, which costs no thread. A [`courier`] sends a subscription's messages as its credit and
 //! the connection's room allow. A QMQ consumer has a [`session`], whatever connection it comes by, and
-//! its pulls wait at the [`desks`] of its group or subject.
+//! its pulls wait at the [`desks`] of its group or subject. The [`guard`] knows who may ask, and [`metrics`] what was counted.
 
 mod acknowledging;
 mod administration;
@@ -16,24 +16,34 @@ mod consumers;
 mod counters;
 mod courier;
 mod desks;
+mod guard;
 mod holding;
 mod hub;
 mod listener;
 mod managing;
 mod metrics;
+mod network;
+mod on_offline;
 mod options;
 mod peer;
 mod pool;
 mod publishing;
 mod pulling;
 mod requests;
+mod room;
 mod routes;
 mod server;
 mod session;
 mod settling;
 mod sharing;
+mod sockets;
 mod subscribing;
+mod switched_off;
+mod token;
 mod waits;
 
+pub use guard::GuardOptions;
+pub use network::Network;
 pub use options::{ServerError, ServerOptions};
 pub use server::{Server, Stopped};
+pub use token::TokenHash;

@@ -1,18 +1,21 @@
 //! What a server is started with, and why one does not start.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use delaymq_core::error::Error;
 use delaymq_core::wire::connection_limits::ConnectionLimits;
 use thiserror::Error as Described;
+
+use crate::guard::GuardOptions;
 
 /// The usual port of the listener.
 const PORT: u16 = 20_801;
 /// The usual port of plain HTTP.
 const HTTP_PORT: u16 = 20_880;
 
-/// The options of a server. Both addresses are of this machine alone, since QMQ's clients know no
-/// token.
+/// The options of a server. Addresses that others than this machine reach need a token and an address
+/// to advertise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
     /// Where connections are taken; port 0 takes any that is free.
@@ -27,12 +30,26 @@ pub struct ServerOptions {
     pub undelayed_ms: u64,
     /// The release that a client's hello is answered with.
     pub release: String,
+    /// Who may ask.
+    pub guard: GuardOptions,
+    /// The file that keeps which consumers are switched off; without it they are all on when a server
+    /// starts.
+    pub switched_off: Option<PathBuf>,
     /// Connections in all, those of plain HTTP not counted.
     pub connections_max: usize,
-    /// Connections from one address.
+    /// Connections from one address; of IPv6, from one network of 64 bits, here and below.
     pub connections_per_address_max: usize,
+    /// Those of them whose peers have not given the token.
+    pub strangers_max: usize,
+    /// Those of these from one address.
+    pub strangers_per_address_max: usize,
     /// Connections of plain HTTP.
     pub http_connections_max: usize,
+    /// Those of them from one address.
+    pub http_connections_per_address_max: usize,
+    /// How long a request of plain HTTP may take to arrive whole, and its answer to be read, in
+    /// milliseconds.
+    pub http_ms_max: u64,
     /// Subscriptions of one connection.
     pub subscriptions_max: usize,
     /// How long a QMQ consumer may be silent before what it holds goes to its group's retry subject.
@@ -56,6 +73,9 @@ pub struct ServerOptions {
     pub waiting_publishes_max: usize,
     /// See `waiting_publishes_max`.
     pub waiting_publish_bytes_max: usize,
+    /// Bytes of requests that are not there whole, of all connections together: over it those end that
+    /// want more than a little.
+    pub input_bytes_max: usize,
     /// What one connection may take.
     pub connection: ConnectionLimits,
 }
@@ -68,9 +88,15 @@ impl Default for ServerOptions {
             advertised_address: None,
             undelayed_ms: 0,
             release: env!("CARGO_PKG_VERSION").to_owned(),
+            guard: GuardOptions::default(),
+            switched_off: None,
             connections_max: 10_000,
             connections_per_address_max: 5_000,
+            strangers_max: 2_048,
+            strangers_per_address_max: 256,
             http_connections_max: 256,
+            http_connections_per_address_max: 64,
+            http_ms_max: 10_000,
             subscriptions_max: 1_024,
             lease_ms: 180_000,
             retry_delay_ms: 5_000,
@@ -82,6 +108,7 @@ impl Default for ServerOptions {
             waiting_requests_max: 1_024,
             waiting_publishes_max: 1_024,
             waiting_publish_bytes_max: 64 << 20,
+            input_bytes_max: 256 << 20,
             connection: ConnectionLimits::default(),
         }
     }

@@ -3,12 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use delaymq_core::error::Result;
-use delaymq_core::wire::connection::{Connection, Ending, RequestId};
-use delaymq_core::wire::extension::errors::RemoteError;
+use delaymq_core::wire::admission::{Admission, Standing, admission};
+use delaymq_core::wire::connection::{Asked, Connection, Ending, RequestId};
+use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::notices::NoticeKind;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -17,16 +21,24 @@ use tokio::time::sleep;
 
 use crate::asking::Asking;
 use crate::courier::Courier;
+use crate::guard::Verdict;
 use crate::hub::Hub;
 use crate::requests;
+use crate::room::Room;
 
+/// Bytes of a request that each connection may send, however much others do.
+const INPUT_BYTES_FREE: usize = 64 << 10;
 /// Pieces of output that one call writes.
 const PIECES: usize = 16;
 
 /// See the module.
 pub(crate) struct Peer {
     hub: Rc<Hub>,
+    address: IpAddr,
+    standing: Cell<Standing>,
     connection: RefCell<Connection>,
+    /// Its place among those that nothing is known of.
+    stranger: RefCell<Option<Room>>,
     /// There is something to write, or to look at.
     wake: Notify,
     pub(crate) couriers: RefCell<HashMap<u32, Rc<Courier>>>,
@@ -34,6 +46,8 @@ pub(crate) struct Peer {
     pub(crate) subscribing: RefCell<Vec<u32>>,
     /// Pulls that are held, by the numbers that the hub knows them by.
     pub(crate) held: RefCell<HashSet<u64>>,
+    /// Bytes of this one among those of all.
+    input_bytes: Cell<usize>,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
 }
@@ -49,16 +63,20 @@ enum Turn {
 }
 
 impl Peer {
-    pub(crate) fn new(hub: &Rc<Hub>) -> Rc<Self> {
-        // Only addresses of this machine are listened on, so there is nobody who would need a token.
-        let connection = Connection::new(hub.options.connection, true, hub.now());
+    pub(crate) fn new(hub: &Rc<Hub>, address: IpAddr, standing: Standing, stranger: Option<Room>) -> Rc<Self> {
+        let is_admitted = standing != Standing::Stranger;
+        let connection = Connection::new(hub.options.connection, is_admitted, hub.now());
         Rc::new(Self {
             hub: Rc::clone(hub),
+            address,
+            standing: Cell::new(standing),
             connection: RefCell::new(connection),
+            stranger: RefCell::new(stranger),
             wake: Notify::new(),
             couriers: RefCell::default(),
             subscribing: RefCell::default(),
             held: RefCell::default(),
+            input_bytes: Cell::new(0),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
         })
@@ -66,6 +84,23 @@ impl Peer {
 
     pub(crate) fn hub(&self) -> &Rc<Hub> {
         &self.hub
+    }
+
+    /// Judges the token of a hello, and lets in who gave the right one.
+    pub(crate) fn enter(&self, token: &[u8]) -> Verdict {
+        let verdict = self.hub.guard.enter(self.address, token, self.hub.now());
+        if verdict == Verdict::Right {
+            self.standing.set(Standing::Trusted);
+            self.connection.borrow_mut().admit();
+            self.stranger.replace(None);
+        }
+        verdict
+    }
+
+    /// Requests under way, and how many of them are held.
+    pub(crate) fn under_way(&self) -> (usize, usize) {
+        let connection = self.connection.borrow();
+        (connection.open_count(), connection.held_count())
     }
 
     /// True once nobody reads what is answered.
@@ -100,12 +135,16 @@ impl Peer {
         fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
         self.wake.notify_one();
+        if code != answer::SUCCESS {
+            self.hub.counters.failed.add(code);
+        }
         self.connection.borrow_mut().answer(id, code, self.hub.now(), fill)
     }
 
     /// Answers one of delaymq's own requests with an error.
     pub(crate) fn answer_error(&self, id: RequestId, error: &RemoteError) {
         self.wake.notify_one();
+        self.hub.counters.failed.add(error.code.number());
         // The words of an error are shortened to what it may have, and its details are few.
         drop(self.connection.borrow_mut().answer_error(id, error, self.hub.now()));
     }
@@ -159,10 +198,15 @@ impl Peer {
         loop {
             let asked = self.connection.borrow_mut().next_request(self.hub.now());
             let Some(asked) = asked else { break };
-            self.hub.counters.requests.add(1);
-            requests::serve(Asking::new(self, &asked), asked);
+            self.hub.counters.requests.add(asked.frame.header.code);
+            match admission(asked.frame.header.code, self.standing.get()) {
+                Admission::Serve => requests::serve(Asking::new(self, &asked), asked),
+                Admission::Refuse => self.refuse(&asked),
+                Admission::Close => self.turn_away(&asked),
+            }
         }
         self.end_held();
+        self.note_input();
         let is_blocked = self.write(socket)?;
         if !is_blocked {
             self.pump();
@@ -176,10 +220,26 @@ impl Peer {
         Ok(if has_read || has_more { Turn::Again } else { Turn::Wait })
     }
 
+    fn refuse(self: &Rc<Self>, asked: &Asked) {
+        self.hub.guard.refused(self.address);
+        let words = "a hello with the server's token comes first";
+        Asking::new(self, asked).refused(&RemoteError::new(ErrorCode::Unauthorized, words));
+    }
+
+    fn turn_away(&self, asked: &Asked) {
+        self.hub.guard.turned_away(self.address);
+        self.connection.borrow_mut().turn_away(asked.id);
+    }
+
     /// True where something was read.
     fn read(&self, socket: &TcpStream) -> io::Result<bool> {
         let mut connection = self.connection.borrow_mut();
         if !connection.wants_input() {
+            return Ok(false);
+        }
+        if self.hub.input_bytes.get() > self.hub.options.input_bytes_max && connection.input_bytes() > INPUT_BYTES_FREE
+        {
+            connection.crowded();
             return Ok(false);
         }
         let now = self.hub.now();
@@ -195,6 +255,14 @@ impl Peer {
             Err(error) if is_passing(&error) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Counts what was read and not handed out among that of all.
+    fn note_input(&self) {
+        let bytes = self.connection.borrow().input_bytes();
+        let before = self.input_bytes.replace(bytes);
+        let all = self.hub.input_bytes.get().saturating_sub(before).saturating_add(bytes);
+        self.hub.input_bytes.set(all);
     }
 
     /// Writes until there is nothing left or the socket takes no more; true where it takes no more.
@@ -248,9 +316,15 @@ impl Peer {
         self.has_left.set(true);
         self.connection.borrow_mut().peer_closed();
         self.end_held();
-        let cut_off = |ending: &Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
-        if self.connection.borrow().ending().is_some_and(cut_off) {
-            self.hub.counters.cut_off.add(1);
+        self.stranger.replace(None);
+        self.hub.input_bytes.set(self.hub.input_bytes.get().saturating_sub(self.input_bytes.replace(0)));
+        let cut_off = |ending: &&Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
+        if let Some(ending) = self.connection.borrow().ending().filter(cut_off) {
+            self.hub.counters.cut_off.add(ending.word());
+            // Who was turned away was told of by itself.
+            if *ending != Ending::TurnedAway {
+                self.hub.guard.note(NoticeKind::CutOff, self.address, ending.word());
+            }
         }
         let couriers = std::mem::take(&mut *self.couriers.borrow_mut());
         for courier in couriers.into_values() {

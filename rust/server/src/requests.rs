@@ -16,6 +16,7 @@ use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 use crate::acknowledging;
 use crate::administration;
 use crate::asking::Asking;
+use crate::guard::Verdict;
 use crate::managing;
 use crate::publishing;
 use crate::pulling;
@@ -71,6 +72,14 @@ fn register(asking: Asking, request: &RegisterRequest<'_>) {
 }
 
 fn welcome(asking: Asking, hello: &Hello<'_>) {
+    match asking.peer().enter(hello.token) {
+        Verdict::Right => {}
+        Verdict::Wrong => return asking.refused(&RemoteError::new(ErrorCode::Unauthorized, "the token is wrong")),
+        Verdict::Unheard => {
+            let words = "too many wrong tokens came from this address; try again later";
+            return asking.refused(&RemoteError::new(ErrorCode::Busy, words));
+        }
+    }
     let Some(version) = hello.version_with(EXTENSION_VERSION, EXTENSION_VERSION) else {
         return unknown_version(asking, i64::from(hello.version_max));
     };

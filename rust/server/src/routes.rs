@@ -1,6 +1,7 @@
 //! Plain HTTP: where clients find the server, how it is, what it counts.
 
 use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,50 +12,41 @@ use tokio::time::timeout;
 
 use crate::hub::Hub;
 use crate::metrics;
+use crate::on_offline::on_offline;
 use crate::pool::Pool;
 
-/// How long a request may take to arrive, and an answer to be read.
-const PATIENCE: Duration = Duration::from_secs(10);
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
 /// The type of Prometheus' text.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// An answer.
-struct Page {
-    status: u16,
-    kind: &'static str,
-    body: String,
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) body: String,
 }
 
 fn text(status: u16, body: impl Into<String>) -> Page {
     Page { status, kind: TEXT, body: body.into() }
 }
 
-/// What `/onoffline` answers; none of its words needs to be escaped.
-fn json(status: u16, code: i32, message: &str) -> Page {
-    let body = format!("{{\"status\":{code},\"message\":\"{message}\",\"data\":null}}");
-    Page { status, kind: JSON, body }
-}
-
 /// Answers the requests of one connection until it is over.
-pub(crate) async fn answer(hub: &Rc<Hub>, socket: &TcpStream) -> io::Result<()> {
+pub(crate) async fn answer(hub: &Rc<Hub>, socket: &TcpStream, address: IpAddr) -> io::Result<()> {
     let mut input = BytesMut::new();
+    let patience = Duration::from_millis(hub.options.http_ms_max);
     loop {
+        if !within(patience, fill(socket, &mut input)).await? {
+            return Ok(());
+        }
         let (page, taken, keeps_alive) = match read_http(&input) {
-            Ok(None) => {
-                if !within(fill(socket, &mut input)).await? {
-                    return Ok(());
-                }
-                continue;
-            }
-            Ok(Some(request)) => (route(hub, &request).await, request.head_bytes, request.keeps_alive),
+            Ok(None) => continue,
+            Ok(Some(request)) => (route(hub, &request, address).await, request.head_bytes, request.keeps_alive),
             Err(fault) => (text(fault.status(), "the request is refused\n"), 0, false),
         };
         let keeps_alive = keeps_alive && !hub.is_draining();
         let mut out = Vec::new();
         put_http(&mut out, page.status, page.kind, page.body.as_bytes(), keeps_alive);
-        within(write(socket, &out)).await?;
+        within(patience, write(socket, &out)).await?;
         if !keeps_alive {
             return Ok(());
         }
@@ -62,20 +54,23 @@ pub(crate) async fn answer(hub: &Rc<Hub>, socket: &TcpStream) -> io::Result<()> 
     }
 }
 
-async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+async fn within<T>(patience: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(patience, work).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
-/// False at the end of what the peer sends.
+/// Reads until there is a whole head, or what is none; false at the end of what the peer sends.
 async fn fill(socket: &TcpStream, input: &mut BytesMut) -> io::Result<bool> {
-    input.reserve(HTTP_HEAD_BYTES_MAX.saturating_sub(input.len()).max(1));
-    loop {
+    while matches!(read_http(input), Ok(None)) {
+        input.reserve(HTTP_HEAD_BYTES_MAX.saturating_sub(input.len()).max(1));
         socket.readable().await?;
         match socket.try_read_buf(input) {
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            other => return other.map(|count| count > 0),
+            Err(error) => return Err(error),
         }
     }
+    Ok(true)
 }
 
 async fn write(socket: &TcpStream, mut out: &[u8]) -> io::Result<()> {
@@ -89,7 +84,7 @@ async fn write(socket: &TcpStream, mut out: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-async fn route(hub: &Rc<Hub>, request: &HttpRequest<'_>) -> Page {
+async fn route(hub: &Rc<Hub>, request: &HttpRequest<'_>, address: IpAddr) -> Page {
     let is_known = matches!(request.path, "/meta/address" | "/onoffline" | "/health" | "/ready" | "/metrics");
     if !is_known {
         return text(404, "there is nothing here\n");
@@ -100,7 +95,7 @@ async fn route(hub: &Rc<Hub>, request: &HttpRequest<'_>) -> Page {
     match request.path {
         // Answered without the owner and without the disk, since clients wait for half a second.
         "/meta/address" => text(200, hub.registry.borrow().address()),
-        "/onoffline" => on_offline(hub, request),
+        "/onoffline" => on_offline(hub, request, address).await,
         "/ready" => ready(hub),
         "/metrics" => told(hub).await,
         _ => text(200, "the server runs\n"),
@@ -114,22 +109,6 @@ fn ready(hub: &Hub) -> Page {
     match hub.store.check() {
         Ok(()) => text(200, "the server takes work\n"),
         Err(error) => text(503, format!("{error}\n")),
-    }
-}
-
-fn on_offline(hub: &Hub, request: &HttpRequest<'_>) -> Page {
-    let parameter = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
-    match parameter("operation").as_deref() {
-        Some("query") => {}
-        Some("update") => return json(403, -1, "consumers are switched by an administrator's token alone"),
-        _ => return json(400, -1, "operation must be query or update"),
-    }
-    match (parameter("clientId"), parameter("subject"), parameter("consumerGroup")) {
-        (Some(client_id), Some(subject), Some(group)) => {
-            let is_off = hub.registry.borrow().is_switched_off(&client_id, &subject, &group);
-            json(200, 0, if is_off { "OFF" } else { "ON" })
-        }
-        _ => json(400, -1, "clientId, subject and consumerGroup must be given"),
     }
 }
 

@@ -1,13 +1,12 @@
 //! A running server: how it starts, where it listens, how it stops.
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use delaymq_core::error::Error;
+use delaymq_core::wire::notices::Notice;
 use delaymq_core::wire::registry::{Registry, RegistryOptions};
 use delaymq_engine::{CreationLimits, Listener, NamedConsumerListed, Store};
 use tokio::net::{TcpListener, TcpSocket};
@@ -16,10 +15,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
+use crate::guard::{self, Guard, Told as Notices};
 use crate::hub::Hub;
 use crate::listener::{take_http, take_peers};
 use crate::options::{ServerError, ServerOptions};
 use crate::pool::THREADS;
+use crate::switched_off;
 
 /// How long subscriptions may take to be closed after every connection has gone, and threads to end.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -56,6 +57,7 @@ pub struct Server {
     store: Arc<Store>,
     address: SocketAddr,
     http_address: Option<SocketAddr>,
+    notices: Notices,
     deadline: watch::Sender<Option<Instant>>,
     ending: Arc<Ending>,
     thread: Option<JoinHandle<()>>,
@@ -68,6 +70,7 @@ struct Parts {
     registry: Registry,
     ear: Listener,
     news: Arc<Notify>,
+    notices: Notices,
     listener: TcpListener,
     http: Option<TcpListener>,
     /// Those of QMQ that the store holds.
@@ -80,12 +83,11 @@ impl Server {
     ///
     /// # Errors
     /// `Listen` where an address cannot be listened on; `Store` with `InvalidArgument` naming
-    /// `server.host` for an address that is not of this machine alone, or `advertised_address`; what
-    /// the store fails with; `Thread`.
+    /// `server.token_hash` or `server.advertised_address` where one is needed, or `advertised_address`;
+    /// what is wrong with the file of what is switched off; what the store fails with; `Thread`.
     pub fn start(store: Arc<Store>, options: ServerOptions) -> Result<Self, ServerError> {
-        for address in [Some(options.listen), options.http].into_iter().flatten() {
-            refuse_foreign(address)?;
-        }
+        guard::check(&options)?;
+        let switched_off = options.switched_off.as_deref().map(switched_off::read).transpose()?.unwrap_or_default();
         let mut builder = Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().max_blocking_threads(THREADS).build();
         let runtime = runtime.map_err(|error| ServerError::Thread { reason: error.to_string() })?;
@@ -102,17 +104,19 @@ impl Server {
         store.limit_creation(limits);
         let consumers = store.named_consumers()?;
         let advertised = options.advertised_address.clone().unwrap_or_else(|| address.to_string());
-        let registry = Registry::new(RegistryOptions::new(&advertised)?, BTreeSet::new(), store.now());
+        let registry = Registry::new(RegistryOptions::new(&advertised)?, switched_off, store.now());
         let news = Arc::new(Notify::new());
         let raised = Arc::clone(&news);
         let ear = store.listener(Box::new(move || raised.notify_one()))?;
         let (deadline, told) = watch::channel(None);
+        let notices = Notices::new();
         let parts = Parts {
             store: Arc::clone(&store),
             options,
             registry,
             ear,
             news,
+            notices: notices.clone(),
             listener,
             http,
             consumers,
@@ -120,7 +124,7 @@ impl Server {
         };
         let ending = Arc::new(Ending { stopped: Mutex::new(None), happened: Condvar::new() });
         let thread = spawn(runtime, parts, Arc::clone(&ending))?;
-        Ok(Self { store, address, http_address, deadline, ending, thread: Some(thread) })
+        Ok(Self { store, address, http_address, notices, deadline, ending, thread: Some(thread) })
     }
 
     /// Where connections are taken.
@@ -131,6 +135,12 @@ impl Server {
     /// Where plain HTTP is answered.
     pub const fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
+    }
+
+    /// What there is to tell of peers, and how many things more there were than are kept. They are kept
+    /// until this is called, a few, and counted beyond.
+    pub fn notices(&self) -> (Vec<Notice<IpAddr>>, u64) {
+        self.notices.take()
     }
 
     /// Begins to stop: no connection and no request is taken any more, what is under way is answered
@@ -163,14 +173,6 @@ impl Drop for Server {
     }
 }
 
-fn refuse_foreign(address: SocketAddr) -> Result<(), ServerError> {
-    if address.ip().is_loopback() {
-        return Ok(());
-    }
-    let expected = "an address of this machine alone, such as 127.0.0.1".to_owned();
-    Err(Error::InvalidArgument { argument: "server.host", expected, found: address.ip().to_string() }.into())
-}
-
 /// Call it within the runtime.
 fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
     let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
@@ -194,8 +196,9 @@ fn spawn(runtime: Runtime, parts: Parts, ending: Arc<Ending>) -> Result<JoinHand
 }
 
 async fn run(parts: Parts) -> Stopped {
-    let Parts { store, options, registry, ear, news, listener, http, consumers, mut deadline } = parts;
-    let hub = Rc::new(Hub::new(store, options, registry, ear, news));
+    let Parts { store, options, registry, ear, news, notices, listener, http, consumers, mut deadline } = parts;
+    let guard = Guard::new(options.guard.clone(), notices);
+    let hub = Rc::new(Hub::new(store, options, registry, ear, news, guard));
     hub.take_in(consumers);
     let taking = spawn_local(take_peers(Rc::clone(&hub), listener));
     let answering = http.map(|http| spawn_local(take_http(Rc::clone(&hub), http)));

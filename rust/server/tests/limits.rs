@@ -253,7 +253,7 @@ fn a_server_starts_on_an_address_of_this_machine_that_is_free() {
     assert!(matches!(Server::start(Arc::clone(&served.store), taken), Err(ServerError::Listen { .. })));
     let open = ServerOptions { listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), ..options() };
     let refused = Server::start(Arc::clone(&served.store), open).err().unwrap();
-    assert!(refused.to_string().contains("server.host"), "{refused}");
+    assert!(refused.to_string().contains("server.token_hash"), "{refused}");
     let named = ServerOptions { advertised_address: Some("nowhere".to_owned()), ..options() };
     let refused = Server::start(Arc::clone(&served.store), named).err().unwrap();
     assert!(refused.to_string().contains("advertised_address"), "{refused}");

@@ -8,6 +8,17 @@ use std::hash::Hash;
 use super::extension::{HELLO, OWN_COMMANDS};
 use crate::units::Millis;
 
+/// What is known of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It may ask anything: it gave the token, or none is needed.
+    Trusted,
+    /// It comes from where QMQ's clients are, which know no token.
+    QmqClient,
+    /// Nothing is known of it.
+    Stranger,
+}
+
 /// What becomes of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
@@ -19,14 +30,16 @@ pub enum Admission {
     Close,
 }
 
-/// What becomes of a command from a peer that was admitted, or was not.
-pub fn admission(command: i16, is_admitted: bool) -> Admission {
-    if is_admitted || command == HELLO {
-        Admission::Serve
-    } else if OWN_COMMANDS.contains(&command) {
-        Admission::Refuse
-    } else {
-        Admission::Close
+/// What becomes of a command from a peer of this standing.
+pub fn admission(command: i16, standing: Standing) -> Admission {
+    let is_own = OWN_COMMANDS.contains(&command);
+    match standing {
+        Standing::Trusted => Admission::Serve,
+        _ if command == HELLO => Admission::Serve,
+        _ if is_own => Admission::Refuse,
+        // One that nobody knows is answered as such, as its sender expects.
+        Standing::QmqClient => Admission::Serve,
+        Standing::Stranger => Admission::Close,
     }
 }
 
@@ -134,12 +147,11 @@ mod tests {
 
     #[test]
     fn a_stranger_may_say_hello_and_nothing_else() {
-        for command in [HELLO, PING, PUBLISH, SEND, 7] {
-            assert_eq!(admission(command, true), Admission::Serve);
-        }
-        let told = [HELLO, PING, PUBLISH, SEND, 7].map(|command| admission(command, false));
+        let told = |standing| [HELLO, PING, PUBLISH, SEND, 7, 301].map(|command| admission(command, standing));
         let (serve, refuse, close) = (Admission::Serve, Admission::Refuse, Admission::Close);
-        assert_eq!(told, [serve, refuse, refuse, close, close]);
+        assert_eq!(told(Standing::Trusted), [serve; 6]);
+        assert_eq!(told(Standing::Stranger), [serve, refuse, refuse, close, close, close]);
+        assert_eq!(told(Standing::QmqClient), [serve, refuse, refuse, serve, serve, serve]);
     }
 
     #[test]

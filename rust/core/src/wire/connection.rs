@@ -16,6 +16,7 @@ use bytes::BytesMut;
 use bytes::buf::Limit;
 
 use super::connection_limits::ConnectionLimits;
+pub use super::ending::Ending;
 use super::extension::errors::RemoteError;
 use super::extension::{EXTENSION_VERSION, OWN_COMMANDS};
 use super::frame::{FLAG_ONE_WAY, FRAME_BYTES_MAX, Frame, Head, Header, answer, read_head};
@@ -25,23 +26,6 @@ use super::outgoing::Outgoing;
 use super::send::SEND;
 use crate::error::Result;
 use crate::units::Millis;
-
-/// Why a connection takes no more input.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// The peer sent what is no request.
-    Malformed(Malformed),
-    /// No valid request came in time, or the peer was not admitted in time.
-    FirstRequestLate,
-    /// A frame was begun and not completed in time.
-    FrameLate,
-    /// The peer does not read.
-    ReaderLate,
-    /// The peer closed its side.
-    PeerClosed,
-    /// The server is stopping.
-    Drained,
-}
 
 /// Names a request of one connection; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -242,6 +226,19 @@ impl Connection {
         self.outgoing.put(now, header, fill).map(|()| true)
     }
 
+    /// Ends the connection instead of answering a request. What was asked before is still answered.
+    pub fn turn_away(&mut self, id: RequestId) {
+        if let Some(open) = self.open.remove(&id) {
+            self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
+        }
+        self.end(Ending::TurnedAway);
+    }
+
+    /// Nothing more is read, for there is no room for it beside what other peers sent.
+    pub fn crowded(&mut self) {
+        self.end(Ending::Crowded);
+    }
+
     /// The bytes to be written, in order.
     pub fn output(&self) -> impl Iterator<Item = &[u8]> {
         self.outgoing.slices()
@@ -265,6 +262,11 @@ impl Connection {
     /// How many requests are under way, held ones included.
     pub fn open_count(&self) -> usize {
         self.open.len()
+    }
+
+    /// How many of them are held.
+    pub fn held_count(&self) -> usize {
+        self.held_count
     }
 
     /// The first `count` bytes of the output were written.

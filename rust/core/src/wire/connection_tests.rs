@@ -205,6 +205,23 @@ fn a_stranger_has_little_room_until_it_is_admitted() {
 }
 
 #[test]
+fn who_is_turned_away_gets_no_answer_and_what_came_before_does() {
+    let mut connection = admitted();
+    let bytes = [request(1, b"good"), request(2, b"refused"), request(3, b"unread")].concat();
+    connection.receive(&bytes, NOW);
+    let (first, second) = (connection.next_request(NOW).unwrap(), connection.next_request(NOW).unwrap());
+    assert!(connection.hold(second.id));
+    connection.turn_away(second.id);
+    assert_eq!((connection.open_count(), connection.held_count(), connection.input_bytes()), (1, 0, 0));
+    assert_eq!(connection.ending().map(Ending::word), Some("turned_away"));
+    assert!(connection.next_request(NOW).is_none() && !connection.wants_input() && !connection.is_finished());
+    assert!(!answer(&mut connection, second.id, b""), "it is not under way");
+    assert!(answer(&mut connection, first.id, b"done"));
+    let opaques: Vec<_> = written(&mut connection).iter().map(|frame| frame.header.opaque).collect();
+    assert_eq!((opaques, connection.is_finished()), (vec![1], true));
+}
+
+#[test]
 fn a_frame_that_is_not_completed_ends_the_input_and_what_was_asked_is_answered() {
     let mut connection = admitted();
     let bytes = [request(1, b""), request(2, b"body")].concat();

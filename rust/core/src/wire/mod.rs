@@ -20,6 +20,7 @@ pub mod frame;
 pub mod http;
 pub mod malformed;
 pub mod message;
+pub mod notices;
 pub mod plain_text;
 pub mod pull;
 pub mod reader;
@@ -29,6 +30,7 @@ pub mod request;
 pub mod send;
 pub mod subscriptions;
 
+mod ending;
 mod incoming;
 mod outgoing;
 

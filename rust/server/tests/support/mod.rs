@@ -80,20 +80,28 @@ pub(crate) fn is_closed(mut socket: &TcpStream) -> bool {
 
 /// One page of plain HTTP: its status and body.
 pub(crate) fn page(address: SocketAddr, request: &str) -> (u16, String) {
+    page_with(address, request, "")
+}
+
+/// As [`page`], with further fields of the head.
+pub(crate) fn page_with(address: SocketAddr, request: &str, fields: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(socket, "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(socket, "{request} HTTP/1.1\r\nHost: x\r\nConnection: close{fields}\r\n\r\n").unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// One value of `/metrics`.
+/// One value of `/metrics`, or the sum of those that differ in their labels. A counter may be named
+/// without its `_total`.
 pub(crate) fn metric(served: &Served, name: &str) -> u64 {
     let (_, text) = page(served.server.http_address().unwrap(), "GET /metrics");
-    let line = text.lines().find(|line| line.split(' ').next() == Some(&format!("delaymq_{name}"))).unwrap();
-    line.split(' ').nth(1).unwrap().parse().unwrap()
+    let names = [format!("delaymq_{name}"), format!("delaymq_{name}_total")];
+    assert!(names.iter().any(|name| text.contains(&format!("# TYPE {name} "))), "there is no {name}");
+    let lines = text.lines().filter(|line| names.iter().any(|name| line.split([' ', '{']).next() == Some(name)));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
 /// A message as a client reads it.
@@ -119,7 +127,10 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn to(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    pub(crate) fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket, opaque: 0, delivered: VecDeque::new() }
@@ -200,6 +211,18 @@ impl Client {
         let written = self.socket.write_all(&frame);
         let mut answer = [0; HEAD_BYTES];
         written.is_ok() && self.socket.read_exact(&mut answer).is_ok()
+    }
+
+    /// True where a ping gets any answer, false where the connection is closed.
+    pub(crate) fn is_answered(&mut self) -> bool {
+        let mut frame = Vec::new();
+        put_frame(&mut frame, Header::request(PING, EXTENSION_VERSION, 0), |_| Ok(())).unwrap();
+        let mut head = [0; HEAD_BYTES];
+        if self.socket.write_all(&frame).is_err() || self.socket.read_exact(&mut head).is_err() {
+            return false;
+        }
+        let head = read_head(&head).unwrap().unwrap();
+        self.socket.read_exact(&mut vec![0; head.frame_bytes - HEAD_BYTES]).is_ok()
     }
 
     /// Asks for what must be done.

@@ -1,0 +1,154 @@
+"""A served store as a process of its own, and its connections in raw bytes, coded here from docs/protocol.md alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from commanding import arguments_of, environment
+
+ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
+MAGIC = 0xDEC10ADE
+HEAD = struct.Struct(">ihIhhiih")
+HELLO, PING, PUBLISH, SUBSCRIBE, DELIVER, ACKNOWLEDGE, FLUSH = 200, 201, 202, 204, 206, 207, 210
+ONE_WAY = 2
+PATIENCE_SECONDS = 20
+
+
+class Served:
+    """A process that serves."""
+
+    def __init__(self, process: subprocess.Popen[str], where: dict[str, str]) -> None:
+        self.process = process
+        self.address = where["address"]
+        self.http_address = where["http_address"]
+
+    def connect(self, from_address: str = "") -> Peer:
+        host, _, port = self.address.rpartition(":")
+        host = "127.0.0.1" if host == "0.0.0.0" else host
+        source = (from_address, 0) if from_address else None
+        return Peer(socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS, source_address=source))
+
+    def page(self, path: str, **fields: str) -> tuple[int, str]:
+        """The status and the text of a page."""
+        address = self.http_address.replace("0.0.0.0", "127.0.0.1")
+        request = urllib.request.Request(f"http://{address}{path}", headers=fields)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def metric(self, name: str) -> float:
+        """The sum of the samples of this name."""
+        _, text = self.page("/metrics")
+        rows = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+        found = [float(value) for sample, _, value in rows if sample.partition("{")[0] == f"delaymq_{name}"]
+        assert found or f"# TYPE delaymq_{name} " in text, name
+        return sum(found)
+
+    def memory_bytes(self, kind: str = "RssAnon") -> int:
+        """A figure of the process's memory, as the kernel has it."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines()
+        [line] = [line for line in lines if line.startswith(f"{kind}:")]
+        return int(line.split()[1]) * 1024
+
+    def errors(self) -> str:
+        """What it wrote to standard error, once it has ended."""
+        return self.process.communicate(timeout=PATIENCE_SECONDS)[1]
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, ports: Sequence[str] = ANY_PORTS, **changed: str) -> Iterator[Served]:
+    """Serves a folder until the end of the block, or until the process is ended by itself."""
+    whole = arguments_of("serve", "--store", str(folder), "--json", *ports, *arguments)
+    process = subprocess.Popen(
+        whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**changed)
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield Served(process, json.loads(line))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value.encode())) + value.encode()
+
+
+def blob(value: bytes) -> bytes:
+    return struct.pack(">I", len(value)) + value
+
+
+def frame(command: int, body: bytes = b"", opaque: int = 7, version: int = 1, flags: int = 0) -> bytes:
+    return HEAD.pack(len(body) + 20, 18, MAGIC, command, version, opaque, flags, 0) + body
+
+
+def hello(token: str) -> bytes:
+    return struct.pack(">hh", 1, 1) + text("a test") + blob(token.encode())
+
+
+def qmq_message(subject: str, message_id: str) -> bytes:
+    body = text("qmq_createTime") + text("1700000000000") + text("body") + text("hello")
+    message = struct.pack(">bqq", 0, 1, 1) + text(subject) + text(message_id) + struct.pack(">i", len(body)) + body
+    return struct.pack(">q", zlib.crc32(message)) + message
+
+
+class Peer:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> tuple[int, int, int, bytes]:
+        """The next frame: its code, opaque, flags and body."""
+        head = self._exactly(HEAD.size)
+        total, size, magic, code, _, opaque, flags, _ = HEAD.unpack(head)
+        assert (size, magic) == (18, MAGIC)
+        return code, opaque, flags, self._exactly(total - 20)
+
+    def ask(self, command: int, body: bytes = b"", **fields: int) -> tuple[int, bytes]:
+        """The code and the body of the answer."""
+        self.send(frame(command, body, **fields))
+        code, _, _, answer = self.receive()
+        return code, answer
+
+    def is_closed(self) -> bool:
+        """True once the other side has closed; what it sends before is thrown away."""
+        try:
+            while self.socket.recv(65_536):
+                pass
+        except ConnectionResetError:
+            pass
+        return True
+
+    def _exactly(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            piece = self.socket.recv(count - len(data))
+            if not piece:
+                raise ConnectionError("the other side has closed")
+            data += piece
+        return bytes(data)
