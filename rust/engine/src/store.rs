@@ -24,7 +24,7 @@ use crate::manual_clock::TimedStore;
 use crate::member::{MAIN, Member};
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
-use crate::options::{Durability, GroupStart, IN_FLIGHT_MAX, Options, SubscribeOptions};
+use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -204,6 +204,11 @@ impl Store {
         self.shared.issuer.stream
     }
 
+    /// The longest delay that it accepts, in milliseconds.
+    pub fn delay_ms_max(&self) -> u64 {
+        self.shared.options.delay_ms_max
+    }
+
     /// Begins to consume a subject for a group. Returns when both are durable.
     ///
     /// # Errors
@@ -213,13 +218,7 @@ impl Store {
         self.shared.check()?;
         check_name("subject", subject)?;
         check_name("group", group)?;
-        if !(1..=IN_FLIGHT_MAX).contains(&options.in_flight_max) {
-            return Err(Error::InvalidArgument {
-                argument: "in_flight_max",
-                expected: format!("1 to {IN_FLIGHT_MAX}"),
-                found: options.in_flight_max.to_string(),
-            });
-        }
+        options.check()?;
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;

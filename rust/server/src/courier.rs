@@ -12,9 +12,10 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
 use delaymq_core::record::meta::MetaView;
-use delaymq_core::units::Sequence;
+use delaymq_core::units::{DueKey, Sequence};
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
+use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::message::WireMessage;
 use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
 use tokio::task::spawn_local;
@@ -194,7 +195,7 @@ impl Courier {
             }
             let put = |out: &mut Vec<u8>| {
                 put_deliver(out, self.number, self.subscription.now(), count)?;
-                ready.iter().take(count).try_for_each(|message| sent(message).put(out))
+                ready.iter().take(count).try_for_each(|message| self.sent(message)?.put(out))
             };
             match peer.push(DELIVER, put) {
                 Ok(true) => {
@@ -211,6 +212,28 @@ impl Courier {
                 }
             }
         }
+    }
+
+    fn sent<'a>(&self, message: &'a Delivered) -> Result<Sent<'a>> {
+        let payload = &message.payload;
+        let key = DueKey { due: message.first_due, sequence: message.sequence };
+        let receipt = self.subscription.receipt_of(key, &message.subject, payload.body().len() as u32)?;
+        Ok(Sent {
+            queue: message.key.queue,
+            offset: message.key.offset,
+            form: if payload.is_opaque() { PayloadForm::Opaque } else { PayloadForm::Qmq },
+            redelivered: message.redelivered,
+            attempt: message.attempt,
+            sequence: message.sequence,
+            due: message.due,
+            first_due: message.first_due,
+            published: message.published,
+            proof: Proof::of(&receipt),
+            subject: &message.subject,
+            meta_length: payload.meta().len() as u32,
+            check: payload.check(),
+            payload: payload.all(),
+        })
     }
 
     /// True where nothing is under way that a flush would have to wait for.
@@ -302,25 +325,6 @@ impl Courier {
             courier.hub.closing.set(courier.hub.closing.get().saturating_sub(1));
             courier.hub.left.notify_one();
         });
-    }
-}
-
-fn sent(message: &Delivered) -> Sent<'_> {
-    let payload = &message.payload;
-    Sent {
-        queue: message.key.queue,
-        offset: message.key.offset,
-        form: if payload.is_opaque() { PayloadForm::Opaque } else { PayloadForm::Qmq },
-        redelivered: message.redelivered,
-        attempt: message.attempt,
-        sequence: message.sequence,
-        due: message.due,
-        first_due: message.first_due,
-        published: message.published,
-        subject: &message.subject,
-        meta_length: payload.meta().len() as u32,
-        check: payload.check(),
-        payload: payload.all(),
     }
 }
 
