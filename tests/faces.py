@@ -1,4 +1,4 @@
-"""One store of either face, driven by the same calls."""
+"""One store of any face, driven by the same calls: in this process, or over TCP."""
 
 from __future__ import annotations
 
@@ -8,22 +8,45 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import delaymq
+from delaymq import _core
 
-__all__ = ["Face"]
+__all__ = ["Face", "Served"]
+
+
+class Served:
+    """A store of this process, and a server over it."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.store = delaymq.open(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
+        self.server = _core.Server.start(self.store._core, "127.0.0.1", 0, 0, None)
+        self.url = f"delaymq://{self.server.addresses()[0]}"
+
+    def close(self) -> None:
+        self.server.stop(5_000)
+        assert self.server.wait(10_000) is not None
+        self.store.close()
 
 
 class Face:
     """A store of one face, and calls to it."""
 
-    NAMES: ClassVar = ["plain", "asyncio"]
+    EMBEDDED: ClassVar = ["plain", "asyncio"]
+    REMOTE: ClassVar = ["client"]
+    NAMES: ClassVar = [*EMBEDDED, *REMOTE]
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.runner = asyncio.Runner() if name == "asyncio" else None
+        self.runner = asyncio.Runner() if "asyncio" in name else None
         self.folder = folder
+        self.is_remote = "client" in name
+        self.served: list[Served] = []
         self.store = self.call(lambda: self.opening(folder))
         self.messages: Any = self.call(lambda: self.store.subscribe("consumed", group="g"))
 
     def opening(self, folder: Any, **options: Any) -> Any:
+        if self.is_remote:
+            self.served.append(Served(folder, **options))
+            connect: Any = delaymq.connect_async if self.runner else delaymq.connect
+            return connect(self.served[-1].url)
         open_: Any = delaymq.open_async if self.runner else delaymq.open
         return open_(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
 
@@ -43,3 +66,5 @@ class Face:
         self.call(self.store.close)
         if self.runner:
             self.runner.close()
+        for served in self.served:
+            served.close()

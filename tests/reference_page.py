@@ -64,9 +64,20 @@ class Section:
 
 SECTIONS = (
     Section(
-        "Opening", "", (Entry("open", "store.py:Store.open"), Entry("open_async", "async_store.py:AsyncStore.open"))
+        "Opening",
+        "",
+        (
+            Entry("open", "store.py:Store.open"),
+            Entry("open_async", "async_store.py:AsyncStore.open"),
+            Entry("connect", "client/sync.py:Client.connect"),
+        ),
     ),
     Section("Store", "", (Entry("Store", "store.py:Store,administration.py:Administration"),)),
+    Section(
+        "Client",
+        "A store of another process, behind a server. What its methods do, `Store` says.",
+        (Entry("Client", "client/sync.py:Client,client/administration.py:ClientAdministration", "Store"),),
+    ),
     Section(
         "Messages",
         "",

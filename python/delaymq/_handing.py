@@ -66,13 +66,13 @@ class Settling:
         self._core.dead_letter(key, reason)
         self.handing.has_room()
 
-    def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> Receipt:
+    def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
         """
-        return self._core.receipt(sequence, first_due_ms, subject, size)
+        return self._core.receipt(delivery)
 
 
 class Handing:

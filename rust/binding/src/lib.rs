@@ -2,9 +2,12 @@
 //! boundary's manual is `python/delaymq/_core.pyi`.
 
 mod administration;
+mod answers;
 mod bench;
+mod caller;
 mod clock;
 mod dead_letters;
+mod delivery_keys;
 mod errors;
 mod inspection;
 mod message;
@@ -14,6 +17,7 @@ mod publishing;
 mod qmq;
 mod receipt;
 mod records;
+mod requests;
 mod salvage;
 mod server;
 mod status;
@@ -41,6 +45,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<unblocked::Unblocked>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<unblocked::Publishing>()?;
+    module.add_class::<caller::Caller>()?;
+    module.add_class::<requests::Request>()?;
+    module.add_function(wrap_pyfunction!(receipt::receipt_of, module)?)?;
     module.add_function(wrap_pyfunction!(meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;
