@@ -31,7 +31,7 @@ class Face:
     """A store of one face, and calls to it."""
 
     EMBEDDED: ClassVar = ["plain", "asyncio"]
-    REMOTE: ClassVar = ["client"]
+    REMOTE: ClassVar = ["client", "asyncio client"]
     NAMES: ClassVar = [*EMBEDDED, *REMOTE]
 
     def __init__(self, folder: Path, name: str) -> None:

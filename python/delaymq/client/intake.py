@@ -277,9 +277,24 @@ class Intake:
                 self._doubtful = 0  # this tells of them
             heard(None, error)
 
-        asked = Asked(_core.Request.flush(self.number), told, number=self.number)
+        asked = Asked(_core.Request.flush(self.number), told, reads=True, number=self.number)
         self._session.ask(asked)
         return asked
+
+    def leave(self, *, was_told: bool) -> None:
+        """The subscription has ended.
+
+        Args:
+            was_told: The server said so, after all that was settled was durable.
+
+        Raises:
+            AmbiguousError: Some of what was settled is in doubt.
+            StoreError: Some of it was refused.
+        """
+        if not was_told:
+            self._doubtful += self._unconfirmed
+        self._unconfirmed = 0
+        self.raise_doubts()
 
     def raise_doubts(self) -> None:
         """Says once what may not have been done.
