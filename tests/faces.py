@@ -16,7 +16,7 @@ __all__ = ["Face", "Served"]
 class Served:
     """A store of this process, and a server over it."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: str | Path, **options: Any) -> None:
         self.store = delaymq.open(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
         self.server = _core.Server.start(self.store._core, "127.0.0.1", 0, 0, None)
         self.url = f"delaymq://{self.server.addresses()[0]}"
