@@ -38,20 +38,21 @@ class Requests:
         self._where = chosen.address
         self._timeout = f"{chosen.timeout_s:g} s"
         self._caller: _core.Caller | None = None
-        self._trouble: BaseException | None = None
+        self._trouble: StoreError | None = None  # why the last connection ended
+        self._is_lasting = False
         self._under_way: dict[int, Asked] = {}
         self._waiting: deque[Asked] = deque()
 
     def add(self, asked: Asked) -> None:
         """One more; it is sent by `send`, in its turn."""
-        if isinstance(self._trouble, LASTING):
+        if self._is_lasting:
             asked.heard(None, self._trouble)
         else:
             self._waiting.append(asked)
 
     def begin(self, caller: _core.Caller) -> None:
         """There is a connection that takes requests."""
-        self._caller, self._trouble = caller, None
+        self._caller, self._is_lasting = caller, False
         self.send()
 
     def send(self) -> None:
@@ -86,8 +87,8 @@ class Requests:
             self._under_way.pop(asked.call, None)
             if self._caller is not None:
                 self._caller.forget(asked.call)
+        reason = None if self._trouble is None else str(self._trouble)
         if asked.call is None and self._caller is None:
-            reason = None if self._trouble is None else str(self._trouble)
             return Unreachable(
                 f"no connection to {self._where} within {self._timeout}; nothing was asked", reason=reason
             )
@@ -95,13 +96,13 @@ class Requests:
             return TimedOut(f"{self._where} took no more requests within {self._timeout}; nothing was asked")
         words = f"{self._where} did not answer within {self._timeout}"
         if asked.reads:
-            return TimedOut(words)
+            return TimedOut(words, reason=reason)
         return AmbiguousError(f"{words}: it may have been done or not", reason="no answer in time")
 
-    def lose(self, trouble: StoreError) -> None:
+    def lose(self, trouble: StoreError, *, was_ready: bool) -> None:
         """The connection is gone, or none could be made: each goes on, or is told why not."""
         self._caller, self._trouble = None, trouble
-        is_lasting = isinstance(trouble, LASTING)
+        is_lasting = self._is_lasting = not was_ready and isinstance(trouble, LASTING)
         words = f"the connection to {self._where} was lost before the answer came: it may have been done or not"
         left = [*self._under_way.values(), *self._waiting]
         self._under_way.clear()

@@ -193,7 +193,7 @@ class Session:
                 log("warning", "connection_lost", f"the connection to {self.chosen.address} was lost: {trouble}")
             for intake in self._intakes:
                 intake.disconnected()
-            self._requests.lose(trouble)
+            self._requests.lose(trouble, was_ready=was_ready)
             if self._opened is not None:
                 self.end(trouble)
             self._tell_opened(trouble)
