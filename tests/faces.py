@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextvars
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import delaymq
 from delaymq import _core
 
-__all__ = ["Face", "Served"]
+__all__ = ["Face", "Served", "is_over_tcp", "opened", "opened_async", "over_tcp"]
+
+SMALL: Any = {"durability": "os", "segment_bytes": 1 << 20}
+_SERVES = contextvars.ContextVar("_SERVES", default=False)
 
 
 class Served:
@@ -68,3 +73,47 @@ class Face:
             self.runner.close()
         for served in self.served:
             served.close()
+
+
+@contextmanager
+def over_tcp(serves: bool) -> Iterator[None]:
+    """Until its end `opened` and `opened_async` give clients of a server over the store, or the store itself."""
+    before = _SERVES.set(serves)
+    try:
+        yield
+    finally:
+        _SERVES.reset(before)
+
+
+def is_over_tcp() -> bool:
+    return _SERVES.get()
+
+
+@contextmanager
+def opened(folder: Path, **options: Any) -> Iterator[delaymq.Store]:
+    """A store, or a client of a server over it, which has the same face but for what speaks of a folder."""
+    if not is_over_tcp():
+        with delaymq.open(folder, **{**SMALL, **options}) as store:
+            yield store
+        return
+    served = Served(folder, **{**SMALL, **options})
+    try:
+        with delaymq.connect(served.url) as client:
+            yield cast("delaymq.Store", client)
+    finally:
+        served.close()
+
+
+@asynccontextmanager
+async def opened_async(folder: Path, **options: Any) -> AsyncIterator[delaymq.AsyncStore]:
+    """As `opened`, on an event loop."""
+    if not is_over_tcp():
+        async with delaymq.open_async(folder, **{**SMALL, **options}) as store:
+            yield store
+        return
+    served = Served(folder, **{**SMALL, **options})
+    try:
+        async with delaymq.connect_async(served.url) as client:
+            yield cast("delaymq.AsyncStore", client)
+    finally:
+        served.close()

@@ -189,7 +189,7 @@ def test_a_client_may_not_be_used_in_a_forked_child(folder: Path) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         message.ack()
         messages.flush(20)
-        assert client.publish("a", b"2")
+        client.publish("a", b"2")
         second = messages.get(20)
         assert second is not None
         assert second.body == b"2"

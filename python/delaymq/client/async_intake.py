@@ -73,22 +73,22 @@ class AsyncIntake(Intake):
             Closed, ForkedProcess, StoreError: As `AsyncSubscription.get`.
         """
         self._session.check()
-        found = self.taken(count_max)
+        found = self.taken(count_max, tops_up=not at_once)
         return found if found or not at_once or self.stopped or not self.number else None
 
     async def pull(self, count_max: int, _timeout_ms: int, /) -> list[Delivery]:
-        """What is there once the server has sent what it had when it was asked.
+        """What is there once the server has sent all that was ready.
 
         Raises:
             Closed, ForkedProcess, StoreError: As `AsyncSubscription.get`.
         """
         session = self._session
-        if self.number:
-            answer: asyncio.Future[Any] = self._loop.create_future()
-            asked = Asked(_core.Request.ping(), into(answer), reads=True, number=self.number)
-            session.ask(asked)
-            with contextlib.suppress(AmbiguousError):  # the connection was lost: nothing is there
-                await awaited(session, asked, answer, session.chosen.timeout_s)
+        sent: asyncio.Future[Any] = self._loop.create_future()
+        asked = self.looked(into(sent))
+        if asked is None:
+            return []
+        with contextlib.suppress(AmbiguousError):  # the connection was lost: nothing is there
+            await awaited(session, asked, sent, session.chosen.timeout_s)
         return self.taken(count_max)
 
     def begin_flush(self) -> None:

@@ -60,35 +60,28 @@ class BlockingIntake(Intake):
         session = self._session
         session.check()
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        probed = timeout_ms != 0
         with self._came:
-            while True:
-                found = self.taken(count_max)
-                if found or self.stopped:
-                    return found
+            found = self.taken(count_max, tops_up=timeout_ms != 0)
+            while not found and not self.stopped and timeout_ms != 0:
                 left = None if end is None else end - time.monotonic()
-                if left is None or left > 0:
-                    self._came.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
-                elif probed:
+                if left is not None and left <= 0:
                     return []
-                else:
-                    break
-        self._probe()
-        with self._came:
-            return self.taken(count_max)
+                self._came.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
+                found = self.taken(count_max)
+        return found or self._looked_for(count_max)
 
-    def _probe(self) -> None:
-        """Waits until the server has sent what it had when it was asked."""
+    def _looked_for(self, count_max: int) -> list[Delivery]:
+        """What is there once the server has sent all that was ready."""
         session = self._session
-        if not self.number:
-            return
-        answered: Future[Any] = Future()
-        asked = Asked(_core.Request.ping(), into(answered), reads=True, number=self.number)
-        session.ask(asked)
-        try:
-            waited(session, asked, answered, session.chosen.timeout_s)
-        except AmbiguousError:
-            return  # the connection was lost: nothing is there
+        sent: Future[Any] = Future()
+        with session.lock:
+            asked = None if self.stopped else self.looked(into(sent))
+        if asked is None:
+            return []
+        with contextlib.suppress(AmbiguousError):  # the connection was lost: nothing is there
+            waited(session, asked, sent, session.chosen.timeout_s)
+        with session.lock:
+            return self.taken(count_max)
 
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until what was settled is durable.
