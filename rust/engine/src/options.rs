@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delaymq_core::error::Result;
 use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::Millis;
 
@@ -10,6 +11,7 @@ pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::name::GroupStart;
 
 use crate::clock::{Clock, SystemClock};
+use crate::named_consumer::check_in_flight;
 
 /// Segments that hold the largest batch twice; also the largest batch.
 pub const BATCH_BYTES_MAX: usize = 32 << 20;
@@ -69,5 +71,15 @@ pub struct SubscribeOptions {
 impl Default for SubscribeOptions {
     fn default() -> Self {
         Self { start: GroupStart::Earliest, in_flight_max: 256 }
+    }
+}
+
+impl SubscribeOptions {
+    /// Makes sure that a store takes them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `in_flight_max`.
+    pub fn check(&self) -> Result<()> {
+        check_in_flight(self.in_flight_max)
     }
 }
