@@ -158,6 +158,7 @@ impl Subscription {
     /// there is looked for in the log with the owner held: rare, and slower.
     fn load(&self, load: &LoadRequest) -> Result<()> {
         let loaded = load.read()?;
+        self.shared.payloads.prefetch(loaded.found.entries.iter().map(|(_, entry)| entry.location()));
         let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
         let mut guard = self.shared.seat()?;
         let seat = guard.get()?;

@@ -48,6 +48,7 @@ pub(super) fn ensure_group(
     }
     entry.groups.push(number);
     state.groups.insert(number, group);
+    state.floors.groups_changed(subject);
     Some(number)
 }
 
@@ -112,6 +113,7 @@ fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
     if let Some(subject) = state.subjects.get_mut(group.subject) {
         subject.groups.retain(|other| *other != number);
     }
+    state.floors.groups_changed(group.subject);
     Some(group)
 }
 
