@@ -1,5 +1,6 @@
 //! Facts that somebody wants an answer to: submitted, made durable, applied, answered.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
@@ -111,11 +112,11 @@ impl Shared {
     }
 
     /// Tells a new member the group of its retry subject, where that has one already.
-    pub(crate) fn find_retry_group(&self, member: &Member) -> Result<()> {
+    pub(crate) fn find_retry_group(&self, member: &Arc<Member>) -> Result<()> {
         let mut guard = self.seat()?;
         let state = guard.get()?.owner.state();
         if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
-            member.set_retry_group(group);
+            self.subscribers.joins_retries(member, group);
         }
         Ok(())
     }
