@@ -1,6 +1,7 @@
 //! Facts that somebody wants an answer to: submitted, made durable, applied, answered.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -168,11 +169,11 @@ impl Shared {
     }
 
     /// Tells a new member the group of its retry subject, where that has one already.
-    pub(crate) fn find_retry_group(&self, member: &Member) -> Result<()> {
+    pub(crate) fn find_retry_group(&self, member: &Arc<Member>) -> Result<()> {
         let mut guard = self.seat()?;
         let state = guard.get()?.owner.state();
         if let Some(group) = state.group_named(member.retry_subject.number, &member.group) {
-            member.set_retry_group(group);
+            self.subscribers.joins_retries(member, group);
         }
         Ok(())
     }

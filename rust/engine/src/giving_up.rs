@@ -15,6 +15,7 @@ impl Shared {
     /// there is looked for in the log with the owner held: rare, and slower.
     pub(crate) fn load(&self, load: &LoadRequest) -> Result<()> {
         let loaded = load.read()?;
+        self.payloads.prefetch(loaded.found.entries.iter().map(|(_, entry)| entry.location()));
         let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
         let mut guard = self.seat()?;
         let seat = guard.get()?;

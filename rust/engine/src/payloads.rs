@@ -23,6 +23,13 @@ const MAPPED_SEGMENTS: usize = 8;
 /// Files that stay open for reading.
 const OPEN_FILES: usize = 64;
 
+/// Bytes that are asked for where a payload begins: most are smaller.
+const FIRST_READ_BYTES: u64 = 4_096;
+/// Bytes between two payloads that are asked for with them.
+const GAP_BYTES_MAX: u64 = 32 << 10;
+/// Pieces that are asked for at once, at most.
+const PIECES_MAX: usize = 1_024;
+
 /// A message as it was stored, its payload checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
@@ -66,6 +73,20 @@ impl Payloads {
                 None => self.read_file(&segment_path(number), location, sequence),
             },
             LocationFile::Run(number) => self.read_file(&run_path(number), location, sequence),
+        }
+    }
+
+    /// Asks the disk for payloads that will be read soon, without waiting for it: where they lie close
+    /// together, as those of a backlog do, in few large pieces. What it cannot ask for, it lets be.
+    pub(crate) fn prefetch(&self, locations: impl Iterator<Item = Location>) {
+        for piece in pieces_of(locations) {
+            let path = match piece.file {
+                LocationFile::Segment(number) => segment_path(number),
+                LocationFile::Run(number) => run_path(number),
+            };
+            if let Ok(file) = self.file(&path) {
+                file.prefetch(piece.start, piece.end.saturating_sub(piece.start));
+            }
         }
     }
 
@@ -126,6 +147,32 @@ impl Payloads {
         let payload = Payload::owned(record.payload, form_of(&record, &message));
         Ok(Stored { due: message.due, published: message.published, subject: message.subject, payload })
     }
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FilePiece {
+    file: LocationFile,
+    start: u64,
+    end: u64,
+}
+
+/// What is to be read for these, sorted: what has a small gap between is one piece.
+fn pieces_of(locations: impl Iterator<Item = Location>) -> Vec<FilePiece> {
+    let mut sorted: Vec<Location> = locations.filter(|location| *location != Location::NOWHERE).collect();
+    sorted.sort_unstable();
+    let mut pieces: Vec<FilePiece> = Vec::new();
+    for location in sorted {
+        let (file, start) = (location.file(), u64::from(location.offset()));
+        let end = start.saturating_add(FIRST_READ_BYTES);
+        let is_near = |last: &&mut FilePiece| last.file == file && start <= last.end.saturating_add(GAP_BYTES_MAX);
+        match pieces.last_mut().filter(is_near) {
+            Some(last) => last.end = end,
+            None => pieces.push(FilePiece { file, start, end }),
+        }
+    }
+    pieces.truncate(PIECES_MAX);
+    pieces
 }
 
 /// The message at `location`; `None` where anything about it is not as it must be.
@@ -220,5 +267,24 @@ mod tests {
         assert!(matches!(payloads.read(elsewhere, Sequence(1)), Err(Error::DamagedPayload { .. })));
         let beyond = Location::in_segment(SegmentNumber(1), 1 << 30);
         assert!(matches!(payloads.read(beyond, Sequence(1)), Err(Error::DamagedPayload { .. })));
+    }
+
+    #[test]
+    fn what_lies_close_together_is_one_piece() {
+        let at = |segment: u32, offset: u32| Location::in_segment(SegmentNumber(segment), offset);
+        let piece = |segment: u32, start: u64, end: u64| FilePiece {
+            file: LocationFile::Segment(SegmentNumber(segment)),
+            start,
+            end,
+        };
+        let near = [at(2, 9_000), at(1, 200), at(1, 100), Location::NOWHERE, at(1, 30_000), at(1, 90_000)];
+        let found = pieces_of(near.into_iter());
+        assert_eq!(found, [piece(1, 100, 34_096), piece(1, 90_000, 94_096), piece(2, 9_000, 13_096)]);
+        let far = (0..2_000).map(|number| at(1, number * 100_000));
+        assert_eq!(pieces_of(far).len(), PIECES_MAX);
+        let (_folder, payloads, places) = segment_of(&[(1, 10)]);
+        // Advice only: a file that is not there is let be.
+        payloads.prefetch([at(1, places[0]), at(7, 4_096)].into_iter());
+        assert_eq!(held(&payloads.cache).open.len(), 1);
     }
 }

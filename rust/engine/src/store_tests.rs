@@ -196,3 +196,30 @@ fn what_was_settled_beside_a_busy_owner_is_sent_by_the_driver() {
         }
     }
 }
+
+#[test]
+fn every_subscription_of_a_group_hears_of_what_was_given_back_also_one_that_came_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+    let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+    let [first, other] =
+        ["billing", "audit"].map(|group| store.subscribe("orders", group, SubscribeOptions::default()).unwrap());
+    let mut batch = store.batch();
+    let mut publish = || {
+        batch.push("orders", Due::After(0), &[], b"42").unwrap();
+        store.publish(&mut batch).unwrap();
+        first.pull(1, Duration::from_secs(30)).unwrap()[0].key
+    };
+    first.give_back(publish(), 0).unwrap();
+    let again = first.pull(1, Duration::from_secs(30)).unwrap();
+    assert_eq!(again[0].attempt, 2);
+    first.acknowledge(&[again[0].key]).unwrap();
+    let later = store.subscribe("orders", "billing", SubscribeOptions::default()).unwrap();
+    // Ready by itself after a while, so that nothing of the group's own subject tells of it.
+    first.give_back(publish(), 100).unwrap();
+    assert!(first.flush(Duration::from_secs(30)).unwrap());
+    store.status().unwrap();
+    let [seen, others] = [&later, &other].map(|one| one.member.news.count());
+    assert!(later.member.news.wait_beyond(seen, Duration::from_secs(30)));
+    assert_eq!(other.member.news.count(), others, "what one group gives back is nothing to another");
+}

@@ -1,6 +1,7 @@
 //! Who consumes what in this process, so that news of a group or a subject finds who waits for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use crate::attendance::Rest;
 use crate::held;
-use crate::member::Member;
+use crate::member::{MAIN, Member};
 use crate::notifier::Notifier;
 use crate::settled::Settled;
 
@@ -32,11 +33,29 @@ struct Watch {
 struct Table {
     groups: HashMap<GroupNumber, Watch>,
     subjects: HashMap<SubjectNumber, Watch>,
-    /// Groups that were heard of; those of nobody here have nobody.
     by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
-    all: Vec<Arc<Member>>,
+    /// Groups that were heard of and are of nobody here; looked at again where somebody came.
+    of_nobody: HashSet<GroupNumber>,
+    /// By the retry subject that each takes from.
+    by_retries: HashMap<SubjectNumber, Vec<Arc<Member>>>,
+    /// By address, which is a member's own while it is here.
+    all: HashMap<usize, Arc<Member>>,
     /// Those that have ended deliveries, which are to be sent.
     settling: Vec<Arc<Member>>,
+}
+
+fn address(member: &Arc<Member>) -> usize {
+    Arc::as_ptr(member).addr()
+}
+
+/// Takes a member out of one of the lists of a table; a list of nobody goes.
+fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Vec<Arc<Member>>>, key: &K, member: &Arc<Member>) {
+    if let Some(list) = lists.get_mut(key) {
+        list.retain(|other| !Arc::ptr_eq(other, member));
+        if list.is_empty() {
+            lists.remove(key);
+        }
+    }
 }
 
 /// See the module.
@@ -51,20 +70,32 @@ impl Subscribers {
     /// Adds a member, and hears of its group from now on.
     pub(crate) fn add(&self, member: &Arc<Member>, group: GroupNumber) {
         let mut table = held(&self.table);
-        table.all.push(Arc::clone(member));
+        table.all.insert(address(member), Arc::clone(member));
+        table.by_retries.entry(member.retry_subject.number).or_default().push(Arc::clone(member));
         table.by_group.entry(group).or_default().push(Arc::clone(member));
         // Its retry group may be known as nobody's.
-        table.by_group.retain(|_, members| !members.is_empty());
+        table.of_nobody.clear();
+    }
+
+    /// The retry subject of a member that was added has this group already.
+    pub(crate) fn joins_retries(&self, member: &Arc<Member>, group: GroupNumber) {
+        let mut table = held(&self.table);
+        let members = table.by_group.entry(group).or_default();
+        if !members.iter().any(|other| Arc::ptr_eq(other, member)) {
+            members.push(Arc::clone(member));
+        }
+        member.set_retry_group(group);
     }
 
     /// Forgets a member.
     pub(crate) fn remove(&self, member: &Arc<Member>) {
-        let is_other = |other: &Arc<Member>| !Arc::ptr_eq(other, member);
+        let groups = [member.consuming(MAIN).map(|main| main.group), member.retry_group()];
         let mut table = held(&self.table);
-        table.all.retain(is_other);
-        table.settling.retain(is_other);
-        for members in table.by_group.values_mut() {
-            members.retain(is_other);
+        table.all.remove(&address(member));
+        table.settling.retain(|other| !Arc::ptr_eq(other, member));
+        take_out(&mut table.by_retries, &member.retry_subject.number, member);
+        for group in groups.iter().flatten() {
+            take_out(&mut table.by_group, group, member);
         }
     }
 
@@ -76,17 +107,25 @@ impl Subscribers {
         }
         self.untold.fetch_add(1, Ordering::SeqCst);
         let mut table = held(&self.table);
+        let Table { by_group, of_nobody, by_retries, .. } = &mut *table;
         for number in woken {
-            if table.by_group.contains_key(number) {
+            if by_group.contains_key(number) || of_nobody.contains(number) {
                 continue;
             }
             let Some(group) = state.groups.get(number) else { continue };
-            let members: Vec<_> =
-                table.all.iter().filter(|one| one.retries_in(group.subject, &group.name)).cloned().collect();
+            let takers = by_retries.get(&group.subject).into_iter().flatten();
+            let members: Vec<_> = takers.filter(|one| one.retries_in(group.subject, &group.name)).cloned().collect();
             for member in &members {
+                if let Some(before) = member.retry_group().filter(|before| before != number) {
+                    take_out(by_group, &before, member);
+                }
                 member.set_retry_group(*number);
             }
-            table.by_group.insert(*number, members);
+            if members.is_empty() {
+                of_nobody.insert(*number);
+            } else {
+                by_group.insert(*number, members);
+            }
         }
     }
 
@@ -134,17 +173,17 @@ impl Subscribers {
         if self.untold.load(Ordering::SeqCst) > 0 {
             return Rest::Awaited;
         }
-        held(&self.table).all.iter().map(|member| member.rest(patience)).max().unwrap_or(Rest::Nobody)
+        held(&self.table).all.values().map(|member| member.rest(patience)).max().unwrap_or(Rest::Nobody)
     }
 
     /// How many threads beside the calling one consume, as far as the clock knows.
     pub(crate) fn attendants(&self) -> usize {
-        held(&self.table).all.iter().map(|member| member.attendants()).sum()
+        held(&self.table).all.values().map(|member| member.attendants()).sum()
     }
 
     /// Lets everybody look up.
     pub(crate) fn tell_all(&self) {
-        for member in &held(&self.table).all {
+        for member in held(&self.table).all.values() {
             member.news.tell_all();
         }
     }

@@ -90,6 +90,8 @@ pub struct Node {
     woken: BTreeSet<GroupNumber>,
     /// Assigned, and not handed over, since a payload could not be read.
     unread: BTreeMap<(GroupNumber, ConsumerNumber), VecDeque<Delivery>>,
+    /// How often a pull had to read postings from a run.
+    loads: u64,
     checkpoint: Option<CheckpointWork>,
     retired: Removable,
     recovered: RecoveryReport,
@@ -153,6 +155,7 @@ impl Node {
             outcomes: BTreeMap::new(),
             woken: BTreeSet::new(),
             unread: BTreeMap::new(),
+            loads: 0,
             checkpoint: None,
             retired: Removable::default(),
             recovered: recovered.report,
@@ -224,6 +227,11 @@ impl Node {
     /// The log's writer, to look at.
     pub fn appender(&self) -> &SegmentAppender {
         &self.appender
+    }
+
+    /// How often a pull had to read postings from a run.
+    pub fn loads(&self) -> u64 {
+        self.loads
     }
 
     /// The storage.

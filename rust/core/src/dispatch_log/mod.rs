@@ -7,7 +7,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-pub use postings::{DispatchRun, ReadPostings, read_postings, row_of};
+pub use postings::{DispatchRun, ReadPostings, prefetch_postings, read_postings, row_of};
 pub use queue::{FrozenReady, SubjectQueue};
 
 use crate::error::{Error, Result};
@@ -179,6 +179,7 @@ impl DispatchLog {
             let dropped: usize = self.subjects.iter_mut().map(SubjectQueue::drop_persisted).sum();
             self.entries_in_memory = self.entries_in_memory.saturating_sub(dropped);
         }
+        self.subjects.iter_mut().for_each(SubjectQueue::give_back_room);
     }
 
     /// The runs, oldest first.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::run::{DispatchRow, RowKey, RowScan, Run, ScanBuffer, SubjectRange};
+use crate::run::{BLOCK_ROWS, DispatchRow, RowKey, RowScan, Run, ScanBuffer, SubjectRange};
 use crate::schedule_log::Entry;
 use crate::units::{DueKey, ReadyNumber, SubjectNumber};
 
@@ -58,7 +58,8 @@ pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, coun
     let end = RowKey::ready(subject, first.plus(count));
     let start = RowKey::ready(subject, first);
     let mut buffer = ScanBuffer::<DispatchRow>::default();
-    let mut scan = RowScan::from_block(run, run.first_block(start), None, &mut buffer);
+    let (from, blocks) = blocks_of(run, subject, first, count).unwrap_or((run.first_block(start), 1));
+    let mut scan = RowScan::from_block(run, from, None, &mut buffer).going_on_for(blocks);
     loop {
         match scan.peek() {
             Ok(Some(row)) if RowKey::ready(row.subject, row.number) >= end => break,
@@ -91,6 +92,31 @@ pub fn read_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, coun
     }
     found.damaged = damaged;
     Ok(found)
+}
+
+/// Asks the disk for postings that will be read soon, without waiting for it.
+pub fn prefetch_postings(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) {
+    if let Some((from, blocks)) = blocks_of(run, subject, first, count) {
+        run.prefetch(from, blocks);
+    }
+}
+
+/// The first of the blocks in which `count` numbers of a subject stand from `first` on, and how many
+/// blocks that are; `None` where there are none. The numbers of a subject are dense, so the footer knows.
+pub(super) fn blocks_of(run: &Run, subject: SubjectNumber, first: ReadyNumber, count: u64) -> Option<(u32, u32)> {
+    let mut before = 0_u64;
+    for range in run.subjects() {
+        if range.subject == subject {
+            let is_there = count > 0 && (range.first..=range.last).contains(&first);
+            let row = before.saturating_add(first.since(range.first));
+            let rows = BLOCK_ROWS as u64;
+            let last = row.saturating_add(count.saturating_sub(1)) / rows;
+            let blocks = last.saturating_sub(row / rows).saturating_add(1);
+            return is_there.then_some((u32::try_from(row / rows).ok()?, u32::try_from(blocks).ok()?));
+        }
+        before = before.saturating_add(range.rows);
+    }
+    None
 }
 
 fn entry_of(row: &DispatchRow) -> Entry {

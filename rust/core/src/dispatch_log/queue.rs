@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use crate::schedule_log::Entry;
 use crate::units::{ReadyNumber, SubjectNumber};
 
+/// Entries that a queue keeps room for, however few it holds.
+const ROOM_KEPT: usize = 16;
+
 /// Ready messages of one subject, numbered densely in the order of their facts.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectQueue {
@@ -90,5 +93,18 @@ impl SubjectQueue {
 
     pub(super) fn drop_persisted(&mut self) -> usize {
         self.drop_below(self.persisted_below)
+    }
+
+    /// Gives back room that a flood left: with many subjects, that of each counts.
+    pub(super) fn give_back_room(&mut self) {
+        if self.entries.capacity() > ROOM_KEPT && self.entries.capacity() / 4 > self.entries.len() {
+            self.entries.shrink_to(self.entries.len().saturating_mul(2));
+        }
+    }
+
+    /// Entries that there is room for.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.entries.capacity()
     }
 }

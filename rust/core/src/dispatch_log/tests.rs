@@ -365,3 +365,37 @@ fn a_number_beyond_what_any_store_gives_out_is_refused() {
     assert!(matches!(refused, Err(Error::InvalidArgument { argument: "subject", .. })), "{refused:?}");
     assert_eq!(log.push(entry(SubjectNumber(3), 1)), None, "a subject never admitted keeps nothing");
 }
+
+#[test]
+fn a_run_is_read_from_the_very_block_in_which_a_number_stands() {
+    let mut pair = Pair::new();
+    for (subject, count) in [(0, 200), (1, 1), (2, 900)] {
+        pair.run(&Operation::Push { subject, count });
+    }
+    pair.run(&Operation::Freeze);
+    pair.run(&Operation::Install { entries_max: 0 });
+    let run = Arc::clone(pair.log.runs()[0].run());
+    let (last, blocks) = (SubjectNumber(SUBJECTS[2]), |first, count| {
+        postings::blocks_of(&run, SubjectNumber(SUBJECTS[2]), ReadyNumber(first), count)
+    });
+    // 85 rows are a block, and 201 rows lie before the subject's first.
+    assert_eq!([blocks(0, 1), blocks(53, 1), blocks(54, 1)], [Some((2, 1)), Some((2, 1)), Some((3, 1))]);
+    assert_eq!([blocks(53, 2), blocks(54, 846)], [Some((2, 2)), Some((3, 10))]);
+    assert_eq!([blocks(900, 1), blocks(0, 0)], [None, None]);
+    assert_eq!(postings::blocks_of(&run, SubjectNumber(5), ReadyNumber(0), 1), None);
+    for first in 0..900 {
+        pair.check_run(last, ReadyNumber(first), &run, (900 - first).min(90));
+    }
+}
+
+#[test]
+fn a_flood_leaves_no_room_behind_once_it_is_in_a_run() {
+    let mut pair = Pair::new();
+    pair.run(&Operation::Push { subject: 0, count: 1_000 });
+    pair.run(&Operation::Freeze);
+    pair.run(&Operation::Install { entries_max: 0 });
+    let room = pair.log.queue(SubjectNumber(SUBJECTS[0])).unwrap().room();
+    assert!(room <= 16, "{room}");
+    pair.run(&Operation::Push { subject: 0, count: 3 });
+    pair.check();
+}

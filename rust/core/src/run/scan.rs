@@ -41,6 +41,7 @@ pub struct RowScan<'a, R> {
     /// The first block in `buffer.bytes`.
     bytes_from: u32,
     read_blocks: u32,
+    read_blocks_max: u32,
 }
 
 impl<'a, R: Row> RowScan<'a, R> {
@@ -53,7 +54,26 @@ impl<'a, R: Row> RowScan<'a, R> {
     ) -> Self {
         buffer.rows.clear();
         buffer.bytes.clear();
-        Self { run, patches, buffer, at: 0, block, next_block: block, bytes_from: block, read_blocks: 1 }
+        Self {
+            run,
+            patches,
+            buffer,
+            at: 0,
+            block,
+            next_block: block,
+            bytes_from: block,
+            read_blocks: 1,
+            read_blocks_max: READ_BLOCKS_MAX,
+        }
+    }
+
+    /// The scan will go on for so many blocks, which are read in as few pieces as may be.
+    #[must_use]
+    pub fn going_on_for(mut self, blocks: u32) -> Self {
+        let pieces = blocks.div_ceil(READ_BLOCKS_MAX).max(1);
+        self.read_blocks = blocks.div_ceil(pieces).max(1);
+        self.read_blocks_max = self.read_blocks;
+        self
     }
 
     /// The rows with this key and above.
@@ -146,7 +166,7 @@ impl<'a, R: Row> RowScan<'a, R> {
             return Ok(());
         }
         let count = self.read_blocks.min(self.run.block_count().saturating_sub(block));
-        self.read_blocks = self.read_blocks.saturating_mul(2).min(READ_BLOCKS_MAX);
+        self.read_blocks = self.read_blocks.saturating_mul(2).min(self.read_blocks_max);
         self.buffer.bytes.clear();
         self.buffer.bytes.resize((count as usize).saturating_mul(BLOCK_BYTES), 0);
         let offset = Run::block_offset(block);

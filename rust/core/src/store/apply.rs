@@ -167,9 +167,8 @@ fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
         if let Some(number) = number {
             give_up(state, entry.subject(), number);
         }
-    } else if effects.woken_subject != Some(entry.subject()) {
-        effects.woken_subject = Some(entry.subject());
-        effects.woken.extend(subject.groups.iter().copied());
+    } else {
+        effects.wake_subject(entry.subject());
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn ensure_group(
     }
     entry.groups.add(number, name);
     state.groups.insert(number, group);
+    state.floors.groups_changed(subject);
     Some(number)
 }
 
@@ -113,6 +114,7 @@ fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
     if let Some(subject) = state.subjects.get_mut(group.subject) {
         subject.groups.remove(number, &group.name);
     }
+    state.floors.groups_changed(group.subject);
     Some(group)
 }
 

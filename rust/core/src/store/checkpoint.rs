@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::checkpoint_file::write_checkpoint;
 use super::options::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
-use super::snapshot::{NamedFiles, NamedRun, Snapshot};
+use super::snapshot::{Frozen, NamedFiles, NamedRun};
 use super::state::{KnownRun, State};
 use super::subject_names::holds_dead_letters;
 use crate::dispatch_log::{FrozenReady, row_of};
@@ -66,7 +66,7 @@ pub struct FinishedCheckpoint {
 pub struct CheckpointWork {
     number: u32,
     stream: Stream,
-    snapshot: Snapshot,
+    frozen: Frozen,
     dispatch_number: RunNumber,
     schedule_candidates: Vec<Candidate>,
     dispatch_candidates: Vec<Candidate>,
@@ -109,18 +109,18 @@ impl CheckpointWork {
             number
         };
         let dispatch_number = take_number();
-        let frozen = state.schedule.freeze(state.position.trusted);
-        let parts: Vec<_> = frozen.into_iter().map(|part| (take_number(), part)).collect();
+        let pending = state.schedule.freeze(state.position.trusted);
+        let parts: Vec<_> = pending.into_iter().map(|part| (take_number(), part)).collect();
         let ready = state.dispatch.freeze();
         let dead_letter_segments = dead_letter_segments(state, &ready);
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
-        let snapshot = Snapshot::of(state, &planned, feed.resume_from);
-        let copy_after = snapshot.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
+        let frozen = Frozen::of(state, &planned, feed.resume_from);
+        let copy_after = frozen.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
         Self {
             number,
             stream: state.stream,
-            snapshot,
+            frozen,
             dispatch_number,
             schedule_candidates,
             dispatch_candidates,
@@ -137,7 +137,7 @@ impl CheckpointWork {
 
     /// The position that the checkpoint is as of: the log must be synced up to there.
     pub fn position(&self) -> Location {
-        self.snapshot.position.end
+        self.frozen.position.end
     }
 
     /// Does the next piece, of about `budget_bytes`. `synced` is how far the log is fdatasync'ed.
@@ -215,7 +215,7 @@ impl CheckpointWork {
 
     /// Writes the file that names everything.
     fn finish(&mut self, storage: &dyn Storage) -> Result<FinishedCheckpoint> {
-        let created = self.snapshot.position.trusted;
+        let created = self.frozen.position.trusted;
         let fresh = |run: &Arc<Run>| Candidate { run: Arc::clone(run), unfinished: true, created };
         let mut schedule = self.schedule_candidates.clone();
         schedule.extend(self.schedule_runs.iter().map(|(_, run)| fresh(run)));
@@ -223,13 +223,13 @@ impl CheckpointWork {
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
         let replay = self.position().segment().unwrap_or(SegmentNumber(1));
-        let (runs, floor) = needed(&all, &self.snapshot.segments, replay, created, self.keep_finished_ms)?;
+        let (runs, floor) = needed(&all, &self.frozen.segments, replay, created, self.keep_finished_ms)?;
         let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
         };
         let files = NamedFiles { floor, schedule_runs: named(&schedule), dispatch_runs: named(&dispatch) };
-        write_checkpoint(storage, &self.stream, self.number, &self.snapshot, &files)?;
+        write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;
         Ok(FinishedCheckpoint {
             schedule_runs: std::mem::take(&mut self.schedule_runs),
             dispatch_run: self.dispatch_run.take(),

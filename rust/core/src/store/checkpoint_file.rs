@@ -17,7 +17,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::retention::checkpoint_path;
-use super::snapshot::{NamedFiles, Snapshot};
+use super::snapshot::{Frozen, NamedFiles, Snapshot};
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::record::FORMAT_VERSION;
@@ -62,10 +62,10 @@ pub(super) fn write_checkpoint(
     storage: &dyn Storage,
     stream: &Stream,
     number: u32,
-    snapshot: &Snapshot,
+    frozen: &Frozen,
     files: &NamedFiles,
 ) -> Result<()> {
-    let (body, logical) = snapshot.encode(files);
+    let (body, logical) = frozen.encode(files);
     let mut header = CheckpointHeader {
         magic: CHECKPOINT_MAGIC,
         format_version: U32::new(FORMAT_VERSION),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::followed::Followed;
 use super::rescue::{Rescue, rescue};
 use super::state::State;
+use super::subjects::Subjects;
 use crate::error::Result;
 use crate::run::DamagedBlock;
 use crate::storage::Storage;
@@ -49,10 +50,12 @@ pub(super) struct Effects {
     in_flight_outdated: usize,
     pub(super) outcomes: Vec<(Sequence, Outcome)>,
     pub(super) woken: BTreeSet<GroupNumber>,
-    /// The subject whose groups were woken last.
-    pub(super) woken_subject: Option<SubjectNumber>,
     /// Subjects whose newest messages somebody follows.
     pub(super) followed: Followed,
+    /// Subjects that have something new, whose groups are woken.
+    woken_subjects: BTreeSet<SubjectNumber>,
+    /// The last of them: the next message is mostly of the same.
+    woken_subject: Option<SubjectNumber>,
     pub(super) storage: Arc<dyn Storage>,
     /// Damaged blocks that were met, and not reported yet.
     pub(super) rescues: Vec<Rescue>,
@@ -69,6 +72,7 @@ impl Effects {
             in_flight_outdated: 0,
             outcomes: Vec::new(),
             woken: BTreeSet::new(),
+            woken_subjects: BTreeSet::new(),
             woken_subject: None,
             followed: Followed::default(),
             storage,
@@ -83,6 +87,24 @@ impl Effects {
         self.lost.extend(&rescue.lost);
         self.rescues.push(rescue);
         Ok(())
+    }
+
+    /// Every group of this subject has something new.
+    pub(super) fn wake_subject(&mut self, subject: SubjectNumber) {
+        if self.woken_subject != Some(subject) {
+            self.woken_subject = Some(subject);
+            self.woken_subjects.insert(subject);
+        }
+    }
+
+    /// The groups that have something new, once.
+    pub(super) fn take_woken(&mut self, subjects: &Subjects) -> BTreeSet<GroupNumber> {
+        self.woken_subject = None;
+        let mut woken = std::mem::take(&mut self.woken);
+        for subject in std::mem::take(&mut self.woken_subjects) {
+            woken.extend(subjects.get(subject).into_iter().flat_map(|subject| subject.groups.iter()).copied());
+        }
+        woken
     }
 
     /// The entries that this ready fact was made of, where this process proposed it.

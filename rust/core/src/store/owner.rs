@@ -146,8 +146,7 @@ impl Owner {
 
     /// The groups that have something new for who waits, since the last call.
     pub fn take_woken(&mut self) -> Vec<GroupNumber> {
-        self.effects.woken_subject = None;
-        std::mem::take(&mut self.effects.woken).into_iter().collect()
+        self.effects.take_woken(&self.state.subjects).into_iter().collect()
     }
 
     /// Feeds the wheel and proposes what is due, bounded by the budget.
@@ -207,6 +206,11 @@ impl Owner {
     /// Which receipts this stream gave out, as of now.
     pub fn receipt_book(&self) -> ReceiptBook {
         ReceiptBook { stream: self.state.stream.id, epochs: self.state.epochs.clone() }
+    }
+
+    /// Postings that were read from runs for pulls and are not handed out.
+    pub fn loaded_postings(&self) -> usize {
+        self.deciding.loaded_count()
     }
 
     /// Entries that the feed holds.

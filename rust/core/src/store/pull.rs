@@ -3,10 +3,12 @@
 //! saved: what a crash loses of it was reserved beforehand, and comes again, marked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use super::loaded::Loaded;
 use super::proposals::Proposals;
 use super::state::State;
-use crate::dispatch_log::{Posting, ReadPostings, read_postings};
+use crate::dispatch_log::{Posting, ReadPostings, prefetch_postings, read_postings};
 use crate::error::{Error, Result};
 use crate::queues::{Consumer, Group};
 use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
@@ -14,11 +16,6 @@ use crate::run::{RUN_FOLDER, Run};
 use crate::schedule_log::Entry;
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
 use std::sync::Arc;
-
-/// Rows that one load reads at most.
-const LOAD_ROWS_MAX: u64 = 1024;
-/// Loaded postings kept for a group at most.
-const LOADED_MAX: usize = 8192;
 
 /// One message on its way to a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +61,8 @@ pub struct LoadRequest {
     first: ReadyNumber,
     run: Arc<Run>,
     count: u64,
+    /// How many more the run holds behind these that will be wanted.
+    beyond: u64,
 }
 
 /// What a load found.
@@ -78,12 +77,14 @@ pub struct LoadedPostings {
 }
 
 impl LoadRequest {
-    /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only.
+    /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only. The disk is
+    /// asked for the ones behind them, which come while these are handed out.
     ///
     /// # Errors
     /// `Storage` where the run could not be read; the pull may be tried again.
     pub fn read(&self) -> Result<LoadedPostings> {
         let found = read_postings(&self.run, self.subject, self.first, self.count)?;
+        prefetch_postings(&self.run, self.subject, self.first.plus(self.count), self.beyond.min(self.count));
         Ok(LoadedPostings { group: self.group, subject: self.subject, found })
     }
 }
@@ -92,6 +93,7 @@ impl LoadRequest {
 #[derive(Debug, Default)]
 pub(super) struct Deciding {
     groups: BTreeMap<GroupNumber, GroupDeciding>,
+    loaded: Loaded,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +102,6 @@ struct GroupDeciding {
     number_asked: ReadyNumber,
     /// Returned numbers that are assigned again, under which offset of whom.
     taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
-    loaded: BTreeMap<ReadyNumber, Entry>,
     /// Numbers whose postings are damaged: they are being voided.
     damaged: BTreeSet<ReadyNumber>,
     consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
@@ -158,28 +159,27 @@ impl Deciding {
         self.groups.retain(|number, deciding| {
             let Some(group) = state.groups.get(number) else { return false };
             deciding.consumers.retain(|consumer, _| group.consumers.contains_key(consumer));
+            self.loaded.pass(group, deciding.cursor);
             true
         });
+        self.loaded.retain(|group| self.groups.contains_key(&group));
     }
 
     /// Keeps what was loaded for a group, and returns the damaged numbers that are new to it.
     pub(super) fn loaded(&mut self, postings: LoadedPostings) -> Vec<ReadyNumber> {
         let deciding = self.groups.entry(postings.group).or_default();
         let damaged = postings.found.damaged.into_iter().filter(|number| deciding.damaged.insert(*number)).collect();
-        if deciding.loaded.len() > LOADED_MAX {
-            deciding.loaded.clear();
-        }
-        deciding.loaded.extend(postings.found.entries);
+        self.loaded.keep(postings.group, postings.found.entries);
         damaged
     }
 
     /// Where the posting of a number is that a consumer holds.
-    pub(super) fn look_up(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Result<LookedUp> {
-        let deciding = self.groups.entry(group.number).or_default();
-        if deciding.damaged.contains(&number) {
+    pub(super) fn look_up(&self, state: &State, group: &Group, number: ReadyNumber) -> Result<LookedUp> {
+        let is_damaged = |deciding: &GroupDeciding| deciding.damaged.contains(&number);
+        if self.groups.get(&group.number).is_some_and(is_damaged) {
             return Ok(LookedUp::Damaged);
         }
-        match deciding.find(state, group, number) {
+        match find(state, &self.loaded, group, number..state.dispatch.next_number(group.subject)) {
             Found::Entry(entry) => Ok(LookedUp::Entry(entry)),
             Found::Load(load) => Ok(LookedUp::Load(load)),
             Found::Gone => Err(no_posting(group, number)),
@@ -188,10 +188,8 @@ impl Deciding {
 
     /// Forgets what was loaded and that nobody of the group will be assigned.
     pub(super) fn forget_loaded(&mut self, group: &Group) {
-        if let Some(deciding) = self.groups.get_mut(&group.number) {
-            let cursor = deciding.cursor.max(group.cursor);
-            deciding.loaded.retain(|number, _| *number >= cursor || group.returned.contains_key(number));
-        }
+        let deciding = self.groups.get(&group.number).map(|deciding| deciding.cursor).unwrap_or_default();
+        self.loaded.pass(group, deciding.max(group.cursor));
     }
 
     /// The offset behind the last that was assigned to this consumer in this epoch.
@@ -200,11 +198,17 @@ impl Deciding {
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
+    /// Postings that were read from runs and are not handed out.
+    pub(super) fn loaded_count(&self) -> usize {
+        self.loaded.len()
+    }
+
     /// Decides a pull, and proposes the assignment and the next reserve.
     pub(super) fn pull(&mut self, state: &State, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
         let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
         let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
-        let deciding = self.groups.entry(request.group).or_default();
+        let Self { groups, loaded } = self;
+        let deciding = groups.entry(request.group).or_default();
         let ending = deciding.consumers.entry(request.consumer).or_default().ending;
         if deciding.ending || ending {
             return Ok(Pull::Gone);
@@ -213,7 +217,8 @@ impl Deciding {
         deciding.propose_reserve(group, consumer, request, proposals);
         let room = deciding.room(consumer, request);
         let mut found = Vec::new();
-        let load = deciding.collect(state, group, room, &mut found)?;
+        loaded.pass(group, deciding.cursor);
+        let load = deciding.collect(state, loaded, group, room, &mut found)?;
         // The cursor may have passed many numbers that are done.
         deciding.propose_reserve(group, consumer, request, proposals);
         if let Some(load) = load {
@@ -280,10 +285,12 @@ impl GroupDeciding {
     fn collect(
         &mut self,
         state: &State,
+        loaded: &Loaded,
         group: &Group,
         room: usize,
         found: &mut Vec<(ReadyNumber, Entry, u32)>,
     ) -> Result<Option<LoadRequest>> {
+        let returned_end = group.returned.last_key_value().map(|(last, _)| last.next()).unwrap_or_default();
         for (number, before) in &group.returned {
             if found.len() >= room {
                 return Ok(None);
@@ -291,7 +298,7 @@ impl GroupDeciding {
             if self.taken.contains_key(number) || group.done.contains(number.0) || self.damaged.contains(number) {
                 continue;
             }
-            match self.find(state, group, *number) {
+            match find(state, loaded, group, *number..returned_end) {
                 Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
                 Found::Load(load) => return Ok(found.is_empty().then_some(load)),
                 Found::Gone => return Err(no_posting(group, *number)),
@@ -305,7 +312,7 @@ impl GroupDeciding {
                 if number >= group.reserved_number {
                     break;
                 }
-                match self.find(state, group, number) {
+                match find(state, loaded, group, number..next) {
                     Found::Entry(entry) => {
                         found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
                     }
@@ -326,23 +333,6 @@ impl GroupDeciding {
         self.cursor < state.dispatch.next_number(group.subject) || group.returned.keys().any(is_open)
     }
 
-    fn find(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Found {
-        if let Some(entry) = self.loaded.get(&number) {
-            return Found::Entry(*entry);
-        }
-        match state.dispatch.posting(group.subject, number) {
-            Posting::Entry(entry) => Found::Entry(entry),
-            Posting::InRun { run, count } => Found::Load(LoadRequest {
-                group: group.number,
-                subject: group.subject,
-                first: number,
-                run,
-                count: count.min(LOAD_ROWS_MAX),
-            }),
-            Posting::Gone => Found::Gone,
-        }
-    }
-
     fn assign(
         &mut self,
         group: &Group,
@@ -355,7 +345,6 @@ impl GroupDeciding {
         let mut deliveries = Vec::with_capacity(found.len());
         let mut offset = first_offset;
         for (number, entry, handed) in found {
-            self.loaded.remove(number);
             if group.returned.contains_key(number) {
                 self.taken.insert(*number, (consumer, offset));
             }
@@ -367,5 +356,23 @@ impl GroupDeciding {
         let numbers = ranges_of(found.iter().map(|(number, ..)| number.0));
         proposals.push(1, false, |bytes| encode_assign(bytes, group.number, consumer, first_offset, &numbers));
         deliveries
+    }
+}
+
+/// The posting of the first of these numbers, or the load that brings it, and with it others of them.
+fn find(state: &State, loaded: &Loaded, group: &Group, wanted: Range<ReadyNumber>) -> Found {
+    let first = wanted.start;
+    if let Some(entry) = loaded.get(group.number, first) {
+        return Found::Entry(entry);
+    }
+    match state.dispatch.posting(group.subject, first) {
+        Posting::Entry(entry) => Found::Entry(entry),
+        Posting::InRun { run, count: there } => {
+            let wanted = there.min(wanted.end.since(first));
+            let count = wanted.min(loaded.rows_wanted()).max(1);
+            let (group, subject, beyond) = (group.number, group.subject, wanted.saturating_sub(count));
+            Found::Load(LoadRequest { group, subject, first, run, count, beyond })
+        }
+        Posting::Gone => Found::Gone,
     }
 }

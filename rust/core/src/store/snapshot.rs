@@ -102,71 +102,40 @@ impl NamedFiles {
     }
 }
 
-impl Snapshot {
-    /// The state as of now, just frozen. `planned` are the runs that windows in memory are going
-    /// to be served by, by the window's first sequence.
+/// The small state as of one position, frozen: its bytes, and beside them what is large or of this
+/// copy alone. They are written while the owner is held, which takes less than a copy of all maps.
+#[derive(Clone, Debug)]
+pub(super) struct Frozen {
+    pub(super) position: LogPosition,
+    pub(super) segments: Vec<SegmentStart>,
+    windows: Vec<WindowSnapshot>,
+    feed_from: DueKey,
+    /// Parts 1 to 6 of a body.
+    small: Vec<u8>,
+}
+
+impl Frozen {
+    /// The state as of now. `planned` are the runs that windows in memory are going to be served by,
+    /// by the window's first sequence; a feed that begins at `feed_from` hands over all that is pending.
     pub(super) fn of(state: &State, planned: &BTreeMap<Sequence, RunNumber>, feed_from: DueKey) -> Self {
         let windows = state.schedule.windows().iter().map(|window| WindowSnapshot {
             bits: window.bits().clone(),
             run: window.run().map(|run| run.number()).or_else(|| planned.get(&window.first()).copied()),
         });
-        Self { feed_from, ..Self::with_windows(state, windows.collect()) }
-    }
-
-    /// The state as of now, without what became of each sequence.
-    pub(super) fn without_windows(state: &State) -> Self {
-        Self::with_windows(state, Vec::new())
-    }
-
-    fn with_windows(state: &State, windows: Vec<WindowSnapshot>) -> Self {
-        let queues = state.subjects.iter().map(|(number, _)| {
-            let (next, finished_below) = (state.dispatch.next_number(number), state.dispatch.finished_below(number));
-            (number, QueueSnapshot { next, finished_below })
-        });
+        let mut out = FieldWriter::default();
+        write_small(&mut out, state);
         Self {
             position: state.position,
-            delay_ms_max: state.delay_ms_max,
-            voided: state.voided,
-            next_group: state.next_group,
-            next_consumer: state.next_consumer,
-            next_run: state.next_run,
-            epochs: state.epochs.clone(),
-            subjects: state.subjects.clone(),
-            queues: queues.collect(),
-            groups: state.groups.clone(),
-            ended_groups: state.ended_groups.clone(),
-            windows,
             segments: state.segments.clone(),
-            feed_from: DueKey::START,
+            windows: windows.collect(),
+            feed_from,
+            small: out.bytes,
         }
     }
 
     /// The body's bytes, and how many of them are the same on every copy of the stream.
     pub(super) fn encode(&self, files: &NamedFiles) -> (Vec<u8>, usize) {
-        let mut out = FieldWriter::default();
-        write_position(&mut out, &self.position);
-        out.u64(self.delay_ms_max);
-        out.u64(self.voided);
-        out.u32(self.next_group.0);
-        out.u32(self.next_consumer.0);
-        out.u32(self.next_run.0);
-        out.count(self.epochs.len());
-        for info in &self.epochs {
-            out.u32(info.epoch.0);
-            out.array(&info.nonce);
-            out.u64(info.first_sequence.0);
-        }
-        write_subjects(&mut out, &self.subjects, &self.queues);
-        out.count(self.groups.len());
-        for group in self.groups.values() {
-            write_group(&mut out, group);
-        }
-        out.count(self.ended_groups.len());
-        for ((subject, name), offset) in &self.ended_groups {
-            out.u32(subject.0);
-            out.text(name);
-            out.u64(offset.0);
-        }
+        let mut out = FieldWriter { bytes: self.small.clone() };
         self.write_windows(&mut out);
         let logical = out.bytes.len();
         let segments = self.segments.iter().filter(|start| start.segment >= files.floor);
@@ -192,6 +161,55 @@ impl Snapshot {
             for word in window.bits.words() {
                 out.u64(if planted::is_on(Planted::CancelledBitNotSaved) { forget_cancelled(word) } else { word });
             }
+        }
+    }
+}
+
+/// Parts 1 to 6.
+fn write_small(out: &mut FieldWriter, state: &State) {
+    write_position(out, &state.position);
+    out.u64(state.delay_ms_max);
+    out.u64(state.voided);
+    out.u32(state.next_group.0);
+    out.u32(state.next_consumer.0);
+    out.u32(state.next_run.0);
+    out.count(state.epochs.len());
+    for info in &state.epochs {
+        out.u32(info.epoch.0);
+        out.array(&info.nonce);
+        out.u64(info.first_sequence.0);
+    }
+    write_subjects(out, &state.subjects, |number| QueueSnapshot::of(state, number));
+    out.count(state.groups.len());
+    for group in state.groups.values() {
+        write_group(out, group);
+    }
+    out.count(state.ended_groups.len());
+    for ((subject, name), offset) in &state.ended_groups {
+        out.u32(subject.0);
+        out.text(name);
+        out.u64(offset.0);
+    }
+}
+
+impl Snapshot {
+    /// The state as of now, without what became of each sequence.
+    pub(super) fn without_windows(state: &State) -> Self {
+        Self {
+            position: state.position,
+            delay_ms_max: state.delay_ms_max,
+            voided: state.voided,
+            next_group: state.next_group,
+            next_consumer: state.next_consumer,
+            next_run: state.next_run,
+            epochs: state.epochs.clone(),
+            subjects: state.subjects.clone(),
+            queues: state.subjects.iter().map(|(number, _)| (number, QueueSnapshot::of(state, number))).collect(),
+            groups: state.groups.clone(),
+            ended_groups: state.ended_groups.clone(),
+            windows: Vec::new(),
+            segments: state.segments.clone(),
+            feed_from: DueKey::START,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::floors::Floors;
 use super::subjects::Subjects;
 use crate::dispatch_log::DispatchLog;
 use crate::message_log::Stream;
@@ -78,6 +79,8 @@ pub struct State {
     pub dispatch: DispatchLog,
     /// Groups by number.
     pub groups: BTreeMap<GroupNumber, Group>,
+    /// What all groups of a subject have finished; nothing that the groups do not say.
+    pub(super) floors: Floors,
     /// Where the offsets of a group start that was removed and is made again.
     pub ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
     /// The next group's number.
@@ -107,6 +110,7 @@ impl State {
             schedule: Schedule::new(start.next_sequence, start.trusted),
             dispatch: DispatchLog::default(),
             groups: BTreeMap::new(),
+            floors: Floors::default(),
             ended_groups: BTreeMap::new(),
             next_group: GroupNumber(1),
             next_consumer: ConsumerNumber(1),
@@ -131,8 +135,11 @@ impl State {
     /// left, what was finished, given up or has expired stays so, and nothing else becomes it.
     pub fn settle(&mut self, subject: SubjectNumber) {
         let Some(entry) = self.subjects.get_mut(subject) else { return };
-        let floors = entry.groups.iter().filter_map(|number| self.groups.get(number)).map(|group| group.done.below());
-        let floor = if is_on(Planted::FinishedByOneIsByAll) { floors.max() } else { floors.min() };
+        let floor = if is_on(Planted::FinishedByOneIsByAll) {
+            entry.groups.iter().filter_map(|number| self.groups.get(number)).map(|group| group.done.below()).max()
+        } else {
+            self.floors.lowest(subject, &entry.groups, &self.groups)
+        };
         let floor = floor.unwrap_or_else(|| entry.gone.below());
         self.dispatch.finish_below(subject, ReadyNumber(floor));
         entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::codec::{FieldReader, FieldWriter};
+use super::state::State;
 use super::subjects::{Subject, Subjects};
 use crate::dispatch_log::SUBJECT_NUMBER_MAX;
 use crate::error::Result;
@@ -16,19 +17,27 @@ pub(super) struct QueueSnapshot {
     pub(super) finished_below: ReadyNumber,
 }
 
+impl QueueSnapshot {
+    /// As of now.
+    pub(super) fn of(state: &State, subject: SubjectNumber) -> Self {
+        let dispatch = &state.dispatch;
+        Self { next: dispatch.next_number(subject), finished_below: dispatch.finished_below(subject) }
+    }
+}
+
 /// Appends all subjects.
 pub(super) fn write_subjects(
     out: &mut FieldWriter,
     subjects: &Subjects,
-    queues: &BTreeMap<SubjectNumber, QueueSnapshot>,
+    queue_of: impl Fn(SubjectNumber) -> QueueSnapshot,
 ) {
     out.count(subjects.iter().count());
     for (number, subject) in subjects.iter() {
-        let queue = queues.get(&number).copied();
+        let queue = queue_of(number);
         out.u32(number.0);
         out.text(&subject.name);
-        out.u64(queue.map(|queue| queue.next.0).unwrap_or_default());
-        out.u64(queue.map(|queue| queue.finished_below.0).unwrap_or_default());
+        out.u64(queue.next.0);
+        out.u64(queue.finished_below.0);
         out.u64(subject.gone.below());
         out.count(subject.gone.range_count());
         for (first, end) in subject.gone.ranges() {

@@ -76,6 +76,7 @@ impl Node {
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
                     let loaded = load.read()?;
+                    self.loads = self.loads.saturating_add(1);
                     self.owner.loaded(loaded, &mut self.proposals)?;
                     self.label(Label::Other);
                     self.send()?;
