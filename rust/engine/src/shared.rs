@@ -3,8 +3,9 @@
 //! | lock | guards | may be taken while holding |
 //! |---|---|---|
 //! | `hands` | what one named consumer was assigned | nothing |
+//! | `readers` | who reads a subject | nothing |
 //! | `writer` | the appender, batches not yet visible | `hands` |
-//! | `seat` | the owner, proposals not yet accepted | `hands` |
+//! | `seat` | the owner, proposals not yet accepted | `hands`, `readers` |
 //! | `outcomes` | answers that somebody waits for | `seat` |
 //! | `queue` | group commit | any of the above |
 //! | all others | themselves alone | any of the above |

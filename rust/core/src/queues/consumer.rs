@@ -95,3 +95,38 @@ impl Deref for Consumers {
         &self.by_number
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_consumer_is_found_by_its_name_and_no_other_is(
+            steps in prop::collection::vec((any::<bool>(), 0_u32..6, any::<bool>()), 1..60),
+        ) {
+            let mut consumers = Consumers::default();
+            let mut next = 1;
+            for (adds, name, is_lasting) in steps {
+                let name = name.to_string();
+                let there = consumers.values().find(|one| one.name == name && one.is_lasting == is_lasting);
+                let there = there.map(|one| one.number);
+                prop_assert_eq!(consumers.named(&name, is_lasting), there);
+                match there {
+                    None if adds => {
+                        let number = ConsumerNumber(next);
+                        next += 1;
+                        consumers.add(Consumer { is_lasting, ..Consumer::new(number, &name, PullOffset(0)) });
+                    }
+                    Some(there) if !adds => prop_assert_eq!(consumers.remove(there).map(|one| one.name), Some(name)),
+                    _ => {}
+                }
+                prop_assert_eq!(consumers.are_all_lasting(), consumers.values().all(|one| one.is_lasting));
+                let named = |one: &Consumer| consumers.named(&one.name, one.is_lasting) == Some(one.number);
+                prop_assert!(consumers.values().all(named));
+            }
+            prop_assert_eq!(consumers.remove(ConsumerNumber(0)), None);
+        }
+    }
+}

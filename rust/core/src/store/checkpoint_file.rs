@@ -160,3 +160,53 @@ pub(super) fn list_checkpoints(storage: &dyn Storage) -> Result<Vec<u32>> {
     numbers.sort_unstable();
     Ok(numbers)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStorage;
+    use crate::units::{ConsumerNumber, GroupNumber};
+
+    /// The bytes of a golden file, in which a line may stand for as many lines of zeros.
+    fn golden(text: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let Some(count) = line.strip_prefix("* ") {
+                bytes.resize(bytes.len() + 32 * count.parse::<usize>().unwrap(), 0);
+            } else {
+                bytes.extend((0..line.len()).step_by(2).map(|at| u8::from_str_radix(&line[at..at + 2], 16).unwrap()));
+            }
+        }
+        bytes
+    }
+
+    fn read(text: &str) -> Snapshot {
+        let storage = MemoryStorage::new(1);
+        storage.create_folder(CHECKPOINT_FOLDER).unwrap();
+        let bytes = golden(text);
+        storage.create(&checkpoint_path(1)).and_then(|file| file.write_at(0, &bytes)).unwrap();
+        let stream = Stream { id: *b"golden stream 01", timeline: 1 };
+        read_checkpoint(&storage, &stream, 1).unwrap().snapshot
+    }
+
+    #[test]
+    fn checkpoints_of_every_format_are_read_and_only_the_last_knows_consumers_that_last() {
+        let formats = [
+            (include_str!("../../../../tests/golden/checkpoint_of_format_1.hex"), 2),
+            (include_str!("../../../../tests/golden/checkpoint_of_format_2.hex"), 3),
+            (include_str!("../../../../tests/golden/checkpoint.hex"), 4),
+        ];
+        for (text, groups) in formats {
+            let snapshot = read(text);
+            assert_eq!(snapshot.groups.len(), groups);
+            let billing = &snapshot.groups[&GroupNumber(1)];
+            assert_eq!(billing.consumers.named("worker-1", false), Some(ConsumerNumber(1)));
+            assert!(billing.consumers.are_all_lasting() == billing.consumers.is_empty());
+            let orders = snapshot.subjects.number("orders").unwrap();
+            assert_eq!(snapshot.subjects.get(orders).unwrap().groups.named("billing"), Some(GroupNumber(1)));
+            let lasting = snapshot.groups.values().flat_map(|group| group.consumers.values());
+            let lasting: Vec<_> = lasting.filter(|one| one.is_lasting).map(|one| one.name.as_str()).collect();
+            assert_eq!(lasting, if groups == 4 { vec!["host-7@@0a1b"] } else { Vec::new() });
+        }
+    }
+}
