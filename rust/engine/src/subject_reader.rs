@@ -81,7 +81,13 @@ impl Store {
             is_read
         });
         let follower = Arc::new(());
-        let began_at = shared.seat()?.get()?.owner.follow(subject.number, &follower);
+        // With all applied that is visible: what was published before this call is not after it.
+        let mut guard = shared.seat()?;
+        let seat = guard.get()?;
+        let woken = shared.apply_inbox(seat);
+        let began_at = seat.owner.follow(subject.number, &follower);
+        drop(guard);
+        shared.subscribers.tell(&woken.inspect_err(|error| shared.fail(error))?);
         let number = subject.number;
         let reader = SubjectReader { shared: Arc::clone(shared), subject, began_at, _follower: follower };
         let reader = Arc::new(reader);

@@ -286,6 +286,20 @@ fn a_group_is_moved_while_it_is_consumed() {
 }
 
 #[test]
+fn a_move_leaves_nobody_where_it_waited() {
+    let served = serve();
+    let mut qmq = client(&served);
+    let one_of = |consumer| Pull { count: 1, hold_ms: 300_000, ..pull("order", "g", consumer) };
+    let held = ["one", "two", "three"].map(|consumer| qmq.ask_pull(&one_of(consumer)));
+    eventually("all wait", || metric(&served, "held_pulls") == 3);
+    assert_eq!(qmq.manage("order", "g", 1), 0);
+    qmq.store(&messages("order", &["a", "b", "c"]));
+    let mut found: Vec<String> = held.into_iter().map(|asked| qmq.pulled(asked)[0].id.clone()).collect();
+    found.sort();
+    assert_eq!(found, ["a", "b", "c"]);
+}
+
+#[test]
 fn a_stop_tells_who_waits_that_there_is_nothing() {
     let served = serve();
     let mut qmq = client(&served);
