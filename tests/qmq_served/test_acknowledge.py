@@ -95,8 +95,8 @@ def test_2_4_what_a_range_passes_over_goes_to_the_retry_subject_once(client: Con
 
 def test_2_4_more_than_was_given_is_not_done_with_beforehand(client: Connection, consumer: Consumer) -> None:
     given(client, consumer, 3)
-    assert client.acknowledge(consumer, 0, 1_000_000) in (frame.SUCCESS, frame.BROKER_ERROR)
-    assert client.acknowledge(consumer, 2**62, 2**63 - 1) in (frame.SUCCESS, frame.BROKER_ERROR)
+    assert client.acknowledge(consumer, 0, 1_000_000) == frame.SUCCESS
+    assert client.acknowledge(consumer, 2**62, 2**63 - 1) == frame.SUCCESS
     batch = messages_of(consumer.subject, 5, prefix="later")
     assert client.send(*batch) == ()
     found: list[str] = []
@@ -110,8 +110,8 @@ def test_2_4_more_than_was_given_is_not_done_with_beforehand(client: Connection,
 def test_2_4_one_consumer_acknowledges_nothing_of_another(client: Connection, subject: str) -> None:
     one, other = Consumer(subject, "group", "one"), Consumer(subject, "group", "other")
     given(client, one, 3)
-    assert client.acknowledge(other, 0, 2) in (frame.SUCCESS, frame.BROKER_ERROR)
-    assert client.acknowledge(Consumer(subject, "elsewhere", "one"), 0, 2) in (frame.SUCCESS, frame.BROKER_ERROR)
+    assert client.acknowledge(other, 0, 2) == frame.SUCCESS
+    assert client.acknowledge(Consumer(subject, "elsewhere", "one"), 0, 2) == frame.SUCCESS
     assert unacknowledged(client, one) == [0, 1, 2]
 
 
@@ -177,7 +177,7 @@ def test_2_7_a_pull_that_waits_hears_of_a_reset(client: Connection, subject: str
 def test_2_7_another_code_changes_nothing(client: Connection, consumer: Consumer) -> None:
     given(client, consumer, 3)
     for code in (0, 3, -1, 2**31 - 1):
-        assert client.reset(consumer.subject, consumer.group, code) in (frame.SUCCESS, frame.PARAM_ERROR)
+        assert client.reset(consumer.subject, consumer.group, code) == frame.SUCCESS
     assert unacknowledged(client, consumer) == [0, 1, 2]
 
 
@@ -190,5 +190,6 @@ def test_2_7_names_that_cannot_be_are_refused(client: Connection, subject: str) 
 
 def test_2_7_a_group_that_is_not_there_is_not_made_by_a_reset(client: Connection, subject: str) -> None:
     assert client.send(Message(subject, "m")) == ()
-    assert client.reset(subject, "nobody", bodies.EARLIEST) in (frame.SUCCESS, frame.PARAM_ERROR)
-    assert client.send(Message(subject, "n")) == ()
+    assert client.reset(subject, "nobody", bodies.EARLIEST) == frame.PARAM_ERROR
+    # It begins as every new one does.
+    join(client, Consumer(subject, "nobody", "one"))

@@ -13,8 +13,10 @@ use delaymq_core::units::Millis;
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::message::{CREATED_KEY, MessageParts, put_attribute, put_message};
 use delaymq_core::wire::send::{Failure, SEND, SendCode, put_sent, read_failures};
-use delaymq_engine::{BODY_BYTES_MAX, Durability};
-use support::{Client, Served, options, serve, serve_with};
+use delaymq_engine::{BODY_BYTES_MAX, Durability, Store};
+use delaymq_server::{Server, ServerOptions};
+use support::qmq::{self, HOLD_MS, Pull, Qmq, pull};
+use support::{Client, Served, options, serve, serve_with, store_options};
 
 /// A fault is planted for all threads, so one test runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -25,8 +27,8 @@ const TRIES: usize = 10;
 struct Everywhere;
 
 impl Everywhere {
-    fn plant(fault: Planted) -> Self {
-        plant_everywhere(Some(fault));
+    fn plant(fault: Option<Planted>) -> Self {
+        plant_everywhere(fault);
         Self
     }
 }
@@ -41,7 +43,7 @@ impl Drop for Everywhere {
 fn proves(fault: Planted, holds: impl Fn() -> bool) {
     let _alone = ALONE.lock();
     assert!(holds(), "it does not hold");
-    let _planted = Everywhere::plant(fault);
+    let _planted = Everywhere::plant(Some(fault));
     assert!(!holds(), "it holds with {fault:?} planted, too");
 }
 
@@ -147,7 +149,7 @@ fn d33_what_can_never_be_stored_is_tried_once() {
 fn d35_a_message_without_the_delay_bit_is_due_now_unless_it_is_asked_for() {
     let _alone = ALONE.lock();
     let pending = |undelayed_ms| {
-        let served = serve_with(delaymq_server::ServerOptions { undelayed_ms, ..options() }, Durability::Os);
+        let served = serve_with(ServerOptions { undelayed_ms, ..options() }, Durability::Os);
         let mut client = served.connect();
         let batch = [message("s", "m", &attributes()), message("%RETRY%s%g", "m", &attributes())];
         assert_eq!(sent(&mut client, &batch), (answer::SUCCESS, Vec::new()));
@@ -155,6 +157,69 @@ fn d35_a_message_without_the_delay_bit_is_due_now_unless_it_is_asked_for() {
     };
     // What a consumer sends back waits a while in any case.
     assert_eq!((pending(0), pending(3_600_000)), (1, 2));
+}
+
+/// As many messages of their subject as these ids name, pulled and not acknowledged.
+fn held(qmq: &mut Qmq, names: &Pull<'_>, ids: &[String]) {
+    assert!(qmq.pull(names).is_empty(), "the group is there from now on");
+    let sent: Vec<Vec<u8>> = ids.iter().map(|id| qmq::message(names.subject, id, &[], None)).collect();
+    qmq.store(&sent);
+    let mut last = -1;
+    while last + 1 < ids.len() as i64 {
+        let pulled = qmq.pull(&Pull { last, hold_ms: HOLD_MS, ..names.clone() });
+        last = *qmq::offsets(&pulled).last().unwrap();
+    }
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| number.to_string()).collect()
+}
+
+/// R1: what an acknowledgement passed over was done with, and nobody got it again.
+#[test]
+fn r1_what_an_acknowledgement_passes_over_goes_to_the_retry_subject() {
+    proves(Planted::PassedOverIsDone, || {
+        let served = serve_with(ServerOptions { retry_delay_ms: 0, ..options() }, Durability::Os);
+        let mut qmq = Qmq::to(served.server.address());
+        let consumer = pull("order", "billing", "host@@1");
+        held(&mut qmq, &consumer, &names(10));
+        assert_eq!(qmq.acknowledge(&consumer, 5, 9), 0);
+        let lag: u64 = served.store.groups().unwrap().iter().map(|group| group.lag).sum();
+        if lag > 0 {
+            return false;
+        }
+        let mut again = Vec::new();
+        while again.len() < 5 {
+            let last = again.len() as i64 - 1;
+            let retries = Pull { last, hold_ms: HOLD_MS, ..pull("%RETRY%order%billing", "billing", "host@@1") };
+            again.extend(qmq.pull(&retries).iter().map(|message| message.id.clone()));
+        }
+        again.sort_unstable();
+        again == names(5) && qmq.pull(&consumer).is_empty()
+    });
+}
+
+/// R2: a restart forgot the pulls and acknowledgements of some minutes.
+#[test]
+fn r2_a_restart_forgets_no_acknowledgement() {
+    let again = |fault| {
+        let Served { server, store, folder } = serve();
+        let consumer = pull("order", "billing", "host@@1");
+        let mut qmq = Qmq::to(server.address());
+        held(&mut qmq, &consumer, &names(10));
+        assert_eq!(qmq.acknowledge(&consumer, 0, 6), 0);
+        store.abandon().unwrap();
+        drop((qmq, server, store));
+        let planted = Everywhere::plant(fault);
+        let store = Store::open(folder.path(), store_options(Durability::Disk), &mut |_| {}).unwrap();
+        drop(planted);
+        let server = Server::start(store, options()).unwrap();
+        let mut qmq = Qmq::to(server.address());
+        qmq::offsets(&qmq.pull(&Pull { hold_ms: HOLD_MS, ..consumer }))
+    };
+    let _alone = ALONE.lock();
+    assert_eq!(again(None), [7, 8, 9]);
+    assert_eq!(again(Some(Planted::AcknowledgementsForgotten)), (0..10).collect::<Vec<i64>>());
 }
 
 /// R6: the check of a message was stored and not looked at.
