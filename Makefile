@@ -107,8 +107,16 @@ flipped-bits: ## All eight bits of every byte of a small store, flipped one at a
 	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test flipped_bits -- --ignored
 	cat target/tmp/flipped-bits-all.txt
 
+.PHONY: hostile-peers
+hostile-peers: $(INSTALLED) ## What a hostile peer costs the others, beside what a busy process costs them; on a quiet machine
+	PYTHONPATH=tests $(BIN)/python tests/soak/hostile_peers.py $(ARGS)
+
+.PHONY: killed-server
+killed-server: $(INSTALLED) ## Kill a server under load over TCP for TIME seconds (default 60); a ledger outside counts
+	PYTHONPATH=tests $(BIN)/python tests/soak/killed_server.py --seconds $(or $(TIME),60) $(ARGS)
+
 .PHONY: soak
-soak: $(INSTALLED) flipped-bits ## Fresh seeds and the demo in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) flipped-bits ## Fresh seeds, the demo and killed servers in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \
@@ -116,6 +124,8 @@ soak: $(INSTALLED) flipped-bits ## Fresh seeds and the demo in turn for MINUTES 
 	  target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$start >target/soak.log 2>&1 \
 	    || { cat target/soak.log; exit 1; }; \
 	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  PYTHONPATH=tests $(BIN)/python tests/soak/killed_server.py --seconds 60 >target/soak.log 2>&1 \
+	    || { cat target/soak.log; exit 1; }; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	done
 

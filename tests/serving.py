@@ -12,14 +12,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from commanding import arguments_of, environment
 
 ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
 MAGIC = 0xDEC10ADE
 HEAD = struct.Struct(">ihIhhiih")
-HELLO, PING, PUBLISH, SUBSCRIBE, DELIVER, ACKNOWLEDGE, FLUSH = 200, 201, 202, 204, 206, 207, 210
+HELLO, PING, PUBLISH, SUBSCRIBE = 200, 201, 202, 204
+CREDIT, DELIVER, ACKNOWLEDGE, FLUSH = 205, 206, 207, 210
 ONE_WAY = 2
 PATIENCE_SECONDS = 20
 
@@ -152,3 +153,64 @@ class Peer:
                 raise ConnectionError("the other side has closed")
             data += piece
         return bytes(data)
+
+
+def publish(subject: str, bodies: Sequence[bytes], delay_ms: int, *, wants_receipts: bool = False) -> bytes:
+    """The body of a PUBLISH."""
+    head = struct.pack(">bI", wants_receipts, 1) + text(subject) + struct.pack(">I", len(bodies))
+    rows = (struct.pack(">HBQIII", 0, 0, delay_ms, 0, len(body), zlib.crc32(body)) + body for body in bodies)
+    return head + b"".join(rows)
+
+
+def subscribe(number: int, subject: str, group: str, in_flight_max: int, credit: int) -> bytes:
+    """The body of a SUBSCRIBE, from the earliest message on and without filters."""
+    names = text(subject) + text(group) + text("")
+    return struct.pack(">I", number) + names + struct.pack(">BBIII", 0, 0, in_flight_max, credit, 0)
+
+
+class Delivered(NamedTuple):
+    """A message of a DELIVER."""
+
+    queue: int
+    offset: int
+    redelivered: bool
+    attempt: int
+    due_ms: int
+    body: bytes
+
+
+DELIVERED = struct.Struct(">BQBBIQQQQ")
+
+
+def deliveries(body: bytes) -> tuple[int, list[Delivered]]:
+    """The server's clock, and the messages of a DELIVER."""
+    _, now_ms, count = struct.unpack_from(">IQI", body)
+    at, found = 16, []
+    for _ in range(count):
+        queue, offset, _, redelivered, attempt, _, due_ms, _, _ = DELIVERED.unpack_from(body, at)
+        at += DELIVERED.size
+        (length,) = struct.unpack_from(">h", body, at)
+        at += 2 + length
+        meta_bytes, payload_bytes, check = struct.unpack_from(">III", body, at)
+        payload = body[at + 12 : at + 12 + payload_bytes]
+        at += 12 + payload_bytes
+        assert zlib.crc32(payload) == check, "a damaged payload"
+        found.append(Delivered(queue, offset, bool(redelivered), attempt, due_ms, payload[meta_bytes:]))
+    assert at == len(body)
+    return now_ms, found
+
+
+def acknowledge(number: int, messages: Sequence[Delivered]) -> bytes:
+    """The body of an ACKNOWLEDGE."""
+    rows = (struct.pack(">BQQ", message.queue, message.offset, 1) for message in messages)
+    return struct.pack(">II", number, len(messages)) + b"".join(rows)
+
+
+def credit(subscription: int, messages: int) -> bytes:
+    """The body of a CREDIT."""
+    return struct.pack(">II", subscription, messages)
+
+
+def number(subscription: int) -> bytes:
+    """The body of a request that has nothing but a subscription."""
+    return struct.pack(">I", subscription)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,30 @@ def test_what_an_administrator_switches_off_stays_so(tmp_path: Path) -> None:
         assert served.page(update, Authorization=f"Bearer {admin}")[0] == 403, "this one has no administrator"
     ended = command("verify", "--store", tmp_path / "store")
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_systemd_is_told_when_it_listens_and_when_it_drains(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        systemd.settimeout(20)
+        with serving(tmp_path / "store", NOTIFY_SOCKET=address) as served:
+            assert systemd.recv(4096).decode().splitlines() == ["READY=1", f"STATUS=listening on {served.address}"]
+            served.process.send_signal(signal.SIGTERM)
+            assert systemd.recv(4096).decode().splitlines()[0] == "STOPPING=1"
+            assert served.process.wait(20) == 0
+
+
+def test_a_process_may_open_as_many_files_as_the_system_lets_it(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard <= 300:
+        pytest.skip("there is no more to ask for")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+    try:
+        with serving(tmp_path / "store") as served:
+            assert resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])

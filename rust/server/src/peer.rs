@@ -28,6 +28,8 @@ use crate::room::Room;
 
 /// Bytes of a request that each connection may send, however much others do.
 const INPUT_BYTES_FREE: usize = 64 << 10;
+/// Requests that are served before others have their turn.
+const TURN_REQUESTS: usize = 64;
 /// Pieces of output that one call writes.
 const PIECES: usize = 16;
 
@@ -46,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) subscribing: RefCell<Vec<u32>>,
     /// Pulls that are held, by the numbers that the hub knows them by.
     pub(crate) held: RefCell<HashSet<u64>>,
+    /// Requests are there whole that wait for the next turn.
+    has_backlog: Cell<bool>,
     /// Bytes of this one among those of all.
     input_bytes: Cell<usize>,
     is_cut_off: Cell<bool>,
@@ -76,6 +80,7 @@ impl Peer {
             couriers: RefCell::default(),
             subscribing: RefCell::default(),
             held: RefCell::default(),
+            has_backlog: Cell::new(false),
             input_bytes: Cell::new(0),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
@@ -189,22 +194,14 @@ impl Peer {
         self.leave();
     }
 
-    /// Reads once, serves all that is there whole, writes what can be written.
+    /// Reads once, serves what is there whole, writes what can be written.
     fn turn(self: &Rc<Self>, socket: &TcpStream, ready: Ready) -> io::Result<Turn> {
         if self.is_cut_off.get() {
             return Ok(Turn::Finished);
         }
-        let has_read = if ready.is_readable() || ready.is_read_closed() { self.read(socket)? } else { false };
-        loop {
-            let asked = self.connection.borrow_mut().next_request(self.hub.now());
-            let Some(asked) = asked else { break };
-            self.hub.counters.requests.add(asked.frame.header.code);
-            match admission(asked.frame.header.code, self.standing.get()) {
-                Admission::Serve => requests::serve(Asking::new(self, &asked), asked),
-                Admission::Refuse => self.refuse(&asked),
-                Admission::Close => self.turn_away(&asked),
-            }
-        }
+        let may_read = !self.has_backlog.get() && (ready.is_readable() || ready.is_read_closed());
+        let has_read = may_read && self.read(socket)?;
+        self.serve();
         self.end_held();
         self.note_input();
         let is_blocked = self.write(socket)?;
@@ -217,7 +214,7 @@ impl Peer {
             return Ok(Turn::Finished);
         }
         let has_more = connection.output_bytes() > 0 && !is_blocked;
-        Ok(if has_read || has_more { Turn::Again } else { Turn::Wait })
+        Ok(if has_read || has_more || self.has_backlog.get() { Turn::Again } else { Turn::Wait })
     }
 
     fn refuse(self: &Rc<Self>, asked: &Asked) {
@@ -229,6 +226,21 @@ impl Peer {
     fn turn_away(&self, asked: &Asked) {
         self.hub.guard.turned_away(self.address);
         self.connection.borrow_mut().turn_away(asked.id);
+    }
+
+    /// Serves what is there whole, as much as one turn may.
+    fn serve(self: &Rc<Self>) {
+        self.has_backlog.set(true);
+        for _ in 0..TURN_REQUESTS {
+            let asked = self.connection.borrow_mut().next_request(self.hub.now());
+            let Some(asked) = asked else { return self.has_backlog.set(false) };
+            self.hub.counters.requests.add(asked.frame.header.code);
+            match admission(asked.frame.header.code, self.standing.get()) {
+                Admission::Serve => requests::serve(Asking::new(self, &asked), asked),
+                Admission::Refuse => self.refuse(&asked),
+                Admission::Close => self.turn_away(&asked),
+            }
+        }
     }
 
     /// True where something was read.
