@@ -22,6 +22,12 @@ pub enum Planted {
     CancelledBitNotSaved,
     /// A dead letter is brought back again although it was before.
     RedriveUnjudged,
+    /// A consumer's pull offsets begin with 0, although others of its group had them before.
+    OffsetsBeginAnew,
+    /// A server answers when something is in the log's queue, and does not wait until it is visible.
+    AnswerBeforeVisible,
+    /// A server settles what came together on a connection in another order.
+    SettledOutOfOrder,
 }
 
 #[cfg(feature = "planted")]
