@@ -50,6 +50,12 @@ pub enum Planted {
     FinishedByOneIsByAll,
     /// QMQ's R6: the check of what a producer sends is not verified.
     SentUnverified,
+    /// A consumer's pull offsets begin with 0, although others of its group had them before.
+    OffsetsBeginAnew,
+    /// A server answers when something is in the log's queue, and does not wait until it is visible.
+    AnswerBeforeVisible,
+    /// A server settles what came together on a connection in another order.
+    SettledOutOfOrder,
 }
 
 #[cfg(feature = "planted")]

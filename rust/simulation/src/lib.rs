@@ -3,6 +3,7 @@
 pub mod chance;
 pub mod checker;
 pub mod clock;
+pub mod connected;
 pub mod disk;
 pub mod ledger;
 pub mod node;

@@ -15,14 +15,26 @@ pub const FAULTS: [(Planted, &str, u64); 9] = [
     (Planted::RedriveUnjudged, "RedriveUnjudged", 400),
 ];
 
+/// Faults that histories over connections find, and the number of seeds within which they must.
+pub const CONNECTED_FAULTS: [(Planted, &str, u64); 4] = [
+    (Planted::AckBeforeSync, "AckBeforeSync", 100),
+    (Planted::AnswerBeforeVisible, "AnswerBeforeVisible", 100),
+    (Planted::OffsetsBeginAnew, "OffsetsBeginAnew", 200),
+    (Planted::SettledOutOfOrder, "SettledOutOfOrder", 200),
+];
+
 /// The fault of this name, and the number of seeds within which it must be found.
 pub fn fault_named(name: &str) -> Option<(Planted, u64)> {
-    FAULTS.iter().find(|(_, other, _)| *other == name).map(|(fault, _, seeds)| (*fault, *seeds))
+    let mut all = FAULTS.iter().chain(&CONNECTED_FAULTS);
+    all.find(|(_, other, _)| *other == name).map(|(fault, _, seeds)| (*fault, *seeds))
 }
 
 /// The names of all faults.
 pub fn names() -> String {
-    FAULTS.map(|(_, name, _)| name).join(", ")
+    let mut names: Vec<&str> = FAULTS.iter().chain(&CONNECTED_FAULTS).map(|(_, name, _)| *name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
 }
 
 /// Plants one fault on this thread for as long as the value lives.

@@ -3,11 +3,12 @@
 use super::effects::{Effects, Outcome};
 use super::state::State;
 use super::subject_names::{dead_letter_subject, retry_subject};
+use crate::planted::{self, Planted};
 use crate::queues::{Consumer, Group};
 use crate::record::attach::Attach;
 use crate::record::name::{GroupEnd, GroupStart};
 use crate::record::queue::{Acknowledge, Assign, Reserve};
-use crate::units::{ConsumerNumber, GroupNumber, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, Sequence, SubjectNumber};
 
 pub(super) fn apply_group(state: &mut State, subject: SubjectNumber, start: GroupStart, name: &str) -> Outcome {
     if let Some(there) = state.group_named(subject, name) {
@@ -149,7 +150,8 @@ fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_
     }
     let number = *next;
     *next = number.next();
-    group.consumers.add(Consumer { is_lasting, ..Consumer::new(number, name, group.offset_floor) });
+    let first = if planted::is_on(Planted::OffsetsBeginAnew) { PullOffset(0) } else { group.offset_floor };
+    group.consumers.add(Consumer { is_lasting, ..Consumer::new(number, name, first) });
     number
 }
 

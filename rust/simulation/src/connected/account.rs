@@ -1,0 +1,294 @@
+//! What users were told over their connections and what came to them, in maps: every promise to a
+//! client is judged against this. It knows nothing of what the server or its store say of themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delaymq_core::units::{Millis, Sequence};
+
+/// Names a connection, over the whole history.
+pub(super) type LinkId = u64;
+
+/// A message as its user knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) subject: String,
+    pub(super) body: Vec<u8>,
+    /// It may not come before.
+    not_before: Millis,
+    /// How often it was asked to be stored.
+    asked: usize,
+    /// The copies of it that came to light, by answers or by deliveries.
+    copies: BTreeSet<Sequence>,
+}
+
+impl Sent {
+    pub(super) fn new(subject: String, body: Vec<u8>, not_before: Millis) -> Self {
+        Self { subject, body, not_before, asked: 0, copies: BTreeSet::new() }
+    }
+}
+
+/// What a group owes its users of one copy of a message, or they owe it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// A consumer has it.
+    Held(LinkId),
+    /// Its consumer let go of it.
+    Free,
+    /// It was given back, to come again at this time.
+    GivenBack(LinkId, Millis),
+    /// It was acknowledged, and whether that was done is not known.
+    Acknowledging(LinkId),
+    /// It is done for ever.
+    Done,
+}
+
+/// A cancel, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cancel {
+    Asked,
+    Done,
+    Refused,
+}
+
+/// Everything counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Messages whose storing was answered.
+    pub published: u64,
+    /// Publishes whose answer was lost.
+    pub ambiguous: u64,
+    /// Such publishes that were stored all the same.
+    pub ambiguous_stored: u64,
+    /// Messages that came.
+    pub delivered: u64,
+    /// Messages that came again, though nobody gave them back.
+    pub repeated: u64,
+    /// Messages that came again because they were given back.
+    pub retried: u64,
+    /// Cancels answered "done".
+    pub cancelled: u64,
+    /// Acknowledgements of what an earlier epoch handed out.
+    pub stale: u64,
+    /// Connections lost while the server lived.
+    pub cuts: u64,
+    /// Times the server ended.
+    pub crashes: u64,
+}
+
+impl Counts {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: Self) {
+        self.published += other.published;
+        self.ambiguous += other.ambiguous;
+        self.ambiguous_stored += other.ambiguous_stored;
+        self.delivered += other.delivered;
+        self.repeated += other.repeated;
+        self.retried += other.retried;
+        self.cancelled += other.cancelled;
+        self.stale += other.stale;
+        self.cuts += other.cuts;
+        self.crashes += other.crashes;
+    }
+}
+
+/// A message that came to a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Came<'a> {
+    pub(super) link: LinkId,
+    pub(super) group: &'a str,
+    pub(super) subject: &'a str,
+    pub(super) sequence: Sequence,
+    pub(super) is_retry: bool,
+    pub(super) redelivered: bool,
+    pub(super) due: Millis,
+    pub(super) now: Millis,
+    pub(super) body: &'a [u8],
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    sent: BTreeMap<u64, Sent>,
+    /// Copies whose storing was answered.
+    stored: BTreeSet<Sequence>,
+    of: BTreeMap<Sequence, u64>,
+    /// Numbers whose answer was lost.
+    ambiguous: BTreeSet<u64>,
+    cancels: BTreeMap<Sequence, Cancel>,
+    places: BTreeMap<(String, Sequence), Place>,
+    lost: BTreeSet<LinkId>,
+    /// How many messages may come again, because consumers with so many in flight were lost.
+    repeats_max: u64,
+    pub(super) counts: Counts,
+    violations: Vec<String>,
+}
+
+impl Account {
+    pub(super) fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    pub(super) fn blame(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    /// A message is asked to be stored, for the first time or again.
+    pub(super) fn publish_asked(&mut self, number: u64, sent: impl FnOnce() -> Sent) {
+        self.sent.entry(number).or_insert_with(sent).asked += 1;
+    }
+
+    pub(super) fn sent(&self, number: u64) -> Option<&Sent> {
+        self.sent.get(&number)
+    }
+
+    /// The answer says that it is stored.
+    pub(super) fn published(&mut self, number: u64, sequence: Sequence, due: Millis) {
+        self.counts.published += 1;
+        let early = self.sent.get(&number).is_some_and(|sent| due < sent.not_before);
+        if early || !self.stored.insert(sequence) {
+            self.blame(format!("message {number} was answered with sequence {sequence} due at {due}"));
+        }
+        self.found_copy(number, sequence);
+    }
+
+    /// The answer to a publish was lost.
+    pub(super) fn publish_lost(&mut self, numbers: &[u64]) {
+        self.counts.ambiguous += numbers.len() as u64;
+        self.ambiguous.extend(numbers);
+    }
+
+    fn found_copy(&mut self, number: u64, sequence: Sequence) {
+        let before = *self.of.entry(sequence).or_insert(number);
+        let Some(sent) = self.sent.get_mut(&number) else {
+            return self.blame(format!("phantom: nobody sent message {number}"));
+        };
+        sent.copies.insert(sequence);
+        let (copies, asked) = (sent.copies.len(), sent.asked);
+        if before != number || copies > asked {
+            self.blame(format!("{copies} copies of message {number}, asked for {asked} times; {sequence} is {before}"));
+        }
+    }
+
+    pub(super) fn cancel_asked(&mut self, sequence: Sequence) {
+        self.cancels.entry(sequence).or_insert(Cancel::Asked);
+    }
+
+    /// The answer to a cancel: true where it was done.
+    pub(super) fn cancel_told(&mut self, sequence: Sequence, is_done: bool) {
+        let before = self.cancels.insert(sequence, if is_done { Cancel::Done } else { Cancel::Refused });
+        let came = self.places.keys().any(|(_, other)| *other == sequence);
+        self.counts.cancelled += u64::from(is_done);
+        if is_done && (came || before == Some(Cancel::Refused)) || !is_done && before == Some(Cancel::Done) {
+            self.blame(format!("cancel of {sequence} says done: {is_done}, before {before:?}, came {came}"));
+        }
+    }
+
+    /// A message came.
+    pub(super) fn came(&mut self, came: &Came<'_>) {
+        self.counts.delivered += 1;
+        let number = came.body.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        self.found_copy(number, came.sequence);
+        let fits = self
+            .sent
+            .get(&number)
+            .is_some_and(|sent| sent.body == came.body && sent.subject == came.subject && sent.not_before <= came.due);
+        if !fits || came.due > came.now {
+            self.blame(format!("corrupt or early: {came:?}, sent {:?}", self.sent.get(&number)));
+        }
+        if self.cancels.get(&came.sequence) == Some(&Cancel::Done) {
+            self.blame(format!("cancelled: {came:?}"));
+        }
+        if !self.stored.contains(&came.sequence) && self.ambiguous.remove(&number) {
+            self.counts.ambiguous_stored += 1;
+        }
+        let before = self.places.insert((came.group.to_owned(), came.sequence), Place::Held(came.link));
+        if let Some(before) = before {
+            self.came_again(came, before);
+        } else if came.redelivered && self.repeats_max == 0 {
+            self.blame(format!("marked as a repetition, and nothing was lost: {came:?}"));
+        }
+    }
+
+    fn came_again(&mut self, came: &Came<'_>, before: Place) {
+        let is_lost = |link: &LinkId| self.lost.contains(link);
+        let may = match before {
+            Place::Held(link) | Place::Acknowledging(link) => is_lost(&link),
+            Place::Free => true,
+            Place::GivenBack(link, due) => is_lost(&link) || (came.is_retry && came.due >= due),
+            Place::Done => false,
+        };
+        let is_retried = matches!(before, Place::GivenBack(..)) && came.is_retry;
+        *(if is_retried { &mut self.counts.retried } else { &mut self.counts.repeated }) += 1;
+        if !may || !came.redelivered {
+            self.blame(format!("it came again, being {before:?}: {came:?}"));
+        }
+        if self.counts.repeated > self.repeats_max {
+            let most = self.repeats_max;
+            self.blame(format!("more than {most} repetitions, which were in flight at a loss: {came:?}"));
+        }
+    }
+
+    fn put(&mut self, group: &str, sequence: Sequence, place: Place) {
+        self.places.insert((group.to_owned(), sequence), place);
+    }
+
+    fn place(&self, group: &str, sequence: Sequence) -> Option<Place> {
+        self.places.get(&(group.to_owned(), sequence)).copied()
+    }
+
+    /// A consumer acknowledges what it holds.
+    pub(super) fn acknowledge_asked(&mut self, link: LinkId, group: &str, sequence: Sequence) {
+        self.put(group, sequence, Place::Acknowledging(link));
+    }
+
+    /// An answer says that the acknowledgement is durable.
+    pub(super) fn acknowledged(&mut self, link: LinkId, group: &str, sequence: Sequence) {
+        if self.place(group, sequence) == Some(Place::Acknowledging(link)) {
+            self.put(group, sequence, Place::Done);
+        }
+    }
+
+    /// A consumer gives back what it holds, to come again no earlier than `due`.
+    pub(super) fn give_back_asked(&mut self, link: LinkId, group: &str, sequence: Sequence, due: Millis) {
+        self.put(group, sequence, Place::GivenBack(link, due));
+    }
+
+    /// A consumer ends in order: what it held goes back.
+    pub(super) fn let_go(&mut self, group: &str, held: impl Iterator<Item = Sequence>, in_flight_max: u32) {
+        self.repeats_max += u64::from(in_flight_max);
+        for sequence in held {
+            self.put(group, sequence, Place::Free);
+        }
+    }
+
+    /// A connection is lost, whoever has noticed. So many may have been in flight on it.
+    pub(super) fn link_lost(&mut self, link: LinkId, in_flight_max: u32) {
+        if self.lost.insert(link) {
+            self.repeats_max += u64::from(in_flight_max);
+        }
+    }
+
+    /// At the end, with nothing left to come: each group has had and finished all that was promised.
+    pub(super) fn judge_the_end(&mut self, groups: &[(String, String)]) {
+        let mut wrong = Vec::new();
+        for (sequence, number) in &self.of {
+            let Some(sent) = self.sent.get(number) else { continue };
+            let is_promised = self.stored.contains(sequence);
+            let cancel = self.cancels.get(sequence);
+            for (_, group) in groups.iter().filter(|(subject, _)| *subject == sent.subject) {
+                let place = self.place(group, *sequence);
+                let is_fine = match place {
+                    Some(Place::Done | Place::Acknowledging(_)) => true,
+                    Some(_) => false,
+                    None => !is_promised || matches!(cancel, Some(Cancel::Done | Cancel::Asked)),
+                };
+                if !is_fine {
+                    wrong.push(format!(
+                        "lost: message {number} as {sequence} in {group} is {place:?}, cancel {cancel:?}"
+                    ));
+                }
+            }
+        }
+        self.violations.extend(wrong);
+    }
+}

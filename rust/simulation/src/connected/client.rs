@@ -1,0 +1,218 @@
+//! One user with one connection at a time: publishes, cancels, consumes, settles, and connects again when
+//! the connection is lost. What the core's caller tells it, it tells the account.
+
+mod acting;
+
+pub(super) use self::acting::Surroundings;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delaymq_core::store::Receipt;
+use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::wire::caller::{CallId, Caller, CallerLimits, Heard, told};
+use delaymq_core::wire::extension::consume::Deliver;
+use delaymq_core::wire::extension::publish::{Cancelled, DueTime, read_outcomes, read_receipts};
+use delaymq_core::wire::reader::Reader;
+
+use super::account::{Account, Came, LinkId};
+use super::link::Link;
+
+/// A delivery's key: queue and offset.
+type Key = (u8, u64);
+
+/// What is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Call {
+    Publish(Vec<(u64, DueTime)>),
+    Cancel(Sequence),
+    Subscribe,
+    /// These are durably acknowledged once it is answered.
+    Settle(Vec<Sequence>),
+    Ping,
+    Unsubscribe,
+}
+
+/// See the module.
+pub(super) struct Client {
+    pub(super) subject: String,
+    pub(super) group: String,
+    pub(super) in_flight_max: u32,
+    caller: Caller,
+    link: Option<LinkId>,
+    calls: BTreeMap<CallId, Call>,
+    /// The number of the subscription that was asked for last.
+    subscription: u32,
+    is_subscribing: bool,
+    is_subscribed: bool,
+    /// Subscriptions up to this number have ended.
+    ended: u32,
+    credit: u32,
+    holds: BTreeMap<Key, Sequence>,
+    /// Acknowledged one-way; a flush tells when that is durable.
+    unflushed: Vec<Sequence>,
+    /// What it held when the server ended: keys of an earlier epoch.
+    stale: Vec<Key>,
+    /// Messages whose publish ended without an answer, to be sent again.
+    again: Vec<(u64, DueTime)>,
+    receipts: Vec<Receipt>,
+}
+
+impl Client {
+    pub(super) fn new(subject: &str, group: &str, in_flight_max: u32) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            group: group.to_owned(),
+            in_flight_max,
+            caller: Caller::new(CallerLimits::default()),
+            link: None,
+            calls: BTreeMap::new(),
+            subscription: 0,
+            is_subscribing: false,
+            is_subscribed: false,
+            ended: 0,
+            credit: 0,
+            holds: BTreeMap::new(),
+            unflushed: Vec::new(),
+            stale: Vec::new(),
+            again: Vec::new(),
+            receipts: Vec::new(),
+        }
+    }
+
+    pub(super) fn link(&self) -> Option<LinkId> {
+        self.link
+    }
+
+    /// True where it waits for nothing and holds nothing.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_subscribed && self.calls.is_empty() && self.holds.is_empty() && self.unflushed.is_empty()
+    }
+
+    pub(super) fn connect(&mut self, link: LinkId, limits: CallerLimits) {
+        self.caller = Caller::new(limits);
+        self.link = Some(link);
+        (self.is_subscribing, self.is_subscribed) = (false, false);
+    }
+
+    /// Up to so many bytes that are to be written.
+    pub(super) fn write(&mut self, count_max: usize) -> Vec<u8> {
+        let bytes: Vec<u8> = self.caller.output().flatten().take(count_max).copied().collect();
+        self.caller.sent(bytes.len());
+        bytes
+    }
+
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> usize {
+        self.caller.receive(bytes)
+    }
+
+    /// The connection is lost: of what was under way nobody knows what became of it. With it goes what it
+    /// holds; where the server ended, its keys are kept, to see that they name nothing any more.
+    pub(super) fn lost(&mut self, account: &mut Account, link: &Link, epoch_ended: bool, again: bool) {
+        let lost = self.caller.lost();
+        if let Some((call, command)) = lost.iter().find(|(call, _)| link.was_answered(call.0)) {
+            account.blame(format!("request {call:?} of command {command} was answered and is told to be ambiguous"));
+        }
+        let known: BTreeSet<CallId> = self.calls.keys().copied().collect();
+        if known != lost.iter().map(|(call, _)| *call).collect() {
+            account.blame(format!("under way are {known:?}, and lost are {lost:?}"));
+        }
+        for call in std::mem::take(&mut self.calls).into_values() {
+            if let Call::Publish(messages) = call {
+                account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                self.again.extend(messages.into_iter().filter(|_| again));
+            }
+        }
+        let held = std::mem::take(&mut self.holds);
+        if epoch_ended {
+            self.stale.extend(held.into_keys());
+        }
+        self.unflushed.clear();
+        self.link = None;
+    }
+
+    /// Hears what has come whole.
+    pub(super) fn hear(&mut self, account: &mut Account, link: &Link, now: Millis) {
+        loop {
+            match self.caller.hear() {
+                Ok(None) => return,
+                Ok(Some(Heard::Deliver(body))) => self.delivered(account, &body, now),
+                Ok(Some(Heard::Answer { call, code, body, command })) => {
+                    let known = self.calls.remove(&call);
+                    match (known, told(code, &body)) {
+                        (Some(known), Ok(body)) if link.was_answered(call.0) => self.answered(account, known, &body),
+                        (known, answer) => account.blame(format!(
+                            "answer {answer:?} to {call:?} of command {command}, which is {known:?}, whole: {}",
+                            link.was_answered(call.0)
+                        )),
+                    }
+                }
+                Err(malformed) => return account.blame(format!("the server sent {malformed:?}")),
+            }
+        }
+    }
+
+    fn answered(&mut self, account: &mut Account, call: Call, body: &[u8]) {
+        match call {
+            Call::Publish(messages) => match read_receipts(&mut Reader::new(body)) {
+                Ok(receipts) if receipts.len() == messages.len() => {
+                    for ((number, _), receipt) in messages.iter().zip(&receipts) {
+                        account.published(*number, receipt.key.sequence, receipt.key.due);
+                    }
+                    self.receipts.extend(receipts);
+                }
+                other => account.blame(format!("{other:?} is the answer to {messages:?}")),
+            },
+            Call::Cancel(sequence) => match read_outcomes(body).as_deref() {
+                Ok([outcome]) => account.cancel_told(sequence, *outcome == Cancelled::Done),
+                other => account.blame(format!("{other:?} is the answer to a cancel of {sequence}")),
+            },
+            Call::Subscribe => (self.is_subscribing, self.is_subscribed) = (false, true),
+            Call::Settle(sequences) => {
+                let Some(link) = self.link else { return };
+                for sequence in sequences {
+                    account.acknowledged(link, &self.group, sequence);
+                }
+            }
+            Call::Ping if body != PING_BYTES => account.blame(format!("a ping came back as {body:?}")),
+            Call::Ping | Call::Unsubscribe => {}
+        }
+    }
+
+    fn delivered(&mut self, account: &mut Account, body: &[u8], now: Millis) {
+        let deliver = match Deliver::read(body) {
+            Ok(deliver) => deliver,
+            Err(malformed) => return account.blame(format!("a delivery is {malformed:?}")),
+        };
+        let Some(link) = self.link else { return };
+        if deliver.subscription <= self.ended {
+            // It was on its way when the subscription ended: it is its group's again.
+            return;
+        }
+        let count = u32::try_from(deliver.messages.len()).unwrap_or(u32::MAX);
+        let is_fine = self.is_subscribed && deliver.subscription == self.subscription && deliver.now <= now;
+        if !is_fine || count > self.credit {
+            account.blame(format!("{count} messages with credit {}: {deliver:?}", self.credit));
+        }
+        self.credit = self.credit.saturating_sub(count);
+        for message in &deliver.messages {
+            let before = self.holds.insert((message.queue, message.offset), message.sequence);
+            if before.is_some() || !message.is_whole() || self.holds.len() > self.in_flight_max as usize {
+                account.blame(format!("{} held, one of them before: {before:?}, {message:?}", self.holds.len()));
+            }
+            account.came(&Came {
+                link,
+                group: &self.group,
+                subject: message.subject,
+                sequence: message.sequence,
+                is_retry: message.queue == 1,
+                redelivered: message.redelivered,
+                due: message.due,
+                now: deliver.now,
+                body: message.parts().1,
+            });
+        }
+    }
+}
+
+/// What a ping carries.
+const PING_BYTES: &[u8] = b"are you there";

@@ -1,0 +1,292 @@
+//! What a client asks for.
+
+use delaymq_core::record::name::GroupStart;
+use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::wire::extension::consume::{Credit, Subscribe};
+use delaymq_core::wire::extension::hello::put_ping;
+use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
+use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange};
+use delaymq_core::wire::extension::{
+    ACKNOWLEDGE, CANCEL, CREDIT, FLUSH, GIVE_BACK, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
+};
+use delaymq_core::wire::pull::ConsumerName;
+
+use super::{Call, Client, Key, PING_BYTES};
+use crate::chance::Chance;
+use crate::connected::account::{Account, Sent};
+
+/// The longest delay of a message, in milliseconds.
+const DELAY_MS_MAX: u64 = 3_000;
+/// The longest delay of what is given back.
+const BACK_MS_MAX: u64 = 1_500;
+
+/// What an action may use beside the client itself.
+pub(in crate::connected) struct Surroundings<'a> {
+    pub(in crate::connected) account: &'a mut Account,
+    pub(in crate::connected) chance: &'a mut Chance,
+    pub(in crate::connected) now: Millis,
+    pub(in crate::connected) subjects: &'a [String],
+    pub(in crate::connected) next_number: &'a mut u64,
+}
+
+impl Client {
+    /// Does something, where the caller has room for it. Says what, for the trace.
+    pub(in crate::connected) fn act(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        if self.link.is_none() || !self.caller.has_room() {
+            return "waits";
+        }
+        match around.chance.below(16) {
+            0..4 => self.publish(around),
+            4 => self.cancel(around),
+            5 => self.ask(around, PING, Call::Ping, |out| put_ping(out, PING_BYTES)),
+            6 if self.is_subscribed && around.chance.percent(30) => self.unsubscribe(around),
+            _ if !self.is_subscribed => self.subscribe(around),
+            6 | 7 => self.add_credit(around, 4),
+            8 => self.flush(around),
+            9 => self.acknowledge_stale(around),
+            10 => self.settle_twice(around),
+            11 | 12 => self.give_back(around),
+            _ => self.acknowledge(around),
+        }
+    }
+
+    /// Takes one step towards having all there is and finishing it.
+    pub(in crate::connected) fn finish(&mut self, around: &mut Surroundings<'_>) {
+        if self.link.is_none() || !self.caller.has_room() {
+        } else if !self.is_subscribed {
+            self.subscribe(around);
+        } else if self.credit < self.in_flight_max {
+            self.add_credit(around, self.in_flight_max.saturating_mul(4));
+        } else if !self.holds.is_empty() {
+            let keys: Vec<Key> = self.holds.keys().copied().collect();
+            self.acknowledge_keys(around, &keys, true);
+        } else if !self.unflushed.is_empty() {
+            self.flush(around);
+        }
+    }
+
+    fn ask(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        command: i16,
+        call: Call,
+        fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
+    ) -> &'static str {
+        let words = match &call {
+            Call::Publish(_) => "publishes",
+            Call::Cancel(_) => "cancels",
+            Call::Subscribe => "subscribes",
+            Call::Settle(_) => "settles",
+            Call::Ping => "pings",
+            Call::Unsubscribe => "unsubscribes",
+        };
+        match self.caller.ask(command, around.now, fill) {
+            Ok(Some(id)) => {
+                self.calls.insert(id, call);
+            }
+            other => around.account.blame(format!("{words}: {other:?}, though there was room")),
+        }
+        words
+    }
+
+    fn tell(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        command: i16,
+        fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
+    ) {
+        let told = self.caller.tell(command, around.now, fill);
+        if told != Ok(true) {
+            around.account.blame(format!("command {command} was not taken, though there was room: {told:?}"));
+        }
+    }
+
+    fn publish(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let mut messages: Vec<(u64, DueTime)> = std::mem::take(&mut self.again);
+        for _ in 0..around.chance.below(3).max(u64::from(messages.is_empty())) {
+            let delay_ms = around.chance.one_of(&[0, 0, 1, 40, 500, DELAY_MS_MAX]);
+            let due = if around.chance.percent(50) {
+                DueTime::After(delay_ms)
+            } else {
+                DueTime::At(around.now.plus(delay_ms))
+            };
+            let number = *around.next_number;
+            *around.next_number = number.saturating_add(1);
+            messages.push((number, due));
+        }
+        let mut writer = PublishWriter::default();
+        for (number, due) in &messages {
+            let subject = around.chance.pick(around.subjects).cloned().unwrap_or_default();
+            let length = around.chance.one_of(&[0, 3, 90]);
+            let not_before = match due {
+                DueTime::After(delay_ms) => around.now.plus(*delay_ms),
+                DueTime::At(time) => *time,
+            };
+            around.account.publish_asked(*number, || {
+                let filler = usize::try_from(length).unwrap_or(0);
+                let body = number.to_le_bytes().into_iter().chain(std::iter::repeat_n(0xA5, filler)).collect();
+                Sent::new(subject, body, not_before)
+            });
+            let Some(sent) = around.account.sent(*number) else { continue };
+            let pushed = writer.push(&sent.subject, *due, b"", &sent.body);
+            if let Err(error) = pushed {
+                around.account.blame(format!("message {number} is refused: {error}"));
+            }
+        }
+        self.ask(around, PUBLISH, Call::Publish(messages), |out| writer.put(out, true))
+    }
+
+    fn cancel(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let Some(receipt) = around.chance.pick(&self.receipts).copied() else { return "has nothing to cancel" };
+        let sequence = receipt.key.sequence;
+        around.account.cancel_asked(sequence);
+        self.ask(around, CANCEL, Call::Cancel(sequence), |out| put_receipts(out, std::iter::once(receipt)))
+    }
+
+    fn subscribe(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        if self.is_subscribing {
+            return "waits";
+        }
+        self.subscription = self.subscription.saturating_add(1);
+        self.is_subscribing = true;
+        self.credit = u32::try_from(around.chance.one_of(&[0, 1, 3, 50])).unwrap_or(0);
+        let (subject, group) = (self.subject.clone(), self.group.clone());
+        let wanted = Subscribe {
+            subscription: self.subscription,
+            name: ConsumerName { subject: &subject, group: &group, consumer: "" },
+            start: GroupStart::Earliest,
+            is_broadcast: false,
+            in_flight_max: self.in_flight_max,
+            credit: self.credit,
+            filters: Vec::new(),
+        };
+        self.ask(around, SUBSCRIBE, Call::Subscribe, |out| wanted.put(out))
+    }
+
+    fn unsubscribe(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        (self.is_subscribed, self.ended) = (false, self.subscription);
+        let held = std::mem::take(&mut self.holds);
+        around.account.let_go(&self.group, held.into_values(), self.in_flight_max);
+        self.unflushed.clear();
+        let number = self.subscription.to_be_bytes();
+        self.ask(around, UNSUBSCRIBE, Call::Unsubscribe, |out| {
+            out.extend_from_slice(&number);
+            Ok(())
+        })
+    }
+
+    fn add_credit(&mut self, around: &mut Surroundings<'_>, credit: u32) -> &'static str {
+        self.credit = self.credit.saturating_add(credit);
+        let credit = Credit { subscription: self.subscription, credit };
+        self.tell(around, CREDIT, |out| {
+            credit.put(out);
+            Ok(())
+        });
+        "adds credit"
+    }
+
+    fn flush(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let number = self.subscription.to_be_bytes();
+        let settled = std::mem::take(&mut self.unflushed);
+        self.ask(around, FLUSH, Call::Settle(settled), |out| {
+            out.extend_from_slice(&number);
+            Ok(())
+        })
+    }
+
+    fn some_held(&self, around: &mut Surroundings<'_>) -> Vec<Key> {
+        self.holds.keys().copied().filter(|_| around.chance.percent(60)).collect()
+    }
+
+    fn acknowledge(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let keys = self.some_held(around);
+        if keys.is_empty() {
+            return "has nothing to acknowledge";
+        }
+        let is_asked = around.chance.percent(50);
+        self.acknowledge_keys(around, &keys, is_asked);
+        "acknowledges"
+    }
+
+    fn acknowledge_keys(&mut self, around: &mut Surroundings<'_>, keys: &[Key], is_asked: bool) {
+        let Some(link) = self.link else { return };
+        let sequences: Vec<Sequence> = keys.iter().filter_map(|key| self.holds.remove(key)).collect();
+        for sequence in &sequences {
+            around.account.acknowledge_asked(link, &self.group, *sequence);
+        }
+        let done = self.ranges_of(keys);
+        if is_asked {
+            self.ask(around, ACKNOWLEDGE, Call::Settle(sequences), |out| done.put(out));
+        } else {
+            self.unflushed.extend(sequences);
+            self.tell(around, ACKNOWLEDGE, |out| done.put(out));
+        }
+    }
+
+    fn ranges_of(&self, keys: &[Key]) -> Acknowledge {
+        let ranges = keys.iter().map(|(queue, first)| KeyRange { queue: *queue, first: *first, count: 1 });
+        Acknowledge { subscription: self.subscription, ranges: ranges.collect() }
+    }
+
+    fn back_of(&self, key: Key, delay_ms: u64) -> GiveBack {
+        let message = GivenBack { queue: key.0, offset: key.1, delay_ms };
+        GiveBack { subscription: self.subscription, messages: vec![message] }
+    }
+
+    fn give_back(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let (Some(key), Some(link)) = (self.some_held(around).first().copied(), self.link) else {
+            return "has nothing to give back";
+        };
+        let Some(sequence) = self.holds.remove(&key) else { return "has nothing to give back" };
+        let delay_ms = around.chance.one_of(&[0, 20, BACK_MS_MAX]);
+        around.account.give_back_asked(link, &self.group, sequence, around.now.plus(delay_ms));
+        let back = self.back_of(key, delay_ms);
+        if around.chance.percent(50) {
+            return self.ask(around, GIVE_BACK, Call::Settle(Vec::new()), |out| back.put(out));
+        }
+        self.tell(around, GIVE_BACK, |out| back.put(out));
+        "gives back"
+    }
+
+    /// Settles one delivery in two ways, one right behind the other: the first counts.
+    fn settle_twice(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let (Some(key), Some(link)) = (self.some_held(around).first().copied(), self.link) else {
+            return "has nothing to settle";
+        };
+        let back = self.back_of(key, 0);
+        let done = self.ranges_of(&[key]);
+        if around.chance.percent(50) {
+            self.acknowledge_keys(around, &[key], false);
+            self.tell_if_room(around, GIVE_BACK, |out| back.put(out));
+            return "acknowledges, then gives back";
+        }
+        let Some(sequence) = self.holds.remove(&key) else { return "has nothing to settle" };
+        around.account.give_back_asked(link, &self.group, sequence, around.now);
+        self.tell(around, GIVE_BACK, |out| back.put(out));
+        self.tell_if_room(around, ACKNOWLEDGE, |out| done.put(out));
+        "gives back, then acknowledges"
+    }
+
+    fn tell_if_room(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        command: i16,
+        fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
+    ) {
+        if self.caller.has_room() {
+            self.tell(around, command, fill);
+        }
+    }
+
+    /// Acknowledges what an earlier epoch of the server handed out: that is nobody's any more.
+    fn acknowledge_stale(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        if self.stale.is_empty() {
+            return "has nothing of an earlier epoch";
+        }
+        around.account.counts.stale += self.stale.len() as u64;
+        let keys = std::mem::take(&mut self.stale);
+        let done = self.ranges_of(&keys);
+        self.ask(around, ACKNOWLEDGE, Call::Settle(Vec::new()), |out| done.put(out));
+        "acknowledges what an earlier epoch handed out"
+    }
+}

@@ -1,0 +1,190 @@
+//! One subscription of a connection: its consumers, what they hold, and its messages on their way out.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::store::{Delivery, PullRequest, retry_subject};
+use delaymq_core::units::{ConsumerNumber, GroupNumber};
+use delaymq_core::wire::connection::Connection;
+use delaymq_core::wire::extension::DELIVER;
+use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, put_deliver};
+use delaymq_core::wire::extension::settle::{GivenBack, KeyRange};
+use delaymq_core::wire::subscriptions::Subscriptions;
+
+use super::promising::Promise;
+use crate::connected::account::LinkId;
+use crate::node::{Handed, Node, Pulled};
+
+/// The subject itself, and the group's retry subject.
+const QUEUES: usize = 2;
+const RETRIES: u8 = 1;
+
+/// A consumer of a group.
+pub(super) type Place = (GroupNumber, ConsumerNumber);
+
+/// See the module.
+pub(super) struct Standing {
+    subject: String,
+    group: String,
+    in_flight_max: u32,
+    /// The consumer of each queue, once there is one.
+    places: [Option<Place>; QUEUES],
+    /// A consumer of the retry subject is asked for.
+    is_joining: bool,
+    /// What is with the client, or on its way there.
+    held: BTreeMap<(u8, u64), Delivery>,
+    /// Pulled, and not in the connection yet.
+    ready: VecDeque<(u8, Handed)>,
+}
+
+impl Standing {
+    pub(super) fn new(subject: &str, group: &str, in_flight_max: u32, place: Place) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            group: group.to_owned(),
+            in_flight_max,
+            places: [Some(place), None],
+            is_joining: false,
+            held: BTreeMap::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.ready.is_empty() && !self.is_joining
+    }
+
+    fn place(&self, queue: u8) -> Option<Place> {
+        self.places.get(usize::from(queue)).copied().flatten()
+    }
+
+    /// The consumer of the retry subject that was asked for.
+    pub(super) fn joined(&mut self, place: Option<Place>) {
+        self.is_joining = false;
+        let [_, retries] = &mut self.places;
+        *retries = place;
+    }
+
+    /// Asks for a consumer of the retry subject, once that has its group.
+    pub(super) fn join_retries(
+        &mut self,
+        node: &mut Node,
+        link: LinkId,
+        number: u32,
+        promises: &mut VecDeque<Promise>,
+    ) -> Result<()> {
+        if self.is_joining || self.place(RETRIES).is_some() {
+            return Ok(());
+        }
+        let state = node.owner().state();
+        let subject = state.subjects.number(&retry_subject(&self.subject, &self.group));
+        let Some(group) = subject.and_then(|subject| state.group_named(subject, &self.group)) else { return Ok(()) };
+        let name = format!("{}-{link}-{number}", node.epoch());
+        if let Some(fact) = node.begin_consumer(group, &name)? {
+            self.is_joining = true;
+            promises.push_back(Promise::Joined { link, number, group, fact });
+        }
+        Ok(())
+    }
+
+    /// Pulls what there is credit and room for, and puts it into the connection.
+    pub(super) fn pump(
+        &mut self,
+        node: &mut Node,
+        connection: &mut Connection,
+        subscriptions: &mut Subscriptions<()>,
+        number: u32,
+    ) -> Result<()> {
+        for queue in 0..QUEUES as u8 {
+            let room = subscriptions.room(number, self.held.len());
+            let Some((group, consumer)) = self.place(queue).filter(|_| room > 0 && self.ready.is_empty()) else {
+                continue;
+            };
+            let request = PullRequest { group, consumer, count_max: room, in_flight_max: self.in_flight_max };
+            if let Pulled::Messages(handed, damaged) = node.pull(request, 0)? {
+                if let Some(delivery) = damaged.first() {
+                    return Err(Error::corrupt("", 0, "a whole payload", format!("{delivery:?}")));
+                }
+                self.held.extend(handed.iter().map(|one| ((queue, one.delivery.offset.0), one.delivery)));
+                self.ready.extend(handed.into_iter().map(|one| (queue, one)));
+            }
+            self.send_ready(node, connection, subscriptions, number)?;
+        }
+        self.send_ready(node, connection, subscriptions, number)
+    }
+
+    fn send_ready(
+        &mut self,
+        node: &Node,
+        connection: &mut Connection,
+        subscriptions: &mut Subscriptions<()>,
+        number: u32,
+    ) -> Result<()> {
+        let count = self.ready.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let now = node.reading().now;
+        let pushed = connection.push(DELIVER, now, |out| {
+            put_deliver(out, number, now, count)?;
+            self.ready.iter().try_for_each(|(queue, handed)| self.delivered(*queue, handed).put(out))
+        })?;
+        if pushed {
+            self.ready.clear();
+            subscriptions.sent(number, count);
+        }
+        Ok(())
+    }
+
+    fn delivered<'a>(&'a self, queue: u8, handed: &'a Handed) -> Delivered<'a> {
+        let entry = &handed.delivery.entry;
+        Delivered {
+            queue,
+            offset: handed.delivery.offset.0,
+            form: PayloadForm::Opaque,
+            redelivered: handed.delivery.is_redelivered(),
+            attempt: handed.delivery.attempt,
+            sequence: entry.payload_sequence(),
+            due: entry.due(),
+            first_due: entry.due(),
+            published: entry.due(),
+            subject: &self.subject,
+            meta_length: 0,
+            check: crc32fast::hash(&handed.body),
+            payload: &handed.body,
+        }
+    }
+
+    /// Acknowledges what is held of these ranges.
+    pub(super) fn acknowledge(&mut self, node: &mut Node, ranges: &[KeyRange]) -> Result<()> {
+        for queue in 0..QUEUES as u8 {
+            let Some((group, consumer)) = self.place(queue) else { continue };
+            let of_queue = ranges.iter().filter(|range| range.queue == queue);
+            let mut offsets: Vec<u64> = of_queue
+                .flat_map(|range| (0..range.count).map(|by| range.first.saturating_add(by)))
+                .filter(|offset| self.held.remove(&(queue, *offset)).is_some())
+                .collect();
+            offsets.sort_unstable();
+            if !offsets.is_empty() {
+                node.acknowledge(group, consumer, &offsets, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what is held of these.
+    pub(super) fn give_back(&mut self, node: &mut Node, messages: &[GivenBack]) -> Result<()> {
+        for message in messages {
+            let held = self.held.remove(&(message.queue, message.offset));
+            if let (Some(delivery), Some(place)) = (held, self.place(message.queue)) {
+                node.give_back((&self.subject, &self.group), place, &delivery, message.delay_ms, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends its consumers.
+    pub(super) fn end(self, node: &mut Node) -> Result<()> {
+        self.places.into_iter().flatten().try_for_each(|(group, consumer)| node.end_consumer(group, consumer, 0))
+    }
+}

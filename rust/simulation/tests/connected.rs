@@ -1,0 +1,74 @@
+//! Histories over connections: they are in order, each promise about connections is put to the test in
+//! them, and every planted fault is found.
+#![expect(clippy::panic, clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
+
+use delaymq_core::planted::Planted;
+use delaymq_simulation::connected::{Connected, Counts};
+use delaymq_simulation::planted::{CONNECTED_FAULTS, Plant};
+
+fn first_that_finds(fault: Planted, seeds: u64) -> Option<(u64, String)> {
+    let _plant = Plant::new(Some(fault));
+    (1..=seeds).find_map(|seed| {
+        let violations = Connected::new(seed, false).run().violations;
+        violations.first().map(|first| (seed, first.clone()))
+    })
+}
+
+fn is_found(name: &str) -> String {
+    let (fault, _, seeds) = *CONNECTED_FAULTS.iter().find(|(_, other, _)| *other == name).unwrap();
+    let Some((seed, what)) = first_that_finds(fault, seeds) else {
+        panic!("{name} was not found in {seeds} seeds");
+    };
+    println!("{name}: seed {seed}: {what}");
+    assert_eq!(Connected::new(seed, false).run().violations, Vec::<String>::new(), "seed {seed} without {name}");
+    what
+}
+
+#[test]
+fn an_answer_before_its_sync_is_found() {
+    is_found("AckBeforeSync");
+}
+
+#[test]
+fn an_answer_before_the_commit_is_visible_is_found() {
+    is_found("AnswerBeforeVisible");
+}
+
+#[test]
+fn an_acknowledgement_that_names_offsets_of_another_epoch_is_found() {
+    is_found("OffsetsBeginAnew");
+}
+
+#[test]
+fn settlements_in_another_order_than_their_connections_are_found() {
+    is_found("SettledOutOfOrder");
+}
+
+#[test]
+fn a_hundred_and_fifty_seeds_are_in_order_and_put_everything_to_the_test() {
+    let mut counts = Counts::default();
+    for seed in 1..=150 {
+        let once = Connected::new(seed, false).run();
+        assert_eq!(once.violations, Vec::<String>::new(), "seed {seed} {:?}", once.plan);
+        counts.add(once.counts);
+        if seed % 10 == 0 {
+            assert_eq!(Connected::new(seed, true).run().hash, once.hash, "seed {seed}");
+        }
+    }
+    println!("{counts:?}");
+    let Counts {
+        published,
+        ambiguous,
+        ambiguous_stored,
+        delivered,
+        repeated,
+        retried,
+        cancelled,
+        stale,
+        cuts,
+        crashes,
+    } = counts;
+    let each = [published, ambiguous_stored, delivered, repeated, retried, cancelled, stale, cuts, crashes];
+    assert!(each.iter().all(|count| *count > 10), "{counts:?}");
+    assert!(ambiguous_stored < ambiguous, "some are stored and some are not: {counts:?}");
+}
