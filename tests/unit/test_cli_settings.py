@@ -34,8 +34,10 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None:
     name = key.name  # type: ignore[attr-defined]
-    texts = {"store.path": "x", "store.durability": "os", "consume.group": "g"}
-    text = (texts | {"server.host": "::1", "server.advertised_address": "a:1"}).get(name, "12")
+    texts = {"store.path": "x", "store.durability": "os", "consume.group": "g", "client.server": "delaymq://a"}
+    text = (texts | {"client.token_file": "f", "server.host": "::1", "server.advertised_address": "a:1"}).get(
+        name, "12"
+    )
     file = tmp_path / "delaymq.toml"
     file.write_text(f"{name} = {text if text == '12' else repr(text)}\n")
     variable = key.variable  # type: ignore[attr-defined]

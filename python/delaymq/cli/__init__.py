@@ -23,6 +23,7 @@ from delaymq.cli import (
     publish,
     salvage,
     serve,
+    status,
     verify,
 )
 from delaymq.cli.arguments import CommandParser
@@ -32,7 +33,22 @@ from delaymq.errors import DelaymqError
 
 __all__ = ["main", "parser"]
 
-VERBS = (serve, publish, consume, cancel, groups, dead, inspect, verify, salvage, config, completion, bench, demo)
+VERBS = (
+    serve,
+    publish,
+    consume,
+    cancel,
+    groups,
+    dead,
+    status,
+    inspect,
+    verify,
+    salvage,
+    config,
+    completion,
+    bench,
+    demo,
+)
 
 
 def parser() -> CommandParser:
