@@ -70,6 +70,7 @@ SECTIONS = (
             Entry("open", "store.py:Store.open"),
             Entry("open_async", "async_store.py:AsyncStore.open"),
             Entry("connect", "client/sync.py:Client.connect"),
+            Entry("connect_async", "client/asyncio_client.py:AsyncClient.connect"),
         ),
     ),
     Section("Store", "", (Entry("Store", "store.py:Store,administration.py:Administration"),)),
@@ -117,6 +118,11 @@ SECTIONS = (
             Entry("AsyncStore", "async_store.py:AsyncStore,async_administration.py:AsyncAdministration", "Store"),
             Entry("AsyncSubscription", "async_subscription.py:AsyncSubscription", "Subscription"),
             Entry("AsyncMessage", "async_message.py:AsyncMessage", "Message"),
+            Entry(
+                "AsyncClient",
+                "client/asyncio_client.py:AsyncClient,client/async_administration.py:AsyncClientAdministration",
+                "Client",
+            ),
         ),
     ),
     Section(

@@ -16,6 +16,7 @@ The whole face, on one page; `help(delaymq.Store)` and so on say more:
     open(path, *, durability="disk", create=True, …) -> Store         `durability="os"` is faster
     open_async(path, *, …) -> AsyncStore             to be awaited, or entered with `async with`
     connect(url, *, token, timeout, retry_ambiguous) -> Client      a server's store, over TCP
+    connect_async(url, *, …) -> AsyncClient          to be awaited, or entered with `async with`
     backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
     inspect(path) -> Inspection                      what is in a folder, also of an open store
     stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
@@ -31,7 +32,7 @@ Store
     subjects() -> [Subject]      expire(subject, older_than)
     dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
 
-A Client has these too, but for checkpoint, pin and path.
+Client has these too, but for checkpoint, pin and path; AsyncClient has them in coroutines.
 
 Subscription
     get(timeout) -> Message or None          for message in subscription: …
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from delaymq.async_message import AsyncMessage
     from delaymq.async_store import AsyncStore, open_async
     from delaymq.async_subscription import AsyncSubscription
+    from delaymq.client.asyncio_client import AsyncClient, connect_async
     from delaymq.client.sync import Client, connect
     from delaymq.inspection import Inspection, inspect
     from delaymq.protocols import AsyncDelayQueue, DelayQueue
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadySettled",
     "AmbiguousError",
+    "AsyncClient",
     "AsyncDelayQueue",
     "AsyncMessage",
     "AsyncStore",
@@ -154,6 +157,7 @@ __all__ = [
     "__version__",
     "backoff",
     "connect",
+    "connect_async",
     "errors",
     "inspect",
     "open",
@@ -163,6 +167,7 @@ __all__ = [
 
 # What only some programs use is imported when it is asked for; asyncio alone takes longer than all else.
 _LATER = {
+    "AsyncClient": "delaymq.client.asyncio_client",
     "AsyncDelayQueue": "delaymq.protocols",
     "AsyncMessage": "delaymq.async_message",
     "AsyncStore": "delaymq.async_store",
@@ -172,6 +177,7 @@ _LATER = {
     "Inspection": "delaymq.inspection",
     "backoff": "delaymq.retries",
     "connect": "delaymq.client.sync",
+    "connect_async": "delaymq.client.asyncio_client",
     "inspect": "delaymq.inspection",
     "open_async": "delaymq.async_store",
     "stop_on_signals": "delaymq.signals",

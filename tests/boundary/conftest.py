@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 import delaymq
-from faces import Face, Served
+import faces
+from faces import Face
 
 
 @pytest.fixture
@@ -15,17 +15,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture(params=["plain", "client"])
+@pytest.fixture(params=[False, True], ids=["store", "client"])
+def over_tcp(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test opens is a store, and then a client of one that is served."""
+    with faces.over_tcp(request.param):
+        yield
+
+
+@pytest.fixture(params=[False, True], ids=["store", "client"])
 def store(folder: Path, request: pytest.FixtureRequest) -> Iterator[delaymq.Store]:
-    """A store, or a client of a server over it, which has the same face but for what speaks of a folder."""
-    if request.param == "plain":
-        with delaymq.open(folder, durability="os", segment_bytes=1 << 20) as opened:
-            yield opened
-        return
-    served = Served(folder, segment_bytes=1 << 20)
-    with delaymq.connect(served.url) as connected:
-        yield cast("delaymq.Store", connected)
-    served.close()
+    """As `over_tcp`, for who needs one only."""
+    with faces.over_tcp(request.param), faces.opened(folder) as opened:
+        yield opened
 
 
 @pytest.fixture(params=Face.NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from concurrent.futures import Future
@@ -11,7 +12,7 @@ from delaymq import _core
 from delaymq.client.asked import Asked
 from delaymq.client.intake import CLIENT_CLOSED, Intake
 from delaymq.client.waiting import into, waited
-from delaymq.errors import AmbiguousError, StoreError, TimedOut
+from delaymq.errors import AmbiguousError, TimedOut
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
@@ -47,7 +48,7 @@ class BlockingIntake(Intake):
         try:
             waited(session, asked, made, session.chosen.timeout_s)
         except BaseException:
-            session.let_go(self)
+            session.abandon(self)
             raise
 
     def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
@@ -59,35 +60,28 @@ class BlockingIntake(Intake):
         session = self._session
         session.check()
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        probed = timeout_ms != 0
         with self._came:
-            while True:
-                found = self.taken(count_max)
-                if found or self.stopped:
-                    return found
+            found = self.taken(count_max, tops_up=timeout_ms != 0)
+            while not found and not self.stopped and timeout_ms != 0:
                 left = None if end is None else end - time.monotonic()
-                if left is None or left > 0:
-                    self._came.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
-                elif probed:
+                if left is not None and left <= 0:
                     return []
-                else:
-                    break
-        self._probe()
-        with self._came:
-            return self.taken(count_max)
+                self._came.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
+                found = self.taken(count_max)
+        return found or self._looked_for(count_max)
 
-    def _probe(self) -> None:
-        """Waits until the server has sent what it had when it was asked."""
+    def _looked_for(self, count_max: int) -> list[Delivery]:
+        """What is there once the server has sent all that was ready."""
         session = self._session
-        if not self.number:
-            return
-        answered: Future[Any] = Future()
-        asked = Asked(_core.Request.ping(), into(answered), reads=True, number=self.number)
-        session.ask(asked)
-        try:
-            waited(session, asked, answered, session.chosen.timeout_s)
-        except AmbiguousError:
-            return  # the connection was lost: nothing is there
+        sent: Future[Any] = Future()
+        with session.lock:
+            asked = None if self.stopped else self.looked(into(sent))
+        if asked is None:
+            return []
+        with contextlib.suppress(AmbiguousError):  # the connection was lost: nothing is there
+            waited(session, asked, sent, session.chosen.timeout_s)
+        with session.lock:
+            return self.taken(count_max)
 
     def flush(self, timeout_ms: int | None) -> None:
         """Waits until what was settled is durable.
@@ -107,10 +101,8 @@ class BlockingIntake(Intake):
         timeout_s = session.chosen.timeout_s if timeout_ms is None else timeout_ms / 1000
         try:
             waited(session, asked, durable, timeout_s)
-        except (TimedOut, AmbiguousError):
-            if timeout_ms is not None and not durable.done():
-                raise TimedOut("making the acknowledgements durable did not happen in time") from None
-            raise
+        except TimedOut:
+            raise TimedOut("making the acknowledgements durable did not happen in time") from None
 
     def stop(self) -> None:
         """Ends all pulls, from any thread."""
@@ -140,17 +132,13 @@ class BlockingIntake(Intake):
             if self.number:
                 asked = Asked(_core.Request.unsubscribe(self.number), into(ended), number=self.number)
                 session.ask(asked)
+        was_told = False
         try:
             if asked is not None:
-                waited(session, asked, ended, session.chosen.timeout_s)
-        except AmbiguousError:
-            pass  # the server ends it with the connection; whether anything is in doubt is said below
-        except StoreError:
+                with contextlib.suppress(AmbiguousError):  # the server ends it with the connection
+                    waited(session, asked, ended, session.chosen.timeout_s)
+                    was_told = True
+        finally:
             session.let_go(self)
-            raise
         with session.lock:
-            session.let_go(self)
-            if asked is not None and ended.done() and ended.exception() is None:
-                self._unconfirmed = 0
-            self._doubtful += self._unconfirmed
-            self.raise_doubts()
+            self.leave(was_told=was_told)

@@ -35,9 +35,9 @@ class Chosen:
     token: bytes
     timeout_s: float
     retry_ambiguous: bool
-    hello_s: float = HELLO_S
-    ping_s: float = PING_S
-    silence_s: float = SILENCE_S
+    hello_s: float
+    ping_s: float
+    silence_s: float
 
     @classmethod
     def made(cls, url: str, token: str | bytes | None, timeout: Duration, retry_ambiguous: bool) -> Chosen:
@@ -59,7 +59,7 @@ class Chosen:
         timeout_ms = delay_ms(timeout, "timeout")
         if timeout_ms == 0:
             raise refused("timeout", "more than zero", timeout)
-        chosen = cls(Address.of(url), proof, timeout_ms / 1000, choice)
+        chosen = cls(Address.of(url), proof, timeout_ms / 1000, choice, HELLO_S, PING_S, SILENCE_S)
         chosen.hello()
         return chosen
 

@@ -109,8 +109,8 @@ class Intake:
             self._ready.extend(deliveries)
             self.news()
 
-    def taken(self, count_max: int) -> list[Delivery]:
-        """Up to so many of what came, and more is asked for.
+    def taken(self, count_max: int, *, tops_up: bool = True) -> list[Delivery]:
+        """Up to so many of what came; more is asked for, unless that is done otherwise.
 
         Raises:
             StoreError: The subscription cannot be made again.
@@ -128,7 +128,7 @@ class Intake:
         if not found and self._trouble is not None:
             raise self._trouble
         self._prefetch = min(self._in_flight_max, max(self._prefetch, count_max, PREFETCH))
-        if not found or len(ready) + self._credit <= self._prefetch // 2:
+        if tops_up and (not found or len(ready) + self._credit <= self._prefetch // 2):
             self._top_up()
         if not ready:
             self.push_settled()
@@ -140,6 +140,16 @@ class Intake:
         if self.number and room > 0 and not self.stopped:
             self._credit += room
             self._tell(_core.Request.credit(self.number, room))
+
+    def looked(self, heard: Heard) -> Asked | None:
+        """Has the server send what is ready, and then say so; None where there is no connection."""
+        if not self.number:
+            return None
+        room = max(0, self._prefetch - len(self._ready) - self._credit)
+        self._credit += room
+        asked = Asked(_core.Request.credit(self.number, room), heard, reads=True, number=self.number)
+        self._session.ask(asked)
+        return asked
 
     def _tell(self, request: _core.Request) -> None:
         self._session.ask(Asked(request, _unheard, number=self.number, one_way=True))
@@ -277,9 +287,24 @@ class Intake:
                 self._doubtful = 0  # this tells of them
             heard(None, error)
 
-        asked = Asked(_core.Request.flush(self.number), told, number=self.number)
+        asked = Asked(_core.Request.flush(self.number), told, reads=True, number=self.number)
         self._session.ask(asked)
         return asked
+
+    def leave(self, *, was_told: bool) -> None:
+        """The subscription has ended.
+
+        Args:
+            was_told: The server said so, after all that was settled was durable.
+
+        Raises:
+            AmbiguousError: Some of what was settled is in doubt.
+            StoreError: Some of it was refused.
+        """
+        if not was_told:
+            self._doubtful += self._unconfirmed
+        self._unconfirmed = 0
+        self.raise_doubts()
 
     def raise_doubts(self) -> None:
         """Says once what may not have been done.

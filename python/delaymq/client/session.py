@@ -1,7 +1,7 @@
 """What a client has under way, whatever moves its bytes: no socket, no thread and no loop is in here.
 
-A session outlives its connections. What is asked waits until there is one; what is under way when one is
-lost is asked again on the next where that does no harm, and else is told that nobody knows its end.
+A session outlives its connections. What is asked waits until there is one; subscriptions are made again
+on each.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import itertools
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from delaymq import _core
 from delaymq._reports import log
 from delaymq.client.asked import Asked, Heard
 from delaymq.client.chosen import Chosen
+from delaymq.client.requests import Requests
 from delaymq.errors import (
     AmbiguousError,
     Busy,
@@ -28,8 +28,6 @@ from delaymq.errors import (
     Stopping,
     StoreError,
     TimedOut,
-    Unauthorized,
-    Unreachable,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ __all__ = ["Session"]
 SOON_S = 0.002  # how long acknowledgements are gathered before they are sent
 CONFIRM_S = 1.0  # how often the server is asked whether acknowledgements are durable
 AGAIN_S = 0.25  # how long after a refusal that passes a subscription is made again
-LASTING = (Unauthorized, ProtocolError)  # troubles that time does not heal: nobody waits for their end
+HELLO = -1  # stands for the number of a subscription where a request is of its connection alone
 
 
 class Session:
@@ -64,9 +62,7 @@ class Session:
         self._push = push
         self._opened: Heard | None = opened
         self._opened_by = os.getpid()
-        self._trouble: BaseException | None = None
-        self._under_way: dict[int, Asked] = {}
-        self._waiting: deque[Asked] = deque()
+        self._requests = Requests(chosen)
         self._numbers = itertools.count(1)
         self._by_number: dict[int, Intake] = {}
         self._intakes: dict[Intake, None] = {}  # all that are open, in their order
@@ -114,58 +110,14 @@ class Session:
         """
         self.check()
         with self.lock:
-            if self._trouble is not None and isinstance(self._trouble, LASTING):
-                asked.heard(None, self._trouble)
-                return
-            self._waiting.append(asked)
-            self._send_waiting()
+            self._requests.add(asked)
+            self._requests.send()
             self._push()
-
-    def _send_waiting(self) -> None:
-        """Hands over to the connection what it has room for, in order."""
-        caller, waiting = self.caller, self._waiting
-        if caller is None or not self.ready:
-            return
-        while waiting:
-            asked = waiting[0]
-            if asked.one_way:
-                if not caller.tell(asked.request):
-                    return
-            else:
-                call = caller.ask(asked.request)
-                if call is None:
-                    return
-                asked.call = call
-                self._under_way[call] = asked
-            waiting.popleft()
 
     def give_up(self, asked: Asked) -> DelaymqError:
         """Nobody waits for this any more; the error that says what is known of it."""
         with self.lock:
-            timeout = f"{self.chosen.timeout_s:g} s"
-            if asked in self._waiting:
-                self._waiting.remove(asked)
-                if asked.call is None:
-                    return self._not_asked(timeout)
-            elif asked.call is None and not self.ready:
-                return self._not_asked(timeout)
-            elif asked.call is not None:
-                self._under_way.pop(asked.call, None)
-                if self.caller is not None:
-                    self.caller.forget(asked.call)
-            if asked.reads:
-                return TimedOut(f"{self.chosen.address} did not answer within {timeout}")
-            return AmbiguousError(
-                f"{self.chosen.address} did not answer within {timeout}: it may have been done or not",
-                reason="no answer in time",
-            )
-
-    def _not_asked(self, timeout: str) -> DelaymqError:
-        where = self.chosen.address
-        if self.ready:
-            return TimedOut(f"{where} took no more requests within {timeout}; nothing was asked")
-        reason = None if self._trouble is None else str(self._trouble)
-        return Unreachable(f"no connection to {where} within {timeout}; nothing was asked", reason=reason)
+            return self._requests.give_up(asked)
 
     # The life of a connection.
 
@@ -176,13 +128,12 @@ class Session:
             self._heard_at = time.monotonic()
             self._pinged = False
             self._due["hello"] = self._heard_at + self.chosen.hello_s
-            asked = Asked(self.chosen.hello(), self._welcomed)
-            asked.call = self.caller.ask(asked.request)
-            if asked.call is not None:
-                self._under_way[asked.call] = asked
+            self._requests.sent(self.caller, Asked(self.chosen.hello(), self._welcomed, number=HELLO))
             self._push()
 
     def _welcomed(self, welcome: Any, error: BaseException | None) -> None:  # noqa: ANN401 - the dict of an answer
+        if isinstance(error, AmbiguousError) or self.caller is None:
+            return  # the connection was lost first
         if error is not None:
             if type(error) is StoreError:  # what a server says that does not know the command
                 error = ProtocolError(f"{self.chosen.address} is no delaymq server of this version: {error}")
@@ -191,10 +142,10 @@ class Session:
         self._told_time(welcome["now_ms"])
         self._due.pop("hello", None)
         self._due["ping"] = time.monotonic() + self.chosen.ping_s
-        self.ready, self._trouble = True, None
+        self.ready = True
+        self._requests.begin(self.caller)
         for intake in self._intakes:
             self.resubscribe(intake)
-        self._send_waiting()
         self._tell_opened(None)
 
     def _tell_opened(self, error: BaseException | None) -> None:
@@ -216,76 +167,46 @@ class Session:
             events, fault = caller.receive(self.stream, data)
             for call, of, third, fourth in events:
                 if call >= 0:
-                    asked = self._under_way.pop(call, None)
-                    if asked is not None:
-                        asked.heard(third, fourth)
+                    self._requests.answered(call, third, fourth)
                 elif (intake := self._by_number.get(of)) is not None:
                     self._told_time(third)
                     intake.delivered(fourth)
             if fault is not None:
                 raise ProtocolError(f"{self.chosen.address} sent what no delaymq server sends: {fault}") from fault
-            self._send_waiting()
+            self._requests.send()
             self._push()
 
     def _told_time(self, now_ms: int) -> None:
         self._server_ms, self._server_ms_at = now_ms, time.monotonic()
 
-    def lost(self, trouble: BaseException) -> None:
+    def lost(self, trouble: StoreError) -> None:
         """The connection is gone, or none could be made."""
         with self.lock:
             was_ready, self.ready = self.ready, False
             if self.caller is not None:
                 self.caller.lost()
                 self.caller = None
-            under_way, self._under_way = self._under_way, {}
             self._by_number.clear()
             self._dirty.clear()
             self._due.clear()
-            self._trouble = trouble
             if was_ready and self.closed is None:
                 log("warning", "connection_lost", f"the connection to {self.chosen.address} was lost: {trouble}")
             for intake in self._intakes:
                 intake.disconnected()
-            self._sort_out(list(under_way.values()))
+            self._requests.lose(trouble, was_ready=was_ready)
             if self._opened is not None:
                 self.end(trouble)
             self._tell_opened(trouble)
-
-    def _sort_out(self, under_way: list[Asked]) -> None:
-        """What was under way, and what was not sent: each goes on, or is told why not."""
-        kept: list[Asked] = []
-        lasting = self._trouble if isinstance(self._trouble, LASTING) else None
-        words = f"the connection to {self.chosen.address} was lost before the answer came: it may have been done or not"
-        waiting, self._waiting = list(self._waiting), deque()
-        for asked in [*under_way, *waiting]:
-            if asked.heard == self._welcomed or asked.one_way:
-                continue
-            in_doubt = asked.call is not None and not asked.reads
-            if asked.number or (in_doubt and (lasting is not None or not asked.again)):
-                asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
-            elif lasting is not None:
-                asked.heard(None, lasting)
-            else:
-                kept.append(asked)
-        self._waiting.extendleft(reversed(kept))
 
     def end(self, why: BaseException | None = None) -> None:
         """Nothing is asked from now on; what waits is told so."""
         with self.lock:
             if self.closed is None:
                 self.closed = why or Closed("the client is closed")
-            under_way, self._under_way = self._under_way, {}
-            left = [*under_way.values(), *self._waiting]
-            self._waiting.clear()
             for intake in list(self._intakes):
                 intake.ended()
             self._intakes.clear()
-            for asked in left:
-                if asked.one_way or asked.heard == self._welcomed:
-                    continue
-                sent = asked.call is not None and not asked.reads
-                words = "the client was closed before the answer came: it may have been done or not"
-                asked.heard(None, AmbiguousError(words) if sent else Closed("the client is closed"))
+            self._requests.end()
 
     # Subscriptions.
 
@@ -309,6 +230,8 @@ class Session:
 
         def heard(answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
             if intake not in self._intakes:
+                if error is None:
+                    self._requests.add(Asked(_core.Request.unsubscribe(number), _unheard, number=number))
                 return
             if error is None:
                 self._by_number[number] = intake
@@ -320,8 +243,16 @@ class Session:
             else:
                 intake.refused(error)
 
-        self._waiting.append(Asked(request, heard, number=number))
-        self._send_waiting()
+        self._requests.add(Asked(request, heard, number=number))
+        self._requests.send()
+
+    def abandon(self, intake: Intake) -> None:
+        """A subscription that was to begin does not; where it has, it ends."""
+        with self.lock:
+            number = intake.number
+            self.let_go(intake)
+            if number and self.closed is None:
+                self.ask(Asked(_core.Request.unsubscribe(number), _unheard, number=number))
 
     def let_go(self, intake: Intake) -> None:
         """A subscription has ended."""
@@ -389,6 +320,10 @@ class Session:
             raise TimedOut(f"{self.chosen.address} said nothing for {silent_s:.0f} s")
         self._pinged = silent_s >= self.chosen.ping_s
         if self._pinged:
-            self._waiting.append(Asked(_core.Request.ping(), lambda _answer, _error: None, number=-1))
-            self._send_waiting()
+            self._requests.add(Asked(_core.Request.ping(), _unheard, number=HELLO))
+            self._requests.send()
         self._due["ping"] = now + self.chosen.ping_s / 2
+
+
+def _unheard(_answer: Any, _error: BaseException | None) -> None:  # noqa: ANN401
+    """Nobody waits for it."""

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from delaymq.client.asked import Asked, Heard
 
 if TYPE_CHECKING:
     from delaymq.client.session import Session
 
-__all__ = ["into", "waited"]
+__all__ = ["Reply", "into", "waited"]
 
 
-def into(future: Future[Any]) -> Heard:
+class Reply(Protocol):
+    """A future, of threads or of an event loop."""
+
+    def done(self) -> bool:
+        """True where it has a result."""
+
+    def set_result(self, result: Any, /) -> None:  # noqa: ANN401 - of any request
+        """It was answered."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """It failed."""
+
+
+def into(future: Reply) -> Heard:
     """Puts what came of a request into a future."""
 
     def heard(value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - whatever the request is answered with

@@ -73,7 +73,7 @@ fn read<'py, T>(read: Read<T>, make: impl FnOnce(T) -> PyResult<Bound<'py, PyAny
     }
 }
 
-fn any<'py, T, E: Into<PyErr>>(made: Result<Bound<'py, T>, E>) -> PyResult<Bound<'py, PyAny>> {
+fn any<T, E: Into<PyErr>>(made: Result<Bound<'_, T>, E>) -> PyResult<Bound<'_, PyAny>> {
     made.map(Bound::into_any).map_err(Into::into)
 }
 

@@ -123,6 +123,7 @@ impl Request {
         Self::filled(py, CANCEL, |out| put_receipts(out, chosen.into_iter()))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[staticmethod]
     #[pyo3(signature = (number, names, start, in_flight_max, /))]
     fn subscribe(

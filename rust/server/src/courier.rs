@@ -40,10 +40,21 @@ const REST: Duration = Duration::from_millis(100);
 
 /// What is done on a thread of the pool.
 pub(crate) enum Errand {
-    Pull { count: usize },
-    GiveBack { messages: Vec<(DeliveryKey, u64)>, is_flushed: bool },
-    PutAway { keys: Vec<DeliveryKey>, reason: String, is_flushed: bool },
+    Pull {
+        count: usize,
+    },
+    GiveBack {
+        messages: Vec<(DeliveryKey, u64)>,
+        is_flushed: bool,
+    },
+    PutAway {
+        keys: Vec<DeliveryKey>,
+        reason: String,
+        is_flushed: bool,
+    },
     Flush,
+    /// Nothing: it is done when what was asked for before it is.
+    Look,
     Close,
 }
 
@@ -61,7 +72,7 @@ impl Errand {
         match self {
             Self::GiveBack { messages, .. } => messages.len(),
             Self::PutAway { keys, .. } => keys.len(),
-            Self::Pull { .. } | Self::Flush | Self::Close => 0,
+            Self::Pull { .. } | Self::Flush | Self::Look | Self::Close => 0,
         }
     }
 
@@ -80,6 +91,7 @@ impl Errand {
                 flush(is_flushed)
             }
             Self::Flush => flush(true),
+            Self::Look => Ok(Done::Settled),
             Self::Close => subscription.close().map(|()| Done::Settled),
         }
     }
@@ -156,6 +168,32 @@ impl Courier {
                 }
                 Err(_) => return self.end(),
             }
+        }
+    }
+
+    /// Answers when everything that is ready, as far as credit goes, was handed to the connection; what
+    /// only facts on their way keep back is waited for.
+    pub(crate) fn look(self: &Rc<Self>, asking: Asking) {
+        self.pump();
+        let count = PULL_MESSAGES.min(self.credit.get() as usize);
+        if self.is_pulling.get() {
+            return self.run(Errand::Look, Some(asking));
+        }
+        if self.is_ended.get() || self.is_starved() || count == 0 {
+            return asking.done();
+        }
+        match self.subscription.try_pull_within(count, PULL_BYTES, true) {
+            Ok(Pulled::Messages(messages)) => {
+                self.take(messages);
+                self.send_ready();
+                asking.done();
+            }
+            Ok(Pulled::Nothing) => asking.done(),
+            Ok(Pulled::WouldWait) => {
+                self.is_pulling.set(true);
+                self.run(Errand::Pull { count }, Some(asking));
+            }
+            Err(error) => asking.failed(&error),
         }
     }
 
@@ -278,9 +316,13 @@ impl Courier {
 
     fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>) {
         match (done, asking) {
-            (Ok(Done::Pulled(messages)), _) => {
+            (Ok(Done::Pulled(messages)), asking) => {
                 self.is_pulling.set(false);
                 self.take(messages);
+                self.send_ready();
+                if let Some(asking) = asking {
+                    asking.done();
+                }
             }
             (Ok(Done::Submitted(position)), Some(asking)) => self.hub.promise(position, Promise::of(asking)),
             (Ok(Done::Settled), Some(asking)) => asking.done(),

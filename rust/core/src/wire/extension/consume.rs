@@ -2,7 +2,8 @@
 //!
 //! A client numbers its subscriptions; the number means nothing on another connection. A subscription
 //! is given no more messages than it has credit for, and holds no more than `in_flight_max`
-//! unsettled; each message takes one of its credit. CREDIT adds to it and has no answer.
+//! unsettled; each message takes one of its credit. CREDIT adds to it; one that wants an answer has it
+//! once what is ready was sent.
 //!
 //! | bytes | field of a subscribe |
 //! |---|---|
