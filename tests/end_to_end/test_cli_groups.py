@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import delaymq
 from commanding import command, refused
 from crafting import drain, publish_all
+from places import PLACES, Place, place_over
 
 
 @pytest.fixture
@@ -22,49 +24,86 @@ def folder(tmp_path: Path) -> Path:
         store.subscribe("a", group="slow", start="latest").close()
         publish_all(store, "a", [b"4"])
         publish_all(store, "b", [b"5"])
-        store.subscribe("b", group="quick").close()
+        with store.subscribe("b", group="quick") as messages:
+            message = messages.get(5)
+            assert message is not None
+            message.dead_letter("no such order")
+        publish_all(store, "b", [b"6"])
     return path
 
 
-def listed(folder: Path, *arguments: str) -> dict[tuple[str, str], int]:
-    ended = command("groups", "list", "--json", *arguments, "--store", folder)
+@pytest.fixture(params=PLACES)
+def place(folder: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    with place_over(folder, request.param) as found:
+        yield found
+
+
+def listed(place: Place, *arguments: str) -> dict[tuple[str, str], int]:
+    ended = command("groups", "list", "--json", *arguments, *place)
     assert ended.returncode == 0, ended.stderr
     found = [json.loads(line) for line in ended.stdout.splitlines()]
     return {(one["subject"], one["name"]): one["lag"] for one in found}
 
 
-def test_groups_are_listed_also_while_the_store_is_open(folder: Path) -> None:
-    expected = {("a", "quick"): 1, ("a", "slow"): 1, ("b", "quick"): 1}
-    assert listed(folder) == expected
-    assert listed(folder, "--subject", "b") == {("b", "quick"): 1}
-    with delaymq.open(folder):
-        assert listed(folder) == expected
-    shown = command("groups", "list", "--store", folder).stdout.splitlines()
+EXPECTED = {("a", "quick"): 1, ("a", "slow"): 1, ("b", "quick"): 1}
+
+
+def test_groups_are_listed(place: Place) -> None:
+    assert listed(place) == EXPECTED
+    assert listed(place, "--subject", "b") == {("b", "quick"): 1}
+    shown = command("groups", "list", *place).stdout.splitlines()
     assert shown[0].split()[:3] == ["group", "subject", "lag"]
     assert len(shown) == 4
+    assert shown[3].split() == ["quick", "b", "1", "0", "0", "1", "1"]
 
 
-def test_groups_are_started_reset_and_removed(folder: Path) -> None:
-    assert command("groups", "start", "a", "new", "--start", "latest", "--store", folder).returncode == 0
-    assert listed(folder)["a", "new"] == 0
-    refused(2, "groups", "start", "a", "new", "--store", folder)
-    assert command("groups", "reset", "a", "quick", "--start", "latest", "--store", folder).returncode == 0
-    assert listed(folder)["a", "quick"] == 0
-    assert command("groups", "remove", "a", "new", "--store", folder).returncode == 0
-    assert ("a", "new") not in listed(folder)
-    refused(2, "groups", "remove", "a", "new", "--store", folder)
+def test_groups_are_listed_also_while_the_store_is_open(folder: Path) -> None:
+    with delaymq.open(folder):
+        assert listed(("--store", str(folder))) == EXPECTED
 
 
-def test_dead_letters_are_listed_and_moved_back(folder: Path) -> None:
-    with delaymq.open(folder) as store, store.subscribe("b", group="quick") as messages:
-        message = messages.get(5)
-        assert message is not None
-        message.dead_letter("no such order")
-        messages.flush(5)
-    ended = command("dead", "list", "b", "quick", "--json", "--store", folder)
+def test_consumers_are_counted_and_a_folder_tells_their_names(folder: Path) -> None:
+    with place_over(folder, "server") as place:
+        assert place[0] == "--server"
+        with delaymq.connect(place[1]) as client, client.subscribe("a", group="slow") as messages:
+            assert messages.get(5) is not None
+            said = command("groups", "list", "--subject", "a", "--json", *place)
+            quick, slow = (json.loads(line) for line in said.stdout.splitlines())
+            assert (quick["consumer_count"], slow["consumer_count"], slow["in_flight"]) == (0, 1, 1)
+            assert quick["consumers"] is slow["consumers"] is None
+            said = command("groups", "list", "--subject", "a", "--json", "--store", folder)
+            known = json.loads(said.stdout.splitlines()[1])
+            assert known == {**slow, "consumers": known["consumers"]}
+            assert [held for _, held in known["consumers"]] == [1]
+
+
+def test_groups_are_started_reset_and_removed(place: Place) -> None:
+    assert command("groups", "start", "a", "new", "--start", "latest", *place).returncode == 0
+    assert listed(place)["a", "new"] == 0
+    refused(2, "groups", "start", "a", "new", *place)
+    assert command("groups", "reset", "a", "quick", "--start", "latest", *place).returncode == 0
+    assert listed(place)["a", "quick"] == 0
+    assert command("groups", "remove", "a", "new", *place).returncode == 0
+    assert ("a", "new") not in listed(place)
+    refused(2, "groups", "remove", "a", "new", *place)
+
+
+def test_dead_letters_are_listed_and_moved_back(place: Place) -> None:
+    ended = command("dead", "list", "b", "quick", "--json", *place)
     [line] = ended.stdout.splitlines()
     assert (json.loads(line)["body"], json.loads(line)["reason"]) == ("5", "no such order")
-    ended = command("dead", "redrive", "b", "quick", "--json", "--store", folder)
+    ended = command("dead", "redrive", "b", "quick", "--json", *place)
     assert json.loads(ended.stdout) == {"redriven": 1}
-    ended = command("consume", "b", "--group", "quick", "--count", "1", "--timeout", "5s", "--store", folder)
-    assert ended.stdout == "5\n"
+    ended = command("consume", "b", "--group", "quick", "--count", "2", "--timeout", "5s", *place)
+    assert sorted(ended.stdout.splitlines()) == ["5", "6"]
+
+
+def test_the_status_is_told(place: Place) -> None:
+    ended = command("status", *place)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    first, second = ended.stdout.splitlines()
+    assert first == "0 pending; 3 ready"
+    assert second.startswith("durable as ")
+    assert command("publish", "late", "x", "--delay", "1h", *place).returncode == 0
+    said = json.loads(command("status", "--json", *place).stdout)
+    assert (said["pending"], said["ready"], said["poisoned"]) == (1, 3, None)

@@ -16,6 +16,7 @@ from commanding import arguments_of, command, environment
 from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
 from delaymq.cli.settings import KEYS
+from places import Place, place_over
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 BODIES = {"body", "body_base64"}
@@ -50,11 +51,12 @@ class Printed:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.place: Place = ("--store", str(folder))
         self.shapes: Shapes = {}
 
     def run(self, what: str, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
         """Runs what a row of the table begins with; returns its objects."""
-        ended = command(*what.split(), *arguments, "--store", self.folder)
+        ended = command(*what.split(), *arguments, *self.place)
         assert (ended.returncode, ended.stderr) == (code, "")
         found = [json.loads(line) for line in ended.stdout.splitlines()]
         self.note(what, found)
@@ -89,15 +91,25 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
             found.note_parts("inspect", said, "files", "subjects", "groups", "holders")
             [listed] = found.run("groups list --json")
             assert [name for name, _ in listed["consumers"]] == ["1-1"]
-    [receipt] = found.run("publish --json", "a", "x", "--delay", "1h")
-    found.run("cancel --json", receipt["receipt"])
-    assert len(found.run("dead list --json", "a", "g")) == 2
-    found.run("dead redrive --json", "a", "g", "--limit", "1")
-    assert len(found.run("consume --jsonl", "a", "--group", "g", "--count", "2")) == 2
+    of_a_queue(found)
+    with place_over(found.folder, "server") as found.place:
+        of_a_queue(found)
+        assert found.run("groups list --json")[0]["consumers"] is None
+    found.place = ("--store", str(found.folder))
     assert found.run("verify --json")[0]["problems"] == []
     assert found.run("salvage --json")[0]["damage"] == []
     of_damaged(found)
     return found
+
+
+def of_a_queue(found: Printed) -> None:
+    """What every store is asked, in a folder and behind a server; one of its dead letters goes back."""
+    [receipt] = found.run("publish --json", "a", "x", "--delay", "1h")
+    found.run("cancel --json", receipt["receipt"])
+    found.run("status --json")
+    assert found.run("dead list --json", "a", "g")
+    found.run("dead redrive --json", "a", "g", "--limit", "1")
+    assert found.run("consume --jsonl", "a", "--group", "g", "--count", "1")
 
 
 def of_damaged(found: Printed) -> None:

@@ -6,12 +6,14 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import delaymq
 from commanding import arguments_of, command, environment, on_terminal, refused
+from places import PLACES, Place, place_over
 
 
 @pytest.fixture
@@ -19,54 +21,60 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def published(folder: Path, *arguments: str, given: bytes = b"") -> list[str]:
-    ended = command("publish", *arguments, "--store", folder, given=given)
+@pytest.fixture(params=PLACES)
+def place(folder: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    with place_over(folder, request.param) as found:
+        yield found
+
+
+def published(place: Place, *arguments: str, given: bytes = b"") -> list[str]:
+    ended = command("publish", *arguments, *place, given=given)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
 
 
-def consumed(folder: Path, *arguments: str, code: int = 0) -> list[str]:
-    ended = command("consume", *arguments, "--store", folder)
+def consumed(place: Place, *arguments: str, code: int = 0) -> list[str]:
+    ended = command("consume", *arguments, *place)
     assert ended.returncode == code, ended.stderr
     return ended.stdout.splitlines()
 
 
-def test_a_message_goes_in_and_comes_out(folder: Path) -> None:
-    [receipt] = published(folder, "a", "hello")
+def test_a_message_goes_in_and_comes_out(place: Place) -> None:
+    [receipt] = published(place, "a", "hello")
     assert str(delaymq.Receipt.parse(receipt)) == receipt
-    assert consumed(folder, "a", "--group", "g", "--until-empty") == ["hello"]
-    assert consumed(folder, "a", "--group", "g", "--until-empty") == []
+    assert consumed(place, "a", "--group", "g", "--until-empty") == ["hello"]
+    assert consumed(place, "a", "--group", "g", "--until-empty") == []
 
 
-def test_what_is_not_due_waits(folder: Path) -> None:
-    [line] = published(folder, "a", "later", "--delay", "1h30m", "--json")
+def test_what_is_not_due_waits(place: Place) -> None:
+    [line] = published(place, "a", "later", "--delay", "1h30m", "--json")
     said = json.loads(line)
     assert list(said) == ["receipt", "subject", "due", "sequence"]
     assert said["subject"] == "a"
-    assert consumed(folder, "a", "--group", "g", "--until-empty", "--idle", "100ms") == []
-    published(folder, "a", "soon", "--delay", "300ms")
-    assert consumed(folder, "a", "--group", "g", "--count", "1", "--timeout", "10s") == ["soon"]
+    assert consumed(place, "a", "--group", "g", "--until-empty", "--idle", "100ms") == []
+    published(place, "a", "soon", "--delay", "300ms")
+    assert consumed(place, "a", "--group", "g", "--count", "1", "--timeout", "10s") == ["soon"]
 
 
-def test_a_body_from_standard_input_is_kept_byte_for_byte(folder: Path) -> None:
-    published(folder, "a", "-", given=b"\x00\xff\n")
-    [line] = consumed(folder, "a", "--group", "g", "--jsonl", "--until-empty")
+def test_a_body_from_standard_input_is_kept_byte_for_byte(place: Place) -> None:
+    published(place, "a", "-", given=b"\x00\xff\n")
+    [line] = consumed(place, "a", "--group", "g", "--jsonl", "--until-empty")
     said = json.loads(line)
     assert said["body_base64"] == "AP8K"
     assert (said["attempt"], said["redelivered"]) == (1, False)
 
 
-def test_many_lines_go_in_and_come_out(folder: Path) -> None:
+def test_many_lines_go_in_and_come_out(place: Place) -> None:
     lines = [json.dumps({"body": f"b{number}", "delay": "0s"}) for number in range(2500)]
-    receipts = published(folder, "a", "--jsonl", "-", given="\n".join(lines).encode())
+    receipts = published(place, "a", "--jsonl", "-", given="\n".join(lines).encode())
     assert len(set(receipts)) == 2500
-    out = consumed(folder, "a", "--group", "g", "--until-empty", "--jsonl")
+    out = consumed(place, "a", "--group", "g", "--until-empty", "--jsonl")
     assert [json.loads(line)["body"] for line in out] == [f"b{number}" for number in range(2500)]
 
 
-def test_tags_attributes_and_levels_go_along(folder: Path) -> None:
+def test_tags_attributes_and_levels_go_along(place: Place) -> None:
     arguments = ("a", "x", "--tag", "red", "--tag", "blue", "--attribute", "shop=7", "--message-id", "order-1")
-    [receipt] = published(folder, *arguments)
+    [receipt] = published(place, *arguments)
     line = {
         "subject": "a",
         "body": "y",
@@ -75,16 +83,16 @@ def test_tags_attributes_and_levels_go_along(folder: Path) -> None:
         "attributes": {"k": "v"},
         "message_id": "order-2",
     }
-    published(folder, "--jsonl", "-", given=json.dumps(line).encode())
-    out = [json.loads(one) for one in consumed(folder, "a", "--group", "g", "--count", "2", "--jsonl")]
+    published(place, "--jsonl", "-", given=json.dumps(line).encode())
+    out = [json.loads(one) for one in consumed(place, "a", "--group", "g", "--count", "2", "--jsonl")]
     assert [one["message_id"] for one in out] == ["order-1", "order-2"]
     assert (out[0]["tags"], out[0]["attributes"], out[0]["receipt"]) == (["red", "blue"], {"shop": "7"}, receipt)
     assert (out[1]["tags"], out[1]["attributes"]) == (["green"], {"k": "v"})
-    assert "level: expected" in refused(2, "publish", "a", "x", "--level", "19", "--store", folder)
+    assert "level: expected" in refused(2, "publish", "a", "x", "--level", "19", *place)
 
 
-def test_lines_are_published_as_they_arrive(folder: Path) -> None:
-    arguments = arguments_of("publish", "a", "--jsonl", "-", "--store", str(folder))
+def test_lines_are_published_as_they_arrive(place: Place) -> None:
+    arguments = arguments_of("publish", "a", "--jsonl", "-", *place)
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -96,47 +104,47 @@ def test_lines_are_published_as_they_arrive(folder: Path) -> None:
         assert process.wait(20) == 0
 
 
-def test_a_refused_line_stops_and_those_before_it_are_stored(folder: Path) -> None:
+def test_a_refused_line_stops_and_those_before_it_are_stored(place: Place) -> None:
     given = b'{"subject": "a", "body": "1"}\n\n{"subject": "a b", "body": "2"}\n{"subject": "a", "body": "3"}\n'
-    ended = command("publish", "--jsonl", "-", "--store", folder, given=given)
+    ended = command("publish", "--jsonl", "-", *place, given=given)
     assert ended.returncode == 2
     assert "delaymq: line 3: subject: expected" in ended.stderr
     assert len(ended.stdout.splitlines()) == 1
-    assert consumed(folder, "a", "--group", "g", "--until-empty") == ["1"]
-    ended = command("publish", "--jsonl", "-", "--store", folder, given=b'{"subject": "a", "body": "4"}\nword\n')
+    assert consumed(place, "a", "--group", "g", "--until-empty") == ["1"]
+    ended = command("publish", "--jsonl", "-", *place, given=b'{"subject": "a", "body": "4"}\nword\n')
     assert ended.returncode == 2
     assert ended.stderr.startswith("delaymq: line 2: is not JSON")
-    assert consumed(folder, "a", "--group", "g", "--until-empty") == ["4"]
+    assert consumed(place, "a", "--group", "g", "--until-empty") == ["4"]
 
 
-def test_looking_takes_nothing(folder: Path) -> None:
-    published(folder, "a", "x")
-    published(folder, "a", "y")
-    assert consumed(folder, "a", "--group", "g", "--until-empty", "--no-ack") == ["x", "y"]
-    lines = [json.loads(line) for line in consumed(folder, "a", "--group", "g", "--until-empty", "--jsonl")]
+def test_looking_takes_nothing(place: Place) -> None:
+    published(place, "a", "x")
+    published(place, "a", "y")
+    assert consumed(place, "a", "--group", "g", "--until-empty", "--no-ack") == ["x", "y"]
+    lines = [json.loads(line) for line in consumed(place, "a", "--group", "g", "--until-empty", "--jsonl")]
     assert [(line["body"], line["redelivered"]) for line in lines] == [("x", True), ("y", True)]
 
 
-def test_fewer_than_were_asked_for(folder: Path) -> None:
-    published(folder, "a", "x")
+def test_fewer_than_were_asked_for(place: Place) -> None:
+    published(place, "a", "x")
     arguments = ("a", "--group", "g", "--count", "2", "--timeout", "600ms")
-    assert consumed(folder, *arguments, code=7) == ["x"]
+    assert consumed(place, *arguments, code=7) == ["x"]
 
 
-def test_a_count_leaves_the_rest_untouched(folder: Path) -> None:
+def test_a_count_leaves_the_rest_untouched(place: Place) -> None:
     for body in ("1", "2", "3"):
-        published(folder, "a", body)
-    assert consumed(folder, "a", "--group", "g", "--count", "2") == ["1", "2"]
-    assert consumed(folder, "a", "--group", "g", "--until-empty") == ["3"]
+        published(place, "a", body)
+    assert consumed(place, "a", "--group", "g", "--count", "2") == ["1", "2"]
+    assert consumed(place, "a", "--group", "g", "--until-empty") == ["3"]
 
 
-def test_a_receipt_takes_its_message_back(folder: Path) -> None:
-    [late] = published(folder, "a", "x", "--delay", "1h")
-    [now] = published(folder, "a", "y")
-    ended = command("cancel", late, now, "--store", folder)
+def test_a_receipt_takes_its_message_back(place: Place) -> None:
+    [late] = published(place, "a", "x", "--delay", "1h")
+    [now] = published(place, "a", "y")
+    ended = command("cancel", late, now, *place)
     assert ended.returncode == 7
     assert ended.stdout.splitlines() == [f"done  {late}", f"already_dispatched  {now}"]
-    ended = command("cancel", "-", "--json", "--store", folder, given=f"{late}\n\n".encode())
+    ended = command("cancel", "-", "--json", *place, given=f"{late}\n\n".encode())
     assert ended.returncode == 0
     assert json.loads(ended.stdout) == {"receipt": late, "outcome": "done"}
 
@@ -147,7 +155,7 @@ def test_the_configuration_stands_in_for_options(folder: Path, tmp_path: Path) -
     assert command("publish", "a", "x", "--config", file).returncode == 0
     ended = command("consume", "a", "--until-empty", DELAYMQ_CONFIG=str(file))
     assert (ended.returncode, ended.stdout) == (0, "x\n")
-    published(folder, "b", "x")
+    published(("--store", str(folder)), "b", "x")
     ended = command("consume", "b", "--until-empty", "--set", "consume.group=h", DELAYMQ_STORE__PATH=str(folder))
     assert (ended.returncode, ended.stdout) == (0, "x\n")
     shown = command("config", "check", file, "--json", DELAYMQ_STORE__DURABILITY="disk")
@@ -162,8 +170,8 @@ def test_what_is_refused_is_one_line_and_a_code(folder: Path, tmp_path: Path) ->
         2, "publish", "a", "b", "--at", "2030-01-01T00:00:00Z", "--delay", "1s", *place
     )
     assert "not allowed with" in refused(2, "publish", "a", "b", "--server", "x", *place)
-    assert "no server in this release" in refused(8, "publish", "a", "b", "--server", "delaymq://127.0.0.1:1")
-    assert "no store: give --store" in refused(2, "publish", "a", "b")
+    assert "no server answers at" in refused(8, "publish", "a", "b", "--server", "delaymq://127.0.0.1:1")
+    assert "no store: give --store DIR or --server URL" in refused(2, "publish", "a", "b")
     assert "nearest is store.path" in refused(2, "publish", "a", "b", "--set", "store.paht=x", *place)
     assert "nearest is store.path" in refused(2, "publish", "a", "b", *place, DELAYMQ_STORE__PAHT="x")
     assert "cannot be read" in refused(2, "config", "check", tmp_path / "none.toml")
@@ -184,9 +192,9 @@ def test_what_is_refused_is_one_line_and_a_code(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_wait_at_once_and_gives_back(folder: Path, number: int, code: int) -> None:
-    published(folder, "a", "x")
-    arguments = arguments_of("consume", "a", "--group", "g", "--no-ack", "--count", "2", "--store", str(folder))
+def test_a_signal_ends_a_wait_at_once_and_gives_back(place: Place, number: int, code: int) -> None:
+    published(place, "a", "x")
+    arguments = arguments_of("consume", "a", "--group", "g", "--no-ack", "--count", "2", *place)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -196,13 +204,13 @@ def test_a_signal_ends_a_wait_at_once_and_gives_back(folder: Path, number: int, 
         assert process.wait(10) == code
         assert time.monotonic() - began < 3
         assert process.stderr.read() == b""
-    assert consumed(folder, "a", "--group", "g", "--until-empty") == ["x"]
+    assert consumed(place, "a", "--group", "g", "--until-empty") == ["x"]
 
 
-def test_whoever_stops_reading_is_no_error(folder: Path) -> None:
+def test_whoever_stops_reading_is_no_error(place: Place) -> None:
     lines = [json.dumps({"body": "x" * 1000}) for _ in range(2000)]
-    published(folder, "a", "--jsonl", "-", given="\n".join(lines).encode())
-    arguments = arguments_of("consume", "a", "--group", "g", "--until-empty", "--store", str(folder))
+    published(place, "a", "--jsonl", "-", given="\n".join(lines).encode())
+    arguments = arguments_of("consume", "a", "--group", "g", "--until-empty", *place)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -210,13 +218,13 @@ def test_whoever_stops_reading_is_no_error(folder: Path) -> None:
         process.stdout.close()
         assert process.wait(20) == 141
         assert process.stderr.read() == b""
-    rest = consumed(folder, "a", "--group", "g", "--until-empty")
+    rest = consumed(place, "a", "--group", "g", "--until-empty")
     assert len(rest) > 1000
 
 
-def test_ctrl_c_on_a_terminal(folder: Path) -> None:
-    published(folder, "a", "x")
-    with on_terminal("consume", "a", "--group", "g", "--store", folder) as terminal:
+def test_ctrl_c_on_a_terminal(place: Place) -> None:
+    published(place, "a", "x")
+    with on_terminal("consume", "a", "--group", "g", *place) as terminal:
         terminal.read_until(b"x\r\n")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
@@ -226,6 +234,6 @@ def test_ctrl_c_on_a_terminal(folder: Path) -> None:
 
 def test_help_has_examples_that_name_every_verb() -> None:
     shown = command("--help").stdout
-    for verb in ("publish", "consume", "cancel", "verify", "config", "bench", "demo"):
+    for verb in ("publish", "consume", "cancel", "status", "verify", "config", "bench", "demo"):
         assert f"\n    {verb} " in shown
         assert "examples:\n  " in command(verb, "--help").stdout

@@ -61,4 +61,7 @@ def test_codes_of_errors() -> None:
     assert found["DamagedPayload"] is found["MissingFile"] is Exit.DAMAGED
     assert found["DiskFull"] is Exit.FULL
     assert found["PermissionDenied"] is found["Poisoned"] is Exit.STORE
+    assert found["Locked"] is found["Busy"] is found["Stopping"] is Exit.BUSY
+    assert found["Unreachable"] is found["TimedOut"] is found["ProtocolError"] is Exit.NO_SERVER
+    assert (found["Unauthorized"], found["AmbiguousError"]) == (Exit.UNAUTHORIZED, Exit.AMBIGUOUS)
     assert not re.search(r"Traceback", PAGE)

@@ -23,10 +23,12 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "groups remove": ("a", "g"),
     "dead list": ("a", "g"),
     "dead redrive": ("a", "g"),
+    "status": (),
     "inspect": (),
     "verify": (),
     "salvage": (),
 }
+ON_FILES = ("inspect", "verify", "salvage")
 CONFIGURED = {**ON_A_STORE, "serve": (), "config check": ()}
 ALONE = {"token", "config keys", "completion", "bench", "demo"}
 
@@ -89,8 +91,15 @@ def test_every_verb_stands_in_the_table() -> None:
 @pytest.mark.parametrize("verb", ON_A_STORE)
 def test_a_store_and_a_server_are_two_places(verb: str, folder: Path, refused: Refused) -> None:
     assert "not allowed with argument --store" in refused(2, verb, "--store", folder, "--server", "delaymq://x")
-    assert "no server in this release" in refused(8, verb, "--server", "delaymq://x")
     assert "no store: give --store DIR" in refused(2, verb)
+    if verb in ON_FILES:
+        assert f"--server: {verb} reads the files of a store: give --store DIR" in refused(2, verb, "--server", "x")
+        assert "unrecognized arguments: --token-file" in refused(2, verb, "--store", folder, "--token-file", "x")
+        return
+    assert "expected delaymq://host:port, found 'x'" in refused(2, verb, "--server", "x")
+    assert "asks for no token" in refused(2, verb, "--store", folder, "--token-file", "x")
+    two = ("--set", f"store.path={folder}", "--set", "client.server=delaymq://x")
+    assert "say --store DIR or --server URL" in refused(2, verb, *two)
 
 
 @pytest.mark.parametrize("verb", CONFIGURED)

@@ -42,6 +42,7 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         "server.qmq_clients_from": "::1,10.0.0.0/8",
     }
     texts |= {"server.host": "::1", "server.advertised_address": "a:1", "http.host": "::1", "log.format": "json"}
+    texts |= {"client.server": "delaymq://a", "client.token_file": "f"}
     text = texts.get(name, "12")
     file = tmp_path / "delaymq.toml"
     file.write_text(f"{name} = {text if text == '12' else repr(text)}\n")

@@ -23,6 +23,7 @@ from delaymq.cli import (
     publish,
     salvage,
     serve,
+    status,
     token,
     verify,
 )
@@ -41,6 +42,7 @@ VERBS = (
     cancel,
     groups,
     dead,
+    status,
     inspect,
     verify,
     salvage,

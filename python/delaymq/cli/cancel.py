@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.opening import add_place, open_store, settings_of
+from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.cli.streams import standard_input
 from delaymq.errors import InvalidArgument
 from delaymq.receipt import Outcome, Receipt
@@ -24,7 +24,7 @@ BATCH_RECEIPTS = 10_000
 
 EXAMPLES = (
     'delaymq cancel "$(cat receipt)" --store ./data',
-    "delaymq cancel - --json --store ./data <receipts",
+    "delaymq cancel - --json --server delaymq://127.0.0.1:20801 <receipts",
 )
 
 
@@ -49,7 +49,7 @@ def run(chosen: argparse.Namespace) -> int:
     texts = list(_texts(chosen.receipts))
     receipts = [_parsed(text, place) for text, place in texts]
     code = Exit.DONE
-    with open_store(chosen, settings) as store:
+    with open_queue(chosen, settings) as store:
         for start in range(0, len(receipts), BATCH_RECEIPTS):
             part = slice(start, start + BATCH_RECEIPTS)
             for (text, _), outcome in zip(texts[part], store.cancel_many(receipts[part]), strict=True):

@@ -13,11 +13,13 @@ from delaymq.cli.arguments import add_verb, count, duration
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.lines import line_of
-from delaymq.cli.opening import add_place, open_store, settings_of
+from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.message import Message
+from delaymq.store import Store
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
+    from delaymq.cli.opening import Queue
     from delaymq.subscription import Subscription
 
 __all__ = ["add_to", "run"]
@@ -28,7 +30,7 @@ IDLE = timedelta(milliseconds=500)
 
 EXAMPLES = (
     "delaymq consume order.timeout --group billing --store ./data",
-    "delaymq consume order.timeout --group billing --count 10 --timeout 1m --store ./data",
+    "delaymq consume order.timeout --group billing --count 10 --timeout 1m --server delaymq://127.0.0.1:20801",
     "delaymq consume order.timeout --group billing --until-empty --jsonl --store ./data >due.jsonl",
     "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
 )
@@ -74,34 +76,41 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.count is not None:
         in_flight_max = min(in_flight_max, chosen.count)
     with (
-        open_store(chosen, settings) as store,
+        open_queue(chosen, settings) as store,
         store.subscribe(chosen.subject, group=group, start=chosen.start, in_flight_max=in_flight_max) as messages,
     ):
-        return _consume(chosen, messages)
+        return _consume(chosen, store, messages)
 
 
-def _consume(chosen: argparse.Namespace, messages: Subscription) -> int:
+def _consume(chosen: argparse.Namespace, store: Queue, messages: Subscription) -> int:
+    # A server that is gone sends nothing either, so it must be heard of in the middle of an idle time.
+    looks_left = looks = 1 if isinstance(store, Store) else 2
     left: int | None = chosen.count
     end = None if chosen.timeout is None else time.monotonic() + chosen.timeout.total_seconds()
     while left is None or left > 0:
-        batch = _next(messages, BATCH_MESSAGES if left is None else min(left, BATCH_MESSAGES), _wait(chosen, end))
+        most = BATCH_MESSAGES if left is None else min(left, BATCH_MESSAGES)
+        batch = _next(messages, most, _wait(chosen, end, looks))
         _write(chosen, batch)
         if not chosen.no_ack:
             messages.ack(batch)
         if left is not None:
             left -= len(batch)
         if batch:
+            looks_left = looks
             continue
         if chosen.until_empty:
-            return Exit.DONE
-        if end is not None and time.monotonic() >= end:
+            looks_left -= 1
+            if not looks_left:
+                return Exit.DONE
+            store.status()
+        elif end is not None and time.monotonic() >= end:
             return Exit.PART if left else Exit.DONE
     return Exit.DONE
 
 
-def _wait(chosen: argparse.Namespace, end: float | None) -> timedelta | None:
-    """How long to wait for the next message."""
-    waits = [chosen.idle] if chosen.until_empty else []
+def _wait(chosen: argparse.Namespace, end: float | None, looks: int) -> timedelta | None:
+    """How long to wait for the next message, where so many waits are one idle time."""
+    waits = [chosen.idle / looks] if chosen.until_empty else []
     if end is not None:
         waits.append(timedelta(seconds=max(0.0, end - time.monotonic())))
     return min(waits, default=None)

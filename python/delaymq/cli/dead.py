@@ -26,7 +26,7 @@ BODY_COLUMNS = 40
 EXAMPLES = (
     "delaymq dead list order.timeout billing --store ./data",
     "delaymq dead list order.timeout billing --json --limit 1000 --store ./data",
-    "delaymq dead redrive order.timeout billing --limit 10 --store ./data",
+    "delaymq dead redrive order.timeout billing --limit 10 --server delaymq://127.0.0.1:20801",
 )
 
 

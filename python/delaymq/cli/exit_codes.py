@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from delaymq.cli.failures import NoServer, UsageError
+from delaymq.cli.failures import UsageError
 from delaymq.errors import (
+    AmbiguousError,
+    Busy,
     Corrupt,
     DelaymqError,
     DiskFull,
     InvalidArgument,
     Locked,
     MissingFile,
+    ProtocolError,
+    Stopping,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
     WrongType,
 )
 
@@ -30,6 +37,8 @@ class Exit(IntEnum):
     FULL = 6
     PART = 7
     NO_SERVER = 8
+    UNAUTHORIZED = 9
+    AMBIGUOUS = 10
     INTERRUPTED = 130
     PIPE = 141
     TERMINATED = 143
@@ -41,21 +50,25 @@ MEANINGS = {
     Exit.USAGE: "the command line, the configuration or a line of the input is wrong",
     Exit.STORE: "the store cannot be used as asked, or the operating system refused a call",
     Exit.DAMAGED: "the store is damaged or a file of it is missing; nothing was touched",
-    Exit.BUSY: "another process has the store open",
+    Exit.BUSY: "another process has the store open, or the server takes nothing now; nothing was done",
     Exit.FULL: "the disk is full; nothing of what was refused is stored",
     Exit.PART: "only a part could be done: a receipt was too late, or fewer messages came than were asked for",
-    Exit.NO_SERVER: "`--server` was given, and this release has no client",
+    Exit.NO_SERVER: "no server of delaymq answers at that address; what had no answer was not done",
+    Exit.UNAUTHORIZED: "the server wants a token, or another one; nothing was done",
+    Exit.AMBIGUOUS: "the connection to the server was lost before the answer came: it may have been done or not",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); what was not acknowledged is given back",
     Exit.PIPE: "whoever read the output went away; what was not acknowledged is given back",
     Exit.TERMINATED: "ended by SIGTERM; what was not acknowledged is given back",
 }
 
 KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], ...] = (
-    (NoServer, Exit.NO_SERVER),
     ((UsageError, InvalidArgument, WrongType), Exit.USAGE),
     (DiskFull, Exit.FULL),
-    (Locked, Exit.BUSY),
+    ((Locked, Busy, Stopping), Exit.BUSY),
     ((Corrupt, MissingFile), Exit.DAMAGED),
+    ((Unreachable, TimedOut, ProtocolError), Exit.NO_SERVER),
+    (Unauthorized, Exit.UNAUTHORIZED),
+    (AmbiguousError, Exit.AMBIGUOUS),
     (DelaymqError, Exit.STORE),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from delaymq.errors import DelaymqError
 
-__all__ = ["NoOutput", "NoServer", "UsageError"]
+__all__ = ["NoOutput", "UsageError"]
 
 
 class UsageError(DelaymqError):
@@ -14,7 +14,3 @@ class UsageError(DelaymqError):
 
 class NoOutput(DelaymqError):
     """Standard output is closed, so nobody would learn what was done; nothing was done."""
-
-
-class NoServer(DelaymqError):
-    """There is no server in this release: give --store DIR, a folder that this process opens itself."""

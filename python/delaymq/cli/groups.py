@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delaymq.cli.administered import administered
 from delaymq.cli.arguments import CommandParser, add_verb
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.opening import add_place, folder_of, is_served, server_of, settings_of
 from delaymq.cli.terminal import table
 from delaymq.inspection import inspect
 
 if TYPE_CHECKING:
+    from delaymq.administration import Group
     from delaymq.cli.arguments import Verbs
+    from delaymq.inspection import InspectedGroup
 
 __all__ = ["add_to"]
 
 EXAMPLES = (
     "delaymq groups list --store ./data",
+    "delaymq groups list --json --server delaymq://127.0.0.1:20801",
     "delaymq groups start order.timeout billing --start latest --store ./data",
     "delaymq groups reset order.timeout billing --start earliest --store ./data",
     "delaymq groups remove order.timeout billing --store ./data",
@@ -37,13 +39,13 @@ def add_to(verbs: Verbs) -> None:
         "list",
         run_list,
         summary="list the groups with how far they are",
-        details="Takes no lock, so the store may be open elsewhere.",
-        examples=EXAMPLES[:1],
+        details="Takes no lock, so a folder may be open elsewhere. A server counts consumers and names none.",
+        examples=EXAMPLES[:2],
     )
     listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(listing)
-    start = add_verb(parts, "start", run_start, summary="make a group without consuming for it", examples=EXAMPLES[1:2])
+    start = add_verb(parts, "start", run_start, summary="make a group without consuming for it", examples=EXAMPLES[2:3])
     _add_names(start)
     start.add_argument("--start", choices=("earliest", "latest"), default="earliest", help="where it begins")
     reset = add_verb(
@@ -52,7 +54,7 @@ def add_to(verbs: Verbs) -> None:
         run_reset,
         summary="let a group begin again",
         details="What it gave back and its dead letters stay. Refused while it has consumers.",
-        examples=EXAMPLES[2:3],
+        examples=EXAMPLES[3:4],
     )
     _add_names(reset)
     reset.add_argument("--start", choices=("earliest", "latest"), required=True, help="where it begins")
@@ -62,7 +64,7 @@ def add_to(verbs: Verbs) -> None:
         run_remove,
         summary="remove a group, with what it gave back and its dead letters",
         details="Refused while it has consumers.",
-        examples=EXAMPLES[3:],
+        examples=EXAMPLES[4:],
     )
     _add_names(remove)
 
@@ -75,21 +77,33 @@ def _add_names(verb: CommandParser) -> None:
 
 def run_list(chosen: argparse.Namespace) -> int:
     """Lists the groups of subjects of users."""
-    seen = inspect(folder_of(chosen, settings_of(chosen)))
-    groups = [group for group in seen.groups if not group.subject.startswith("%")]
-    if chosen.subject is not None:
-        groups = [group for group in groups if group.subject == chosen.subject]
+    groups = [group for group in _listed(chosen) if chosen.subject in (None, group["subject"])]
     if chosen.json:
         for group in groups:
-            print(json.dumps(dataclasses.asdict(group), ensure_ascii=False))
+            print(json.dumps(group, ensure_ascii=False))
         return Exit.DONE
-    rows = [
-        (group.name, group.subject, group.lag, group.in_flight, len(group.consumers), group.dead_letters, group.cursor)
-        for group in groups
-    ]
+    names = ("name", "subject", "lag", "in_flight", "consumer_count", "dead_letters", "cursor")
+    rows = [tuple(group[name] for name in names) for group in groups]
     heads = ("group", "subject", "lag", "in flight", "consumers", "dead letters", "cursor")
     print(table(heads, rows, sys.stdout) if rows else "no groups")
     return Exit.DONE
+
+
+def _listed(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """What is known of each group, by subject; who its consumers are where the folder can be read."""
+    settings = settings_of(chosen)
+    if is_served(chosen, settings):
+        with server_of(chosen, settings) as server:
+            return [_row(group, group.consumers, None) for group in server.groups()]
+    found = [group for group in inspect(folder_of(chosen, settings)).groups if not group.subject.startswith("%")]
+    found.sort(key=lambda group: (group.subject, group.name))
+    return [_row(group, len(group.consumers), group.consumers) for group in found]
+
+
+def _row(group: Group | InspectedGroup, count: int, consumers: tuple[tuple[str, int], ...] | None) -> dict[str, Any]:
+    names = ("subject", "name", "cursor", "next_number", "lag", "in_flight", "start", "dead_letters")
+    known = {name: getattr(group, name) for name in names}
+    return {**known, "consumer_count": count, "consumers": consumers}
 
 
 def run_start(chosen: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb, duration
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.opening import add_files, folder_of, settings_of
 from delaymq.cli.terminal import alarming, byte_words, clear, strong, table
 from delaymq.inspection import Holder, Inspection
 from delaymq.inspection import inspect as look
@@ -50,7 +50,7 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("--every", type=duration, default=EVERY, metavar="TIME", help="how often (default 2s)")
     verb.add_argument("--all", action="store_true", help=f"every row of each table, not the first {ROWS_MAX}")
     verb.add_argument("--json", action="store_true", help="one JSON object a picture")
-    add_place(verb)
+    add_files(verb, "give --store DIR where they lie, or ask a server with `delaymq status` and `delaymq groups list`")
 
 
 def run(chosen: argparse.Namespace) -> int:

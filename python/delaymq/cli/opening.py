@@ -1,4 +1,4 @@
-"""Which store a verb works on, and opening it."""
+"""Which store a verb works on, in a folder or behind a server, and opening it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,57 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from delaymq.cli.failures import NoServer, UsageError
+from delaymq.cli.failures import UsageError
 from delaymq.cli.settings import Settings, environment, load
 from delaymq.cli.terminal import Bar
 from delaymq.store import Progress, Store
 
-__all__ = ["add_place", "add_settings", "folder_of", "open_store", "settings_of"]
+if TYPE_CHECKING:
+    from delaymq.client.sync import Client
+
+    Queue: TypeAlias = Store | Client
+
+__all__ = [
+    "add_files",
+    "add_place",
+    "add_settings",
+    "folder_of",
+    "is_served",
+    "open_queue",
+    "open_store",
+    "server_of",
+    "settings_of",
+]
+
+TOKEN_BYTES_MAX = 1024
+PROOF_HELP = "what proves to the server that you may connect, in a file: a command line can be read by everybody here"
 
 
 def add_place(verb: argparse.ArgumentParser) -> None:
-    """Adds the options that say which store is meant, and those of the configuration."""
+    """Adds the options that say which store is meant, in a folder or behind a server, and those of settings."""
+    _add_store_or_server(verb, "a server instead: delaymq://host:port")
+    verb.add_argument("--token-file", type=Path, metavar="FILE", help=PROOF_HELP)
+    add_settings(verb)
+
+
+def add_files(verb: argparse.ArgumentParser, instead: str) -> None:
+    """Adds the same for a verb that reads the files of a store, and does so nowhere else.
+
+    Args:
+        verb: Its parser.
+        instead: What to do where the store is behind a server, in words.
+    """
+    _add_store_or_server(verb, "refused: this verb reads files")
+    verb.set_defaults(instead=instead)
+    add_settings(verb)
+
+
+def _add_store_or_server(verb: argparse.ArgumentParser, words: str) -> None:
     place = verb.add_mutually_exclusive_group()
     place.add_argument("--store", type=Path, metavar="DIR", help="the store's folder")
-    place.add_argument("--server", metavar="URL", help="a server instead; this release has no client")
-    add_settings(verb)
+    place.add_argument("--server", metavar="URL", help=words)
 
 
 def add_settings(verb: argparse.ArgumentParser) -> None:
@@ -46,16 +81,79 @@ def folder_of(chosen: argparse.Namespace, settings: Settings) -> Path:
     """The store's folder.
 
     Raises:
-        NoServer: A server was asked for.
-        UsageError: Neither was given.
+        UsageError: A server was given, or nothing.
     """
     if chosen.server is not None:
-        raise NoServer
+        raise UsageError(f"--server: {chosen.verb} reads the files of a store: {chosen.instead}")
     if chosen.store is not None:
         return Path(chosen.store)
     if "store.path" in settings:
         return Path(settings["store.path"])
     raise UsageError("no store: give --store DIR, or configure store.path")
+
+
+def is_served(chosen: argparse.Namespace, settings: Settings) -> bool:
+    """True where a server is meant, and false where a folder is.
+
+    Raises:
+        UsageError: None of them is given, or both are configured, or a token goes with a folder.
+    """
+    if chosen.server is not None:
+        return True
+    configured = [name for name in ("store.path", "client.server") if name in settings]
+    if chosen.store is None and len(configured) > 1:
+        first, second = (f"{name} ({settings.origin(name)})" for name in configured)
+        raise UsageError(f"two stores: {first} and {second} are configured; say --store DIR or --server URL")
+    if chosen.store is None and not configured:
+        raise UsageError("no store: give --store DIR or --server URL, or configure store.path or client.server")
+    served = chosen.store is None and configured == ["client.server"]
+    if not served and chosen.token_file is not None:
+        raise UsageError("--token-file: a store in a folder asks for no token; it goes with --server URL")
+    return served
+
+
+def open_queue(chosen: argparse.Namespace, settings: Settings, *, create: bool = False) -> Queue:
+    """Opens the store, or connects to the server: what a verb does is the same with both.
+
+    Raises:
+        UsageError: As `is_served`, or the token's file is refused.
+        DelaymqError: As `delaymq.open` and `delaymq.connect`.
+    """
+    if is_served(chosen, settings):
+        return server_of(chosen, settings)
+    return open_store(chosen, settings, create=create)
+
+
+def server_of(chosen: argparse.Namespace, settings: Settings) -> Client:
+    """Connects to the server.
+
+    Raises:
+        UsageError: The token's file is refused.
+        DelaymqError: As `delaymq.connect`.
+    """
+    from delaymq.client.sync import connect  # noqa: PLC0415 - who opens a folder need not wait for it
+
+    url = settings["client.server"] if chosen.server is None else chosen.server
+    path = chosen.token_file or settings.get("client.token_file")
+    options = {"timeout": settings["client.timeout_seconds"]} if "client.timeout_seconds" in settings else {}
+    return connect(url, token=None if path is None else _token_in(Path(path)), **options)
+
+
+def _token_in(path: Path) -> bytes:
+    """The token of a file, without the end of its line."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(TOKEN_BYTES_MAX + len(b"\r\n") + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    token = content.removesuffix(b"\n").removesuffix(b"\r")
+    if not token:
+        raise UsageError(f"{path}: expected a token, found nothing")
+    if len(token) > TOKEN_BYTES_MAX:
+        raise UsageError(f"{path}: expected a token of at most {TOKEN_BYTES_MAX:,} bytes, found more")
+    if any(one in token for one in b"\r\n"):
+        raise UsageError(f"{path}: expected one line with a token, found several")
+    return token
 
 
 def open_store(
@@ -65,7 +163,7 @@ def open_store(
     create: bool = False,
     tell: Callable[[Progress], None] | None = None,
 ) -> Store:
-    """Opens the store, with a bar where recovery takes long enough to see one.
+    """Opens the store in a folder, with a bar where recovery takes long enough to see one.
 
     Args:
         chosen: The arguments of the verb.
@@ -74,7 +172,7 @@ def open_store(
         tell: Is told of the progress instead of the bar.
 
     Raises:
-        NoServer, UsageError: As `folder_of`.
+        UsageError: As `folder_of`.
         StoreError: As `delaymq.open`.
     """
     options: dict[str, Any] = {}

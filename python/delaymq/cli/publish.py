@@ -13,7 +13,7 @@ from delaymq.cli.arguments import add_verb, count, delay, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.lines import message_of
-from delaymq.cli.opening import add_place, open_store, settings_of
+from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.cli.streams import standard_input, standard_input_is_a_terminal
 from delaymq.errors import DelaymqError
 from delaymq.message import Publish
@@ -21,13 +21,13 @@ from delaymq.receipt import Receipt
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
-    from delaymq.store import Store
+    from delaymq.cli.opening import Queue
 
 __all__ = ["add_to", "run"]
 
 READ_BYTES = 1 << 20
 BATCH_MESSAGES = 1000
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 7 << 20  # with what goes along with each message it fits into a frame to a server
 LINE_BYTES_MAX = 16 << 20
 
 EXAMPLES = (
@@ -35,6 +35,7 @@ EXAMPLES = (
     "delaymq publish reminder 'call home' --at 2030-12-31T18:00:00+02:00 --store ./data",
     "delaymq publish report - --delay 1h30m --store ./data <report.pdf",
     "delaymq publish --jsonl - --store ./data <messages.jsonl",
+    "delaymq publish order.timeout 42 --delay 30m --server delaymq://127.0.0.1:20801",
     """echo '{"subject": "order.timeout", "body": "42", "delay": "30m"}' | delaymq publish --jsonl - --store ./data""",
 )
 
@@ -46,7 +47,7 @@ def add_to(verbs: Verbs) -> None:
         "publish",
         run,
         summary="store a message, to be delivered when it is due",
-        details="Prints a receipt for each, which `delaymq cancel` takes; the store is made where there is none.",
+        details="Prints a receipt for each, which `delaymq cancel` takes; a folder is made a store where it is none.",
         examples=EXAMPLES,
     )
     verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="what to publish on")
@@ -72,12 +73,12 @@ def run(chosen: argparse.Namespace) -> int:
     settings = settings_of(chosen)
     if chosen.jsonl is None:
         message = _one(chosen)
-        with open_store(chosen, settings, create=True) as store:
+        with open_queue(chosen, settings, create=True) as store:
             _tell(chosen, [message], store.publish_many([message]))
         return Exit.DONE
     if chosen.body is not None or any(_given(chosen).values()):
         raise UsageError("--jsonl: each line says what its message is; only SUBJECT may stand beside it")
-    with open_store(chosen, settings, create=True) as store:
+    with open_queue(chosen, settings, create=True) as store:
         _many(chosen, store)
     return Exit.DONE
 
@@ -108,7 +109,7 @@ def _one(chosen: argparse.Namespace) -> Publish:
     return Publish(chosen.subject, body, **_given(chosen))
 
 
-def _many(chosen: argparse.Namespace, store: Store) -> None:
+def _many(chosen: argparse.Namespace, store: Queue) -> None:
     for first, batch in _batches(_lines(chosen.jsonl), chosen.subject):
         try:
             receipts = store.publish_many(batch)

@@ -14,7 +14,7 @@ from delaymq import _core
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.opening import add_files, folder_of, settings_of
 from delaymq.cli.terminal import Bar, alarming, table
 from delaymq.durations import moment
 from delaymq.errors import StoreError
@@ -53,7 +53,7 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("--yes", action="store_true", help="write the new store")
     verb.add_argument("--all", action="store_true", help=f"every row of each list, not the first {ROWS_MAX}")
     verb.add_argument("--json", action="store_true", help="one JSON object")
-    add_place(verb)
+    add_files(verb, "give --store DIR where they lie, when the server has ended")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -116,6 +116,9 @@ KEYS = (
     Key("store.keep_finished_hours", "a number", _number, "how long files stay after all in them is finished", "72"),
     Key("consume.group", "a name", _text, "who consumes", "`--group` must be given"),
     Key("consume.in_flight_max", "a whole number", _whole, "messages that may be out unacknowledged", "256"),
+    Key("client.server", "a URL", _text, "the server to work on", "`--server` or a store must be given"),
+    Key("client.token_file", "a path", _text, "the file with what a server wants as a token", "none"),
+    Key("client.timeout_seconds", "a number", _number, "how long an answer of a server is waited for", "30"),
     Key(
         "server.host",
         "an IP address",

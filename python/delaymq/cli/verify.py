@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from delaymq import _core
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.opening import add_place, folder_of, settings_of
+from delaymq.cli.opening import add_files, folder_of, settings_of
 from delaymq.cli.terminal import Bar, alarming, byte_words
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     verb.add_argument("--json", action="store_true", help="one JSON object")
-    add_place(verb)
+    add_files(verb, "give --store DIR where they lie, when the server has ended")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -102,6 +102,11 @@ impl Node {
         Ok(time)
     }
 
+    /// The receipt that a message was published with.
+    pub fn receipt_of(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Option<Receipt> {
+        self.receipts.receipt_of(key, subject, size)
+    }
+
     /// True where the receipt may name a message of this store; if not, no cancel needs asking.
     ///
     /// # Errors

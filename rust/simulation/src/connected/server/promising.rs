@@ -188,7 +188,7 @@ impl Server {
             Promise::Consumer { link, id, wanted, group } => {
                 self.consumers = self.consumers.saturating_add(1);
                 let name = format!("{}-{}", node.epoch(), self.consumers);
-                Ok(Some(match node.begin_consumer(group, &name)? {
+                Ok(Some(match node.begin_consumer(group, &name, wanted.in_flight_max)? {
                     Some(fact) => Promise::Beginning { link, id, wanted, group, fact },
                     None => Promise::Consumer { link, id, wanted, group },
                 }))

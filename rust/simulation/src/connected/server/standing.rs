@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, PullRequest, retry_subject};
-use delaymq_core::units::{ConsumerNumber, GroupNumber};
+use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber};
 use delaymq_core::wire::connection::Connection;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, put_deliver};
+use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::extension::settle::{GivenBack, KeyRange};
 use delaymq_core::wire::subscriptions::Subscriptions;
 
@@ -80,7 +81,7 @@ impl Standing {
         let subject = state.subjects.number(&retry_subject(&self.subject, &self.group));
         let Some(group) = subject.and_then(|subject| state.group_named(subject, &self.group)) else { return Ok(()) };
         let name = format!("{}-{link}-{number}", node.epoch());
-        if let Some(fact) = node.begin_consumer(group, &name)? {
+        if let Some(fact) = node.begin_consumer(group, &name, self.in_flight_max)? {
             self.is_joining = true;
             promises.push_back(Promise::Joined { link, number, group, fact });
         }
@@ -127,7 +128,7 @@ impl Standing {
         let now = node.reading().now;
         let pushed = connection.push(DELIVER, now, |out| {
             put_deliver(out, number, now, count)?;
-            self.ready.iter().try_for_each(|(queue, handed)| self.delivered(*queue, handed).put(out))
+            self.ready.iter().try_for_each(|(queue, handed)| self.delivered(node, *queue, handed)?.put(out))
         })?;
         if pushed {
             self.ready.clear();
@@ -136,9 +137,12 @@ impl Standing {
         Ok(())
     }
 
-    fn delivered<'a>(&'a self, queue: u8, handed: &'a Handed) -> Delivered<'a> {
+    fn delivered<'a>(&'a self, node: &Node, queue: u8, handed: &'a Handed) -> Result<Delivered<'a>> {
         let entry = &handed.delivery.entry;
-        Delivered {
+        let key = DueKey { due: entry.due(), sequence: entry.payload_sequence() };
+        let subject = node.owner().state().subjects.number(&self.subject);
+        let receipt = subject.and_then(|subject| node.receipt_of(key, subject, handed.body.len() as u32));
+        Ok(Delivered {
             queue,
             offset: handed.delivery.offset.0,
             form: PayloadForm::Opaque,
@@ -148,11 +152,12 @@ impl Standing {
             due: entry.due(),
             first_due: entry.due(),
             published: entry.due(),
+            proof: Proof::of(&receipt.ok_or(Error::Closed)?),
             subject: &self.subject,
             meta_length: 0,
             check: crc32fast::hash(&handed.body),
             payload: &handed.body,
-        }
+        })
     }
 
     /// Acknowledges what is held of these ranges.

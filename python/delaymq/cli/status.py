@@ -1,0 +1,74 @@
+"""`delaymq status`: what a store holds and how it is, as it says itself."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from delaymq.cli.administered import administered
+from delaymq.cli.arguments import add_verb
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.opening import add_place
+from delaymq.cli.terminal import alarming
+
+if TYPE_CHECKING:
+    from delaymq.cli.arguments import Verbs
+    from delaymq.status import Status
+
+__all__ = ["add_to", "run"]
+
+EXAMPLES = (
+    "delaymq status --server delaymq://127.0.0.1:20801",
+    "delaymq status --server delaymq://127.0.0.1:20801 --json | jq .pending",
+    "delaymq status --store ./data",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "status",
+        run,
+        summary="say how many messages a store holds, and how it is",
+        details="A store in a folder is opened for it; `delaymq inspect` looks at one that is open elsewhere.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("--json", action="store_true", help="one JSON object")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Says it once."""
+    with administered(chosen) as store:
+        found = store.status()
+    if chosen.json:
+        print(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
+    else:
+        print("\n".join(_lines(found)))
+    return Exit.DONE
+
+
+def _lines(found: Status) -> Iterator[str]:
+    yield f"{found.pending:,} pending; {found.ready:,} ready"
+    yield (
+        f"durable as {found.durability} says, epoch {found.epoch}; "
+        f"recovered in {found.recovered_ms:,} ms ({found.recovered_facts:,} facts)"
+    )
+    troubles = (
+        (found.poisoned is not None, f"it takes nothing until it is opened again: {found.poisoned}"),
+        (found.held, "dispatch waits because the clock cannot be trusted"),
+        (found.disk_full, "the disk is full: publishes are refused"),
+        (found.voided, f"{found.voided:,} messages were given up as damaged"),
+    )
+    for is_so, words in troubles:
+        if is_so:
+            yield f"{alarming('TROUBLE', sys.stdout)}: {words}"
+    if found.expired:
+        yield f"{found.expired:,} messages have expired"
+    for aside in found.aside:
+        yield f"set aside by this open: {aside}"
