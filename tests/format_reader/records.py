@@ -114,11 +114,7 @@ def read_record(data: bytes, offset: int, sequence: int) -> Record:
 def _fields(
     header: dict[str, int], fixed: bytes, payload: bytes, *, whole: bool, offset: int
 ) -> tuple[str, dict[str, Any]]:
-    if header["kind"] not in KINDS:
-        raise DamagedError(offset + 4, "a known kind", header["kind"])
-    name, layout = KINDS[header["kind"]]
-    if name == "retry" and len(fixed) == RETRY_OF_FORMAT_1.size:
-        layout = RETRY_OF_FORMAT_1
+    name, layout = _layout_of(header["kind"], fixed, offset)
     fields: dict[str, Any] = dict(layout.read(fixed))
     if not whole:
         demand(name == "message", offset + 8, "a whole payload", "another check")
@@ -145,6 +141,13 @@ def _fields(
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
     fields.pop("reserved", None)
     return name, fields
+
+
+def _layout_of(kind: int, fixed: bytes, offset: int) -> tuple[str, Layout]:
+    if kind not in KINDS:
+        raise DamagedError(offset + 4, "a known kind", kind)
+    name, layout = KINDS[kind]
+    return name, RETRY_OF_FORMAT_1 if name == "retry" and len(fixed) == RETRY_OF_FORMAT_1.size else layout
 
 
 def _destination(number: int, payload: bytes, offset: int) -> dict[str, Any]:
