@@ -246,6 +246,8 @@ fn the_end_of_a_consumer_gives_what_it_holds_to_the_retry_subject_and_not_to_its
     }
     let two = PullBounds { bytes_max: 7, ..BOUNDS };
     assert_eq!(consumer.pull(two).unwrap().unwrap().messages.len(), 2, "the third is assigned and not handed over");
+    assert_eq!(held(&consumer), [0, 1, 2]);
+    assert!(consumer.pull(BOUNDS).unwrap().is_none(), "who was told what it holds gets none of it as new");
     settle(&store, &consumer, 0..1, &[]);
     let position = consumer.end(AT_ONCE).unwrap().unwrap();
     reached(&store, position);
