@@ -106,7 +106,7 @@ def _group(cursor: Cursor, version: int) -> Row:
 
 def _consumer(cursor: Cursor, version: int) -> Row:
     row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next_offset=8, reserved_offset=8)
-    if version > 2:  # noqa: PLR2004
+    if version > 2:
         row |= _numbers(cursor, is_lasting=4)
     return row | {"held": _rows(cursor, lambda at: _numbers(at, offset=8, number=8, deliveries=4))}
 
