@@ -114,7 +114,7 @@ def read_record(data: bytes, offset: int, sequence: int) -> Record:
 def _fields(
     header: dict[str, int], fixed: bytes, payload: bytes, *, whole: bool, offset: int
 ) -> tuple[str, dict[str, Any]]:
-    name, layout = _layout_of(header["kind"], fixed, offset)
+    name, layout = _kind(header["kind"], fixed, offset)
     fields: dict[str, Any] = dict(layout.read(fixed))
     if not whole:
         demand(name == "message", offset + 8, "a whole payload", "another check")
@@ -122,10 +122,7 @@ def _fields(
     if name == "message":
         fields |= _message(header["flags"], fields.pop("meta_length"), payload)
     elif name == "ready":
-        entries, size = layout.read(fixed)["count"], READY_ENTRY.size
-        demand(len(payload) == entries * size, offset, f"{entries} entries", f"{len(payload)} bytes")
-        rows = [READY_ENTRY.read(payload, place * size) for place in range(entries)]
-        fields = {"entries": [(row["due_ms"], row["sequence"], row["subject"]) for row in rows]}
+        fields = {"entries": _entries(fields["count"], payload, offset)}
     elif name in {"assign", "acknowledge", "expire"}:
         fields["ranges"] = _pairs(payload)
     elif layout is RETRY:
@@ -133,21 +130,32 @@ def _fields(
     elif layout is NAMES:
         fields = _names(name, fields["first"], fields["second"], payload.decode("utf-8"))
     elif name == "attach":
-        cursor = Cursor(payload)
-        group = cursor.text(fields.pop("group_length"))
-        rest = cursor.text(len(payload) - cursor.offset)
-        fields |= {"start": STARTS[fields["start"]], "group": group, "consumer": rest}
+        fields |= _attach(fields.pop("start"), fields.pop("group_length"), payload)
     elif name == "epoch_start":
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
     fields.pop("reserved", None)
     return name, fields
 
 
-def _layout_of(kind: int, fixed: bytes, offset: int) -> tuple[str, Layout]:
+def _kind(kind: int, fixed: bytes, offset: int) -> tuple[str, Layout]:
     if kind not in KINDS:
         raise DamagedError(offset + 4, "a known kind", kind)
     name, layout = KINDS[kind]
-    return name, RETRY_OF_FORMAT_1 if name == "retry" and len(fixed) == RETRY_OF_FORMAT_1.size else layout
+    is_of_format_1 = name == "retry" and len(fixed) == RETRY_OF_FORMAT_1.size
+    return name, RETRY_OF_FORMAT_1 if is_of_format_1 else layout
+
+
+def _entries(count: int, payload: bytes, offset: int) -> list[tuple[int, int, int]]:
+    size = READY_ENTRY.size
+    demand(len(payload) == count * size, offset, f"{count} entries", f"{len(payload)} bytes")
+    rows = [READY_ENTRY.read(payload, place * size) for place in range(count)]
+    return [(row["due_ms"], row["sequence"], row["subject"]) for row in rows]
+
+
+def _attach(start: int, group_length: int, payload: bytes) -> dict[str, Any]:
+    cursor = Cursor(payload)
+    group = cursor.text(group_length)
+    return {"start": STARTS[start], "group": group, "consumer": cursor.text(len(payload) - cursor.offset)}
 
 
 def _destination(number: int, payload: bytes, offset: int) -> dict[str, Any]:

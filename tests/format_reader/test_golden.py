@@ -291,13 +291,7 @@ def test_a_checkpoint_says_what_was_written() -> None:
     assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
     assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
     assert [worker["is_lasting"] for worker in billing["consumers"]] == [0]
-    assert (mail["number"], mail["subject"], mail["name"], mail["start"], mail["reserved_number"]) == (
-        5,
-        1,
-        "mail",
-        7,
-        71,
-    )
+    assert [mail[name] for name in ("number", "subject", "name", "start", "reserved_number")] == [5, 1, "mail", 7, 71]
     held = [{"offset": 0, "number": 7, "deliveries": 1}]
     offsets = {"next_offset": 1, "reserved_offset": 64}
     assert mail["consumers"] == [{"number": 2, "name": "host-7@@0a1b", "is_lasting": 1, "held": held} | offsets]

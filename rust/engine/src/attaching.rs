@@ -146,6 +146,32 @@ impl Store {
         Ok(self.shared.named.get(id))
     }
 
+    /// The consumer of these names where there is one, in this process or left by an earlier one; nothing
+    /// is made. Waits for other threads, never for the disk.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `group` or `consumer`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn find_named_consumer(&self, id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
+        let shared = &self.shared;
+        shared.check()?;
+        id.check()?;
+        if let Some(there) = shared.named.get(id) {
+            return Ok(Some(there));
+        }
+        let found = {
+            let mut guard = shared.seat()?;
+            let state = guard.get()?.owner.state();
+            let subject = state.subjects.number(id.subject);
+            let group = subject.and_then(|subject| state.group_named(subject, id.group));
+            let consumers = group.and_then(|group| state.groups.get(&group)).map(|group| &group.consumers);
+            let consumer = consumers.and_then(|consumers| consumers.named(id.consumer, true));
+            group.zip(consumer).map(|(group, consumer)| Consuming { group, consumer })
+        };
+        let Some(consuming) = found else { return Ok(None) };
+        let subject = shared.names.subject(id.subject)?;
+        Ok(Some(shared.named.keep(NamedConsumer::new(Arc::clone(shared), subject, id, consuming))))
+    }
+
     /// All named consumers there are: after an open, those whose leases begin anew. Waits.
     ///
     /// # Errors

@@ -76,7 +76,10 @@ fn what_is_held_comes_again_after_an_open_under_its_offsets_and_an_acknowledgeme
         }
         let listed = store.named_consumers().unwrap();
         assert_eq!((listed.len(), listed[0].consumer.as_str(), listed[0].held), (1, ID.consumer, 3));
-        let consumer = begin(&store, ID);
+        assert!(store.find_named_consumer(ConsumerId { consumer: "host-8", ..ID }).unwrap().is_none());
+        assert!(store.try_named_consumer(ID).unwrap().is_none(), "nobody has asked for it yet");
+        let consumer = store.find_named_consumer(ID).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&consumer, &begin(&store, ID)));
         let holding = consumer.holding().unwrap();
         let mut log = PullLog::new(holding.next, holding.held);
         let (first, lost) = log.lost(None, 100).unwrap();
@@ -139,7 +142,8 @@ fn one_wait_for_the_disk_makes_subject_group_consumer_and_reserve() {
 fn the_same_names_are_the_same_consumer_and_others_share_the_group() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Disk));
-    assert!(store.try_named_consumer(ID).unwrap().is_none());
+    assert!(store.try_named_consumer(ID).unwrap().is_none() && store.find_named_consumer(ID).unwrap().is_none());
+    assert!(store.groups().unwrap().is_empty(), "asking makes nothing");
     let first = begin(&store, ID);
     assert!(Arc::ptr_eq(&first, &begin(&store, ID)));
     assert!(Arc::ptr_eq(&first, &store.try_named_consumer(ID).unwrap().unwrap()));
@@ -246,6 +250,8 @@ fn the_end_of_a_consumer_gives_what_it_holds_to_the_retry_subject_and_not_to_its
     }
     let two = PullBounds { bytes_max: 7, ..BOUNDS };
     assert_eq!(consumer.pull(two).unwrap().unwrap().messages.len(), 2, "the third is assigned and not handed over");
+    assert_eq!(held(&consumer), [0, 1, 2]);
+    assert!(consumer.pull(BOUNDS).unwrap().is_none(), "who was told what it holds gets none of it as new");
     settle(&store, &consumer, 0..1, &[]);
     let position = consumer.end(AT_ONCE).unwrap().unwrap();
     reached(&store, position);
