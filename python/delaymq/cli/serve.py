@@ -84,7 +84,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> int:
     service = Service(environment())
-    folder = folder_of(chosen, settings)
+    folder, consuming = folder_of(chosen, settings), consuming_of(settings)
     _allow_descriptors()
     if is_json:  # people see that it begins, and a refusal shall be one line
         words = f"delaymq {__version__} opens {folder}"
@@ -95,7 +95,7 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
             status = store.status()
             words = f"recovered {status.recovered_facts:,} facts in {status.recovered_ms} ms"
             event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
-        server = _start(store, settings, str(folder / SWITCHED_OFF))
+        server = _start(store, settings, consuming, str(folder / SWITCHED_OFF))
         drain_seconds = min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS)
         with _Stopping(server, int(drain_seconds * 1000), service) as stopping:
             _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
@@ -141,7 +141,9 @@ def _allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _start(store: Store, settings: Settings, switched_off: str) -> _core.Server:
+def _start(
+    store: Store, settings: Settings, consuming: _core.ConsumingChoices, switched_off: str
+) -> _core.Server:
     host = settings.get("server.host", HOST)
     choices: _core.ServerChoices = {
         "host": host,
@@ -153,7 +155,7 @@ def _start(store: Store, settings: Settings, switched_off: str) -> _core.Server:
         "admin_token_hash": settings.get("server.admin_token_hash"),
         "qmq_clients_from": list(settings.get("server.qmq_clients_from", ())),
         "switched_off": switched_off,
-        "consuming": consuming_of(settings),
+        "consuming": consuming,
     }
     return _core.Server.start(store._core, choices)  # noqa: SLF001 - a server is a face of the store, beside its own
 
