@@ -53,6 +53,7 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Serves until a signal comes."""
     settings = settings_of(chosen)
+    consuming = consuming_of(settings)
     with open_store(chosen, settings, create=True) as store:
         server = _core.Server.start(
             store._core,  # noqa: SLF001 - a server is a face of the store, beside its own
@@ -60,7 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
             settings.get("server.port", PORT),
             settings.get("http.port", HTTP_PORT),
             settings.get("server.advertised_address"),
-            consuming_of(settings),
+            consuming,
         )
         drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
         with _stopped_by_signals(server, drain_ms):

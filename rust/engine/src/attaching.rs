@@ -10,7 +10,7 @@ use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::limits::group_subject;
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::store::Outcome;
-use delaymq_core::units::SubjectNumber;
+use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use crate::held;
 use crate::member::Consuming;
@@ -26,9 +26,16 @@ use crate::store::Store;
 #[derive(Default)]
 pub(crate) struct NamedConsumers {
     limits: Mutex<CreationLimits>,
-    by_id: Mutex<HashMap<String, Arc<NamedConsumer>>>,
+    table: Mutex<Table>,
     /// How many are being made.
     beginning: AtomicU64,
+}
+
+#[derive(Default)]
+struct Table {
+    by_id: HashMap<String, Arc<NamedConsumer>>,
+    /// How many of each group.
+    counts: HashMap<GroupNumber, usize>,
 }
 
 /// Names hold no control characters, so this is one text for each id.
@@ -42,43 +49,56 @@ impl NamedConsumers {
     }
 
     fn get(&self, id: ConsumerId<'_>) -> Option<Arc<NamedConsumer>> {
-        held(&self.by_id).get(&key_of(id)).cloned()
+        held(&self.table).by_id.get(&key_of(id)).cloned()
     }
 
     /// Keeps one, unless somebody else was sooner: then that one.
     fn keep(&self, new: NamedConsumer) -> Arc<NamedConsumer> {
-        let mut by_id = held(&self.by_id);
+        let mut table = held(&self.table);
         let key = key_of(new.id());
-        if let Some(there) = by_id.get(&key).filter(|there| there.consuming == new.consuming) {
+        if let Some(there) = table.by_id.get(&key).filter(|there| there.consuming == new.consuming) {
             return Arc::clone(there);
         }
         let new = Arc::new(new);
-        by_id.insert(key, Arc::clone(&new));
+        let count = table.counts.entry(new.consuming.group).or_default();
+        *count = count.saturating_add(1);
+        if let Some(before) = table.by_id.insert(key, Arc::clone(&new)) {
+            table.uncount(&before);
+        }
         new
     }
 
     /// One that has ended, and the watch over its group where nobody else has it.
     pub(crate) fn forget(&self, gone: &NamedConsumer) {
-        let mut by_id = held(&self.by_id);
+        let mut table = held(&self.table);
         let key = key_of(gone.id());
-        if by_id.get(&key).is_some_and(|there| there.consuming == gone.consuming) {
-            by_id.remove(&key);
-        }
-        let group = gone.consuming.group;
-        if by_id.values().all(|other| other.consuming.group != group) {
-            gone.shared.subscribers.unwatch_group(group);
+        if table.by_id.get(&key).is_some_and(|there| there.consuming == gone.consuming) {
+            table.by_id.remove(&key);
+            table.uncount(gone);
         }
     }
 
     /// Those of a group.
-    pub(crate) fn of_group(&self, subject: SubjectNumber, group: &str) -> Vec<Arc<NamedConsumer>> {
-        let by_id = held(&self.by_id);
-        by_id.values().filter(|one| one.subject.number == subject && &*one.group == group).cloned().collect()
+    pub(crate) fn of_group(&self, group: GroupNumber) -> Vec<Arc<NamedConsumer>> {
+        held(&self.table).by_id.values().filter(|one| one.consuming.group == group).cloned().collect()
     }
 
     /// Lets go of all: the store closes.
     pub(crate) fn clear(&self) {
-        held(&self.by_id).clear();
+        *held(&self.table) = Table::default();
+    }
+}
+
+impl Table {
+    fn uncount(&mut self, gone: &NamedConsumer) {
+        let group = gone.consuming.group;
+        let left = self.counts.get(&group).map_or(0, |count| count.saturating_sub(1));
+        if left > 0 {
+            self.counts.insert(group, left);
+        } else {
+            self.counts.remove(&group);
+            gone.shared.subscribers.unwatch_group(group);
+        }
     }
 }
 

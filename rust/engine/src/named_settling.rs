@@ -8,7 +8,7 @@ use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::record::retry::Destination;
 use delaymq_core::store::{Delivery, GoesOn, Outcome, Retried, Settlement, goes_on};
-use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, SubjectNumber};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
 
 use crate::driver::Seat;
 use crate::held;
@@ -49,16 +49,12 @@ impl Targets {
     }
 
     fn retried(&self, delivery: &Delivery) -> Retried<'_> {
-        match self.dead.as_ref().filter(|_| self.is_dead(delivery)) {
-            Some(dead) => {
-                let destination = Destination::DeadLetter { reason: &self.reason };
-                Retried { delivery: *delivery, due: self.now, target: dead.number, destination }
-            }
-            None => {
-                let destination = Destination::Again;
-                Retried { delivery: *delivery, due: self.due, target: self.again.number, destination }
-            }
+        let delivery = *delivery;
+        if let Some(dead) = self.dead.as_ref().filter(|_| self.is_dead(&delivery)) {
+            let destination = Destination::DeadLetter { reason: &self.reason };
+            return Retried { delivery, due: self.now, target: dead.number, destination };
         }
+        Retried { delivery, due: self.due, target: self.again.number, destination: Destination::Again }
     }
 
     /// The subjects that these need and whose facts must go along.
@@ -261,20 +257,13 @@ impl Store {
             let outcomes: Vec<_> =
                 (range.start.0..range.end.0).map(|one| shared.outcomes.take(Sequence(one))).collect();
             let outcome = outcomes.last().copied().flatten();
-            if let Some(subject) = self.number_of(subject)? {
-                let before = shared.named.of_group(subject, group);
-                before.iter().filter(|one| one.consuming.group == number).for_each(|one| one.went());
-            }
+            shared.named.of_group(number).iter().for_each(|one| one.went());
             // Otherwise a consumer began meanwhile, or the group has ended.
             if matches!(outcome, Some(Outcome::Group(_))) {
                 return Ok(());
             }
         }
         Err(refused(group, subject, "consumers that begin all the time"))
-    }
-
-    fn number_of(&self, subject: &str) -> Result<Option<SubjectNumber>> {
-        Ok(self.shared.seat()?.get()?.owner.state().subjects.number(subject))
     }
 }
 
@@ -301,11 +290,12 @@ impl Shared {
         self.send(seat, Haste::URGENT)?;
         if seat.proposals.is_empty() {
             let mut records = Vec::new();
-            let count = seat.owner.reset_with_consumers(group, start, &mut records);
+            let count = seat.owner.encode_reset_with_consumers(group, start, &mut records);
             let record_count = u32::try_from(count).unwrap_or(u32::MAX);
             let submission = Submission { records: &records, record_count, class: Class::Finishing, must_sync: true };
             let range = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))?;
             if range.is_some() {
+                seat.owner.consumers_end(group);
                 return Ok(range);
             }
         }

@@ -139,16 +139,13 @@ impl Session {
     /// Its lease is over.
     async fn end(&self, hub: &Rc<Hub>) {
         let ended = if self.is_stored.get() { self.end_stored(hub).await } else { Ok(()) };
-        match ended {
+        if let Err(Error::Storage { .. } | Error::DiskFull) = ended {
             // It is still there, and is tried again after another lease.
-            Err(Error::Storage { .. } | Error::DiskFull) => {
-                hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
-            }
-            Ok(()) | Err(_) => {
-                self.is_over.set(true);
-                hub.consumers.counters.expired.add(1);
-                hub.consumers.forget(self);
-            }
+            hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
+        } else {
+            self.is_over.set(true);
+            hub.consumers.counters.expired.add(1);
+            hub.consumers.forget(self);
         }
     }
 

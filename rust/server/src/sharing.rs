@@ -108,13 +108,12 @@ impl Sharing {
     }
 
     async fn read_again(&self, lost: Vec<Delivery>, bytes_max: usize) -> Result<Option<GivenRun>> {
-        let read = match self.consumer.try_read_again(&lost, bytes_max)? {
-            Some(read) => read,
-            None => {
-                let consumer = Arc::clone(&self.consumer);
-                let reading = Pool::run(move || consumer.read_again(&lost, bytes_max));
-                reading.await.unwrap_or(Err(Error::Closed))?
-            }
+        let read = if let Some(read) = self.consumer.try_read_again(&lost, bytes_max)? {
+            read
+        } else {
+            let consumer = Arc::clone(&self.consumer);
+            let reading = Pool::run(move || consumer.read_again(&lost, bytes_max));
+            reading.await.unwrap_or(Err(Error::Closed))?
         };
         let mut log = self.log.borrow_mut();
         for offset in read.damaged {
@@ -174,13 +173,12 @@ impl Sharing {
         passed_over: Vec<Delivery>,
         rule: RetryRule,
     ) -> Result<Sequence> {
-        let position = match self.consumer.try_settle(&done, &passed_over, rule)? {
-            Some(position) => position,
-            None => {
-                let consumer = Arc::clone(&self.consumer);
-                let settling = Pool::run(move || consumer.settle(&done, &passed_over, rule));
-                settling.await.unwrap_or(Err(Error::Closed))?
-            }
+        let position = if let Some(position) = self.consumer.try_settle(&done, &passed_over, rule)? {
+            position
+        } else {
+            let consumer = Arc::clone(&self.consumer);
+            let settling = Pool::run(move || consumer.settle(&done, &passed_over, rule));
+            settling.await.unwrap_or(Err(Error::Closed))?
         };
         session.settled.set(session.settled.get().max(position));
         Ok(position)

@@ -10,7 +10,7 @@ use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::name::GroupStart;
 use delaymq_engine::{Due, Durability, Store};
 use delaymq_server::{Server, ServerOptions};
-use support::qmq::{Pull, Pulled, Qmq, ids, message, offsets, pull};
+use support::qmq::{Pull, Pulled, Qmq, ids, message, message_with, offsets, pull};
 use support::{Served, eventually, metric, options, serve, serve_with, store_options};
 
 fn client(served: &Served) -> Qmq {
@@ -180,6 +180,19 @@ fn messages_of_delaymq_s_own_clients_are_told_as_text() {
     );
     assert_eq!(found[1].id, receipts.get(1).unwrap().to_text());
     assert_eq!(told(&found[1]), [None, None, Some("//4=".to_owned())]);
+    // So is one with such a body that came in QMQ's own layout.
+    let mut sent = message_with("order", "opaque", &[], None, &[]);
+    sent.truncate(sent.len() - 4);
+    sent[0] |= 8;
+    let body = [&[0, 1, 0, 1, b'k', 0, 0, 0, 1, b'v'][..], b"rest"].concat();
+    sent.extend(i32::try_from(body.len()).unwrap().to_be_bytes());
+    sent.extend(&body);
+    qmq.store(&[sent]);
+    let found = qmq.take(&Pull { last: 1, ..names.clone() }, 1);
+    assert_eq!(
+        (found[0].id.as_str(), found[0].attribute("k"), found[0].attribute("body")),
+        ("opaque", Some("v"), Some("rest"))
+    );
     // A client that knows of no tags is told none.
     let mut old = Qmq::of_version(served.server.address(), 7);
     let again = old.take(&names, 2);
@@ -195,7 +208,7 @@ fn a_large_backlog_comes_in_answers_that_fit() {
     let large = "x".repeat(30_000);
     let body = [("qmq_createTime", "1"), ("a", large.as_str()), ("b", &large), ("c", &large)];
     let many: Vec<Vec<u8>> =
-        (0..60).map(|number| support::qmq::message_with("order", &format!("m{number}"), &[], None, &body)).collect();
+        (0..60).map(|number| message_with("order", &format!("m{number}"), &[], None, &body)).collect();
     for _ in 0..2 {
         qmq.store(&many);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use delaymq_engine::{Durability, Store};
 use delaymq_server::{Server, ServerOptions};
-use support::qmq::{HOLD_MS, Pull, Qmq, ids, message, message_with, offsets, pull};
+use support::qmq::{Pull, Qmq, ids, message, message_with, offsets, pull};
 use support::{Served, eventually, metric, options, serve, serve_with, store_options};
 
 /// Retries come at once, so that a test need not wait for them.
@@ -92,7 +92,9 @@ fn everybody_who_waits_gets_something_when_there_is_enough() {
     let mut qmq = client(&served);
     let consumers: Vec<String> = (0..8).map(|number| format!("c{number}")).collect();
     let one_each = |consumer| Pull { count: 1, ..pull("order", "g", consumer) };
-    consumers.iter().for_each(|consumer| join(&mut qmq, &one_each(consumer)));
+    for consumer in &consumers {
+        join(&mut qmq, &one_each(consumer));
+    }
     let held: Vec<i32> =
         consumers.iter().map(|consumer| qmq.ask_pull(&Pull { hold_ms: 300_000, ..one_each(consumer) })).collect();
     eventually("all wait", || metric(&served, "held_pulls") == 8);
@@ -185,7 +187,9 @@ fn tags_and_environments_are_judged_here() {
     let any = Pull { tags: Some((1, vec!["red", "blue"])), ..pull("order", "any", "c") };
     let all = Pull { tags: Some((2, vec!["red", "blue"])), ..pull("order", "all", "c") };
     let beta = Pull { environment: Some(("beta", "one")), ..pull("order", "beta", "c") };
-    [&any, &all, &beta].iter().for_each(|names| join(&mut qmq, names));
+    for names in [&any, &all, &beta] {
+        join(&mut qmq, names);
+    }
     let labelled = |id, environment| {
         let attributes = [("qmq_createTime", "1"), ("qmq_env", environment), ("qmq_subEnv", "one")];
         message_with("order", id, &["green"], None, &attributes)
@@ -325,5 +329,4 @@ fn who_hangs_up_while_it_waits_takes_nothing_along() {
     eventually("it waits no longer", || metric(&served, "held_pulls") == 0);
     qmq.store(&messages("order", &["a"]));
     assert_eq!(ids(&qmq.take(&pull("order", "g", "other"), 1)), ["a"]);
-    assert!(HOLD_MS < 300_000);
 }

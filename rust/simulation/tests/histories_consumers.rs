@@ -1,5 +1,6 @@
 //! Histories of consumers that clients name, as those of QMQ are: R1 and R2 of its real-time broker are
 //! what goes wrong where they are not kept.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod rig;
 
@@ -22,7 +23,8 @@ fn attached(rig: &mut Rig) -> Place {
 
 fn holds(rig: &mut Rig, place: Place) -> Vec<u64> {
     let groups = &rig.node().owner().state().groups;
-    groups[&place.0].consumers[&place.1].held.keys().map(|offset| offset.0).collect()
+    let consumer = groups.get(&place.0).and_then(|group| group.consumers.get(&place.1));
+    consumer.unwrap().held.keys().map(|offset| offset.0).collect()
 }
 
 fn given(rig: &mut Rig, place: Place) -> Vec<(u64, String)> {

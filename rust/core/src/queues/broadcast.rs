@@ -48,28 +48,27 @@ mod tests {
 
     const LATEST: ReadyNumber = ReadyNumber(10);
 
-    fn received(last: u64) -> Option<PullOffset> {
-        Some(PullOffset(last))
-    }
-
     #[test]
     fn who_is_new_begins_with_the_next_message_and_who_comes_back_goes_on() {
         assert_eq!(BroadcastCursor::new(None, LATEST).begin(None), LATEST);
-        assert_eq!(BroadcastCursor::new(received(4), LATEST).begin(received(4)), ReadyNumber(5));
-        assert_eq!(BroadcastCursor::new(received(9), LATEST).begin(received(9)), LATEST);
+        assert_eq!(BroadcastCursor::new(Some(PullOffset(4)), LATEST).begin(Some(PullOffset(4))), ReadyNumber(5));
+        assert_eq!(BroadcastCursor::new(Some(PullOffset(9)), LATEST).begin(Some(PullOffset(9))), LATEST);
         // It speaks of another subject's life.
-        assert_eq!(BroadcastCursor::new(received(10), LATEST).begin(received(10)), LATEST);
-        assert_eq!(BroadcastCursor::new(received(u64::MAX), LATEST).begin(received(u64::MAX)), LATEST);
+        assert_eq!(BroadcastCursor::new(Some(PullOffset(10)), LATEST).begin(Some(PullOffset(10))), LATEST);
+        assert_eq!(BroadcastCursor::new(Some(PullOffset(u64::MAX)), LATEST).begin(Some(PullOffset(u64::MAX))), LATEST);
     }
 
     #[test]
     fn what_did_not_arrive_comes_again_and_what_was_passed_over_does_not() {
         let mut cursor = BroadcastCursor::new(None, LATEST);
         cursor.went_on(Some(ReadyNumber(12)), ReadyNumber(20));
-        assert_eq!(cursor.begin(received(12)), ReadyNumber(20), "13 to 19 did not pass its filter");
-        assert_eq!(cursor.begin(received(10)), ReadyNumber(11));
+        assert_eq!(cursor.begin(Some(PullOffset(12))), ReadyNumber(20), "13 to 19 did not pass its filter");
+        assert_eq!(cursor.begin(Some(PullOffset(10))), ReadyNumber(11));
         assert_eq!(cursor.begin(None), ReadyNumber(20), "it began anew");
         cursor.went_on(None, ReadyNumber(30));
-        assert_eq!((cursor.begin(received(11)), cursor.begin(received(12))), (ReadyNumber(12), ReadyNumber(30)));
+        assert_eq!(
+            (cursor.begin(Some(PullOffset(11))), cursor.begin(Some(PullOffset(12)))),
+            (ReadyNumber(12), ReadyNumber(30))
+        );
     }
 }

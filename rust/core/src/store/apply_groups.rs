@@ -154,10 +154,8 @@ fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_
 /// A group, a lasting consumer of it and its first reserve: what is there already stays as it is, but
 /// that the reserve begins at what was applied.
 pub(super) fn apply_attach(state: &mut State, effects: &mut Effects, attach: &Attach<'_>) -> Outcome {
-    let number = match apply_group(state, attach.subject, attach.start, attach.group) {
-        Outcome::Group(number) | Outcome::GroupThere(number) => number,
-        _ => return Outcome::NotFound,
-    };
+    let found = apply_group(state, attach.subject, attach.start, attach.group);
+    let (Outcome::Group(number) | Outcome::GroupThere(number)) = found else { return Outcome::NotFound };
     let Some(group) = state.groups.get_mut(&number) else { return Outcome::NotFound };
     let consumer = ensure_consumer(group, &mut state.next_consumer, attach.consumer, true);
     let next_offset = group.consumers.get(&consumer).map(|consumer| consumer.next_offset).unwrap_or_default();

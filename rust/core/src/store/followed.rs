@@ -12,6 +12,8 @@ use crate::units::{ReadyNumber, SubjectNumber};
 
 /// Messages that are kept for a followed subject, at most.
 const NEWEST_MAX: usize = 4_096;
+/// Messages that are kept in all, but for one of each subject.
+const KEPT_MAX: usize = 1 << 18;
 
 #[derive(Debug)]
 struct Newest {
@@ -25,6 +27,7 @@ struct Newest {
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     subjects: BTreeMap<SubjectNumber, Newest>,
+    kept: usize,
 }
 
 impl Followed {
@@ -35,11 +38,13 @@ impl Followed {
         }
         let Some(newest) = self.subjects.get_mut(&entry.subject()) else { return };
         if newest.follower.strong_count() == 0 {
+            self.kept = self.kept.saturating_sub(newest.entries.len());
             self.subjects.remove(&entry.subject());
             return;
         }
-        if newest.entries.len() >= NEWEST_MAX {
-            newest.entries.pop_front();
+        let is_full = newest.entries.len() >= NEWEST_MAX || self.kept >= KEPT_MAX;
+        if !is_full || newest.entries.pop_front().is_none() {
+            self.kept = self.kept.saturating_add(1);
         }
         newest.entries.push_back((number, entry));
         newest.is_woken = true;
@@ -71,8 +76,10 @@ impl Owner {
     pub fn follow(&mut self, subject: SubjectNumber, follower: &Arc<()>) -> ReadyNumber {
         let subjects = &mut self.effects.followed.subjects;
         subjects.retain(|_, newest| newest.follower.strong_count() > 0);
+        let kept = subjects.values().map(|newest| newest.entries.len()).sum();
         let new = Newest { follower: Arc::downgrade(follower), entries: VecDeque::new(), is_woken: false };
         subjects.entry(subject).or_insert(new);
+        self.effects.followed.kept = kept;
         self.state.dispatch.next_number(subject)
     }
 
@@ -116,5 +123,41 @@ impl Owner {
             return ReadFollowed::BelowFloor { floor: number.next() };
         }
         ReadFollowed::Entries(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{DueKey, Location, Millis, Sequence};
+
+    fn entry(subject: u32) -> Entry {
+        let key = DueKey { due: Millis(1), sequence: Sequence(1) };
+        Entry::new(key, 1, Sequence(1), Location::NOWHERE, SubjectNumber(subject))
+    }
+
+    fn follow(followed: &mut Followed, subject: u32) -> Arc<()> {
+        let follower = Arc::new(());
+        let newest = Newest { follower: Arc::downgrade(&follower), entries: VecDeque::new(), is_woken: false };
+        followed.subjects.insert(SubjectNumber(subject), newest);
+        follower
+    }
+
+    #[test]
+    fn the_newest_are_kept_for_each_subject_and_in_all() {
+        let mut followed = Followed::default();
+        let followers: Vec<_> = (0..66).map(|subject| follow(&mut followed, subject)).collect();
+        for number in 0..5_000 {
+            (0..66).for_each(|subject| followed.note(ReadyNumber(number), entry(subject)));
+        }
+        followed.note(ReadyNumber(0), entry(100));
+        let counted: usize = followed.subjects.values().map(|newest| newest.entries.len()).sum();
+        assert_eq!((counted, followed.kept), (KEPT_MAX, KEPT_MAX));
+        assert!(followed.subjects.values().all(|newest| newest.entries.len() <= NEWEST_MAX));
+        let last = followed.subjects.values().map(|newest| newest.entries.back().map(|(number, _)| number.0));
+        assert!(last.into_iter().all(|last| last == Some(4_999)), "those are the newest");
+        drop(followers);
+        (0..66).for_each(|subject| followed.note(ReadyNumber(5_000), entry(subject)));
+        assert_eq!((followed.subjects.len(), followed.kept), (0, 0), "nobody follows any more");
     }
 }

@@ -70,14 +70,22 @@ impl Owner {
         self.deciding.end_consumer(group, consumer);
     }
 
+    /// The end of all consumers of this group is on its way into the log: nothing is assigned to them any
+    /// more.
+    pub fn consumers_end(&mut self, group: GroupNumber) {
+        let Some(there) = self.state.groups.get(&group) else { return };
+        for consumer in there.consumers.keys() {
+            self.deciding.end_consumer(group, *consumer);
+        }
+    }
+
     /// Appends the facts by which all consumers of a group end and it begins anew; how many there are.
-    /// From now on its consumers get nothing: the facts must go into the log.
-    pub fn reset_with_consumers(&mut self, group: GroupNumber, start: GroupStart, out: &mut Vec<u8>) -> usize {
+    /// Once they are on their way into the log, [`Self::consumers_end`] is to be called.
+    pub fn encode_reset_with_consumers(&self, group: GroupNumber, start: GroupStart, out: &mut Vec<u8>) -> usize {
         let there = self.state.groups.get(&group);
         let consumers: Vec<ConsumerNumber> =
             there.map(|there| there.consumers.keys().copied().collect()).unwrap_or_default();
         for consumer in &consumers {
-            self.consumer_ends(group, *consumer);
             encode_consumer_end(out, group, *consumer);
         }
         encode_group_reset(out, group, start);

@@ -33,6 +33,8 @@ const RETRIES: SubjectNumber = SubjectNumber(2);
 const DEAD_LETTERS: SubjectNumber = SubjectNumber(3);
 const BILLING: GroupNumber = GroupNumber(1);
 const WORKER: ConsumerNumber = ConsumerNumber(1);
+const MAIL: GroupNumber = GroupNumber(5);
+const CLIENT: ConsumerNumber = ConsumerNumber(2);
 
 type Encode = fn(&mut Vec<u8>);
 
@@ -78,9 +80,7 @@ const HISTORY: [&[Encode]; 6] = [
     &[
         |out| encode_attach(out, &ATTACH),
         |out| message(out, 0, b"ready 7"),
-        |out| {
-            encode_assign(out, GroupNumber(5), ConsumerNumber(2), PullOffset(0), &[NumberRange { first: 7, count: 1 }])
-        },
+        |out| encode_assign(out, MAIL, CLIENT, PullOffset(0), &[NumberRange { first: 7, count: 1 }]),
     ],
 ];
 

@@ -63,7 +63,9 @@ impl Pull<'_> {
         let (rule, list) = self.tags.clone().unwrap_or_default();
         tags.extend(rule.to_be_bytes());
         tags.push(u8::try_from(list.len()).unwrap());
-        list.iter().for_each(|tag| text(&mut tags, tag));
+        for tag in &list {
+            text(&mut tags, tag);
+        }
         if version == 8 {
             out.extend(&tags);
         } else if version >= 9 {
@@ -206,7 +208,9 @@ impl Qmq {
 
 fn names(subject: &str, group: &str, consumer: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    [subject, group, consumer].iter().for_each(|name| text(&mut out, name));
+    for name in [subject, group, consumer] {
+        text(&mut out, name);
+    }
     out
 }
 

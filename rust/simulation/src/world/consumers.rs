@@ -84,7 +84,7 @@ impl World {
         }
         let result = match handle.group_number {
             Some(group) => {
-                let block = if index % 2 == 0 { 0 } else { self.plan.in_flight_max };
+                let block = if (index / 2).is_multiple_of(2) { 0 } else { self.plan.in_flight_max };
                 node.begin_consumer(group, &handle.name, block)
             }
             None if handle.retries_of.is_some() => {
