@@ -17,6 +17,8 @@ FOLDER = Path(__file__).parent
 SOURCE = FOLDER / "QmqClient.java"
 PROGRAMS = ("java", "javac", "mvn")
 PATIENCE_SECONDS = 60
+# Less than what a test may take in all.
+FETCH_SECONDS_MAX = 80
 
 
 class MissingJavaError(Exception):
@@ -46,7 +48,10 @@ def built(folder: Path) -> str:
     # Without a network first: what was fetched once is asked for no more.
     command = [*fetching, f"-Dmdep.outputFile={listed}"]
     if _run([*command, "-o"]).returncode != 0:
-        ended = _run(command)
+        try:
+            ended = _run(command)
+        except subprocess.TimeoutExpired:
+            raise MissingJavaError(f"com.qunar.qmq:qmq did not come within {FETCH_SECONDS_MAX} seconds") from None
         if ended.returncode != 0:
             said = [line for line in ended.stdout.splitlines() if "ERROR" in line]
             raise MissingJavaError(f"com.qunar.qmq:qmq does not resolve: {' '.join(said[:1])}")
@@ -58,7 +63,7 @@ def built(folder: Path) -> str:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=FETCH_SECONDS_MAX, check=False
     )
 
 

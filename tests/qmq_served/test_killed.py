@@ -35,11 +35,15 @@ def send_until_killed(served: Served, name: str, chance: random.Random, answered
     """Sends without waiting, kills the server somewhere, and notes what it answered before."""
     now = served.now_ms()
     batches = {opaque: batch_of(f"{name}.{opaque}", now, chance) for opaque in range(BATCHES)}
-    killed_after = chance.randrange(BATCHES)
+    killed_after = chance.randrange(1, BATCHES)
     with served.connected() as client:
         try:
             for opaque, batch in batches.items():
                 client.ask(frame.SEND, send_body(batch), opaque=opaque)
+                if opaque == 0:
+                    # One at least is answered, so that there is something to lose.
+                    assert client.answer(0).code == frame.SUCCESS
+                    answered |= {message.message_id for message in batch}
                 if opaque == killed_after:
                     served.kill()
         except OSError:
@@ -52,9 +56,10 @@ def send_until_killed(served: Served, name: str, chance: random.Random, answered
 def work_until_killed(served: Served, client: Connection, done: set[str], steps: int) -> None:
     """Pulls and acknowledges; the last acknowledgement may or may not arrive before the kill."""
     for step in range(steps):
-        pulled = client.pull(Pull(WORKING, count=7))
+        # What was answered a moment ago comes first or soon.
+        pulled = client.pull(Pull(WORKING, count=3, hold_ms=HOLD_MS if step == 0 else -1))
         if pulled is None:
-            continue
+            break
         assert not done & set(ids(pulled)), "what was acknowledged does not come again"
         if step == steps - 1:
             served.kill()

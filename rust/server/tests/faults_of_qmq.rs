@@ -164,10 +164,10 @@ fn held(qmq: &mut Qmq, names: &Pull<'_>, ids: &[String]) {
     assert!(qmq.pull(names).is_empty(), "the group is there from now on");
     let sent: Vec<Vec<u8>> = ids.iter().map(|id| qmq::message(names.subject, id, &[], None)).collect();
     qmq.store(&sent);
-    let mut last = -1;
-    while last + 1 < ids.len() as i64 {
-        let pulled = qmq.pull(&Pull { last, hold_ms: HOLD_MS, ..names.clone() });
-        last = *qmq::offsets(&pulled).last().unwrap();
+    let mut offsets = Vec::new();
+    while offsets.len() < ids.len() {
+        let last = offsets.last().copied().unwrap_or(-1);
+        offsets.extend(qmq::offsets(&qmq.pull(&Pull { last, hold_ms: HOLD_MS, ..names.clone() })));
     }
 }
 
@@ -188,11 +188,12 @@ fn r1_what_an_acknowledgement_passes_over_goes_to_the_retry_subject() {
         if lag > 0 {
             return false;
         }
-        let mut again = Vec::new();
+        let (mut again, mut last) = (Vec::new(), -1);
         while again.len() < 5 {
-            let last = again.len() as i64 - 1;
             let retries = Pull { last, hold_ms: HOLD_MS, ..pull("%RETRY%order%billing", "billing", "host@@1") };
-            again.extend(qmq.pull(&retries).iter().map(|message| message.id.clone()));
+            let pulled = qmq.pull(&retries);
+            last = pulled.last().unwrap().offset;
+            again.extend(pulled.into_iter().map(|message| message.id));
         }
         again.sort_unstable();
         again == names(5) && qmq.pull(&consumer).is_empty()

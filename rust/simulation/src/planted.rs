@@ -2,7 +2,8 @@
 
 use delaymq_core::planted::{Planted, plant};
 
-/// Every fault, its name, and the number of seeds within which it must be found.
+/// Every fault that random histories find, its name, and the number of seeds within which it must be
+/// found. Those of QMQ have a test each: `tests/faults_of_qmq.rs`.
 pub const FAULTS: [(Planted, &str, u64); 9] = [
     (Planted::AckBeforeSync, "AckBeforeSync", 100),
     (Planted::TornTailAccepted, "TornTailAccepted", 400),
