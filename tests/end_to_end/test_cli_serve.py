@@ -113,7 +113,8 @@ def test_a_place_that_cannot_be_listened_on_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has the numbers of x86-64")
-def test_a_server_whose_disk_failed_says_so_and_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_server_whose_disk_failed_says_so_and_ends(log_format: str, tmp_path: Path) -> None:
     code = """
         import sys, threading
         from delaymq.cli import main
@@ -126,7 +127,7 @@ def test_a_server_whose_disk_failed_says_so_and_ends(tmp_path: Path) -> None:
     """
     whole = [sys.executable, "-c", textwrap.dedent(REFUSE_SYNCS) + textwrap.dedent(code)]
     process = subprocess.Popen(
-        [*whole, "--store", str(tmp_path / "store"), *ANY_PORTS],
+        [*whole, "--store", str(tmp_path / "store"), *ANY_PORTS, "--log", log_format],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -150,6 +151,10 @@ def test_a_server_whose_disk_failed_says_so_and_ends(tmp_path: Path) -> None:
             _, errors = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 3, errors
         assert "must be opened again" in errors
+        if log_format == "json":
+            events = {one["event"]: one for one in map(json.loads, errors.splitlines())}
+            assert (events["poisoned"]["level"], events["failed"]["error"]) == ("error", "Poisoned")
+            assert "order" not in errors, "no subject, no body"
     finally:
         process.kill()
         process.communicate()

@@ -107,12 +107,12 @@ fn halves_of_large_frames_take_so_much_memory_together_and_small_requests_are_se
         })
         .collect();
     eventually("most to be closed", || metric(&served, "cut_off_connections") >= 7);
-    good.publish("order", &[&[7; 30_000]], 3_600_000);
+    good.publish("order", &[&vec![7; 30_000]], 3_600_000);
     let kept = metric(&served, "connections") - 1;
     assert!(kept > 0 && metric(&served, "input_bytes") <= (5 << 20) + 12 * 128 * 1_024, "{kept} are kept");
     drop(hoarders);
     eventually("all to be gone", || metric(&served, "input_bytes") == 0);
-    assert_eq!(good.publish("order", &[&[7; 1 << 20]], 3_600_000).len(), 1);
+    assert_eq!(good.publish("order", &[&vec![7; 1 << 20]], 3_600_000).len(), 1);
 }
 
 #[test]

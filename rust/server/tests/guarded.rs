@@ -5,7 +5,7 @@
 mod support;
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use delaymq_core::wire::extension::{HELLO, PING, PUBLISH, STATUS};
 use delaymq_core::wire::frame::{Header, answer, put_frame};
 use delaymq_core::wire::message::{MessageParts, put_message};
 use delaymq_core::wire::send::{SEND, put_sent, read_failures};
-use delaymq_engine::Durability;
+use delaymq_engine::{Durability, Store};
 use delaymq_server::{GuardOptions, Network, Server, ServerOptions, TokenHash};
 use socket2::{Domain, Socket, Type};
 use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with};
@@ -99,7 +99,7 @@ fn a_stranger_says_hello_with_the_token_before_anything_else() {
     let welcome = Welcome::read(&client.done(HELLO, hello(TOKEN))).unwrap();
     assert_eq!(welcome.stream, served.store.stream());
     // From here on it has the room of everybody else.
-    assert_eq!(client.publish("order", &[&[7; 100_000]], 3_600_000).len(), 1);
+    assert_eq!(client.publish("order", &[&vec![7; 100_000]], 3_600_000).len(), 1);
     is_answered_as_qmq(&mut client);
     assert_eq!(metric(&served, "wrong_tokens"), 4);
     assert_eq!(metric(&served, "unauthorized_requests"), 8);
@@ -114,7 +114,7 @@ fn what_is_sent_behind_the_hello_is_served() {
     let served = serve_guarded(&[]);
     let mut client = served.connect();
     let mut writer = PublishWriter::default();
-    writer.push("order", DueTime::After(3_600_000), &[], &[7; 1 << 20]).unwrap();
+    writer.push("order", DueTime::After(3_600_000), &[], &vec![7; 1 << 20]).unwrap();
     client.send(HELLO, 0, hello(TOKEN));
     client.send(PUBLISH, 0, |out| writer.put(out, false));
     assert_eq!([client.answer().1, client.answer().1], [0, 0]);
@@ -232,6 +232,33 @@ fn a_server_for_others_listens_where_they_are() {
     client.done(HELLO, hello(TOKEN));
     let http = here(served.server.http_address().unwrap());
     assert_eq!(page(http, "GET /meta/address"), (200, "queue.example:20801".to_owned()));
+}
+
+#[test]
+fn a_server_on_ipv6_knows_its_networks() {
+    let here = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+    if std::net::TcpListener::bind(here).is_err() {
+        // The machine has no IPv6.
+        return;
+    }
+    let advertised_address = Some("localhost:20801".to_owned());
+    for (from, is_expected) in [("::1", true), ("::/127", true), ("2001:db8::/32", false), ("127.0.0.0/8", false)] {
+        let open = ServerOptions { listen: here, advertised_address: advertised_address.clone(), ..guarded(&[from]) };
+        let served = serve_with(open, Durability::Os);
+        let mut client = served.connect();
+        if is_expected {
+            is_answered_as_qmq(&mut client);
+        } else {
+            is_turned_away(client);
+        }
+        let mut known = served.connect();
+        known.done(HELLO, hello(TOKEN));
+    }
+    // No client of QMQ could split its address at the only colon.
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), support::store_options(Durability::Os), &mut |_| {}).unwrap();
+    let refused = Server::start(store, ServerOptions { listen: here, ..guarded(&[]) }).err().unwrap().to_string();
+    assert!(refused.contains("advertised_address"), "{refused}");
 }
 
 const CONSUMER: &str = "clientId=host%40%401&subject=order&consumerGroup=g";
