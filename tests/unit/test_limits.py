@@ -34,6 +34,7 @@ PAGE = Source("docs/limits.md", (ROOT / "docs" / "limits.md").read_text("utf-8")
 NUMBER = re.compile(r"\*\*([\d,]+)\*\*")
 OPTIONS = "rust/engine/src/options.rs"
 DEFAULTS = "rust/core/src/store/options.rs"
+LOADED = "rust/core/src/store/loaded.rs"
 SEGMENT = "rust/core/src/message_log/segment.rs"
 MESSAGE = "rust/core/src/record/limits.rs"
 
@@ -104,6 +105,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         default("window_entries_max"),
     ],
     "ready messages that are recent": lambda: [default("ready_entries_max")],
+    "ready messages that were read from runs and come next": lambda: [constant(LOADED, "LOADED_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
 }
