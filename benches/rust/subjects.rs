@@ -29,10 +29,11 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (messages, subjects) = (case.count("messages")?, case.count("subjects")?);
     let names: Vec<String> = (0..subjects).map(|number| format!("bench.subjects.{number}")).collect();
     let store = case.open(|_| ())?;
-    let empty = anonymous_bytes();
+    let (empty, files, threads) = (anonymous_bytes(), own("fd"), own("task"));
     let began = Instant::now();
     let mut consumer = Consumer::of(&store, &names)?;
     let subscribed = began.elapsed();
+    let (files, threads) = (own("fd") - files, own("task") - threads);
     let each = (anonymous_bytes() - empty).max(0.0) / rate(subjects, Duration::from_secs(1));
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -49,9 +50,17 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     Ok(Figures::from([
         ("value", rate(messages, time)),
         ("bytes_per_subject", each),
+        ("files_added", files),
+        ("threads_added", threads),
         ("subscribe_s", subscribed.as_secs_f64()),
         ("messages_per_pull", rate(messages, Duration::from_secs(pulls.max(1)))),
     ]))
+}
+
+/// How many open files, or threads, this process has.
+fn own(folder: &str) -> f64 {
+    let count = std::fs::read_dir(format!("/proc/self/{folder}")).map_or(0, Iterator::count);
+    rate(count as u64, Duration::from_secs(1))
 }
 
 fn publish_in_turn(store: &Store, names: &[String], case: &Case, messages: u64) -> Result<(), Failure> {

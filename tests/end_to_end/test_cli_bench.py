@@ -70,6 +70,8 @@ def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Pat
     assert (subjects["detail"]["subjects"], subjects["detail"]["batch"]) == (1000, 1000)
     assert 0 < subjects["detail"]["bytes_per_subject"] < 100_000
     assert subjects["detail"]["messages_per_pull"] >= 1
+    assert subjects["detail"]["threads_added"] == 0
+    assert subjects["detail"]["files_added"] < 20  # segments that are being prepared meanwhile
     assert (backlog["bench"], backlog["n"], backlog["durability"]) == ("backlog", 100_000, "disk")
     assert {"unpulled_bytes", "filling_bytes", "memory_growth_bytes"} <= backlog["detail"].keys()
     assert subjects["limit"] > 0 < backlog["limit"]
