@@ -3,12 +3,14 @@
 //! [`measure`] for each; nothing here prints.
 
 mod append;
+mod backlog;
 mod burst;
 mod case;
 mod commit;
 mod lateness;
 mod memory;
 mod restart;
+mod subjects;
 mod wheel;
 
 /// One file a limit, at most 60 lines each.
@@ -21,6 +23,7 @@ mod limits {
     pub(crate) mod memory;
     pub(crate) mod prepared;
     pub(crate) mod read;
+    pub(crate) mod subjects;
     pub(crate) mod tick;
 }
 
@@ -35,6 +38,9 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
     match name {
         "append" => append::run(case),
         "append_limit" => limits::append::run(case),
+        "backlog" => backlog::drain(case),
+        "backlog_fill" => backlog::fill(case),
+        "backlog_limit" => limits::read::all(case),
         "burst" => burst::run(case),
         "burst_limit" => limits::burst::run(case),
         "commit" => commit::run(case),
@@ -49,6 +55,8 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "restart_fill" => restart::fill(case),
         "restart_limit" => limits::read::run(case),
         "restart_forget" => limits::read::forget(case),
+        "subjects" => subjects::run(case),
+        "subjects_limit" => limits::subjects::run(case),
         "wheel" => wheel::run(case),
         "wheel_limit" => limits::heap::run(case),
         _ => Err(Failure(format!("there is no measurement {name:?}"))),

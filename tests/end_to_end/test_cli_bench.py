@@ -63,6 +63,21 @@ def test_json_has_no_table_about_it() -> None:
     assert list(json.loads(line)) == ["bench", "unit", "value", "limit", "ratio", "durability", "n", "detail"]
 
 
+def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Path) -> None:
+    ended = command("bench", "subjects", "backlog", "--quick", "--json", "--folder", str(tmp_path))
+    subjects, backlog = map(json.loads, ended.stdout.splitlines())
+    assert (subjects["bench"], subjects["n"], subjects["durability"]) == ("subjects", 50_000, "disk")
+    assert (subjects["detail"]["subjects"], subjects["detail"]["batch"]) == (1000, 1000)
+    assert 0 < subjects["detail"]["bytes_per_subject"] < 100_000
+    assert subjects["detail"]["messages_per_pull"] >= 1
+    assert subjects["detail"]["threads_added"] == 0
+    assert subjects["detail"]["files_added"] < 20  # segments that are being prepared meanwhile
+    assert (backlog["bench"], backlog["n"], backlog["durability"]) == ("backlog", 100_000, "disk")
+    assert {"unpulled_bytes", "filling_bytes", "memory_growth_bytes"} <= backlog["detail"].keys()
+    assert subjects["limit"] > 0 < backlog["limit"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_help_lists_every_bench_and_another_name_is_refused() -> None:
     shown = " ".join(command("bench", "--help").stdout.split())
     assert f"out of {', '.join(BENCHES)}; all if none" in shown

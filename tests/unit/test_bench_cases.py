@@ -40,6 +40,8 @@ def test_the_details_that_name_a_case() -> None:
     assert values("restart", "pending") == [1_000_000, 1_000_000, 10_000_000, 10_000_000]
     assert values("restart", "moment") == ["publish", "delivery"] * 2
     assert values("burst", "consumer") == ["rust", "python"]
+    assert values("subjects", "subjects") == [10_000]
+    assert values("backlog", "ready") == [10_000_000]
 
 
 def test_a_second_limit_stands_where_memory_or_a_timer_is_below_the_first() -> None:

@@ -36,6 +36,7 @@ PAGE = Source("docs/limits.md", (ROOT / "docs" / "limits.md").read_text("utf-8")
 NUMBER = re.compile(r"\*\*([\d,]+)\*\*")
 OPTIONS = "rust/engine/src/options.rs"
 DEFAULTS = "rust/core/src/store/options.rs"
+LOADED = "rust/core/src/store/loaded.rs"
 SEGMENT = "rust/core/src/message_log/segment.rs"
 MESSAGE = "rust/core/src/record/limits.rs"
 SERVER = "rust/server/src/options.rs"
@@ -113,6 +114,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         default("window_entries_max"),
     ],
     "ready messages that are recent": lambda: [default("ready_entries_max")],
+    "ready messages that were read from runs and come next": lambda: [constant(LOADED, "LOADED_MAX")],
     "connections": lambda: [chosen(SERVER, "connections_max"), chosen(SERVER, "connections_per_address_max")],
     "connections that have not given the token": lambda: [
         chosen(SERVER, name) for name in ("strangers_max", "strangers_per_address_max")

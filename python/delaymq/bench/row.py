@@ -31,7 +31,9 @@ NAMING = (
     "consumer",
     "in_flight",
     "batch",
+    "subjects",
     "pending",
+    "ready",
     "moment",
     "call",
 )  # the details that tell one case of a bench from another

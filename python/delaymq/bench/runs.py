@@ -7,7 +7,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from delaymq.bench import append, burst, commit, event_loop, lateness, memory, publish, restart, wheel
+from delaymq.bench import (
+    append,
+    backlog,
+    burst,
+    commit,
+    event_loop,
+    lateness,
+    memory,
+    publish,
+    restart,
+    subjects,
+    wheel,
+)
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Row, summary
 
@@ -24,6 +36,8 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "memory": memory.cases,
     "burst": burst.cases,
     "asyncio": event_loop.cases,
+    "subjects": subjects.cases,
+    "backlog": backlog.cases,
 }
 
 

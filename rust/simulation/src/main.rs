@@ -83,7 +83,9 @@ impl Found {
     fn live(&mut self, seed: u64, arguments: &Arguments) {
         let Ending { hash, operations, crashes, counts, violations, plan, trace } =
             World::new(seed, arguments.tells).run();
-        trace.iter().for_each(|line| println!("{line}"));
+        for line in &trace {
+            println!("{line}");
+        }
         self.hash.add_number(hash);
         self.operations += operations;
         self.crashes += crashes;
@@ -97,7 +99,9 @@ impl Found {
     fn live_connected(&mut self, seed: u64, arguments: &Arguments) {
         let connected::Ending { hash, turns, counts, violations, plan, trace } =
             Connected::new(seed, arguments.tells).run();
-        trace.iter().for_each(|line| println!("{line}"));
+        for line in &trace {
+            println!("{line}");
+        }
         self.hash.add_number(hash);
         self.operations += turns;
         self.over_connections.add(counts);

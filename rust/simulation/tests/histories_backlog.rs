@@ -1,5 +1,4 @@
 //! Histories of many subjects, of many groups, and of messages that are ready and that nobody pulls.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod rig;
 

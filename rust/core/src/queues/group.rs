@@ -125,12 +125,15 @@ impl Group {
             if first >= end {
                 continue;
             }
-            while let Some((offset, held)) =
-                consumer.held.range(first..end).next().map(|(offset, held)| (*offset, *held))
-            {
-                consumer.held.remove(&offset);
-                self.done.insert(held.number.0);
+            let mut run = 0..0_u64;
+            for number in consumer.let_go_of(first, end) {
+                if number.0 != run.end {
+                    self.done.insert_range(run.start, run.end);
+                    run.start = number.0;
+                }
+                run.end = number.0.saturating_add(1);
             }
+            self.done.insert_range(run.start, run.end);
         }
         self.done.below() > floor
     }
