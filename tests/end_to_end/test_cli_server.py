@@ -230,7 +230,7 @@ def test_a_consumer_goes_on_after_its_server_was_killed(daemon: Daemon) -> None:
         assert process.stderr is not None
         assert json.loads(process.stdout.readline())["body"] == "1"
         # An acknowledgement is durable at the latest when the group says so.
-        wait_until(lambda: json.loads(command("status", "--json", *daemon.place).stdout)["ready"] == 0)
+        wait_until(lambda: json.loads(command("status", "--json", *daemon.place).stdout)["ready"] == 0, seconds=20)
         daemon.kill()
         assert "was lost" in process.stderr.readline()
         daemon.start()
