@@ -144,6 +144,8 @@ SECTIONS = (
             Entry("testing.ReadyMessage", "testing/store.py:ReadyMessage"),
             Entry("testing.crash", "testing/store.py:crash"),
             Entry("testing.last_life", "testing/store.py:last_life"),
+            Entry("testing.serve", "testing/server.py:serve"),
+            Entry("testing.Server", "testing/server.py:Server"),
             Entry("testing.strategies.subjects", "testing/strategies.py:subjects"),
             Entry("testing.strategies.bodies", "testing/strategies.py:bodies"),
             Entry("testing.strategies.delays", "testing/strategies.py:delays"),

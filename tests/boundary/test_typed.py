@@ -57,6 +57,27 @@ RIGHT = """
                     print(message.body.decode(), message.lateness.total_seconds())
 
 
+    def elsewhere(url: str) -> None:
+        with delaymq.connect(url, token="secret", timeout=timedelta(seconds=5), retry_ambiguous=True) as client:
+            text = remind(client, "ada")
+            try:
+                client.cancel(Receipt.parse(text))
+            except delaymq.AmbiguousError as error:
+                print(error.reason)
+            with client.subscribe("remind", group="mailer") as messages:
+                for message in messages:
+                    with message:
+                        handle(message)
+
+
+    async def elsewhere_on_a_loop(url: str) -> None:
+        async with delaymq.connect_async(url) as client, client.subscribe("remind", group="mailer") as messages:
+            await waiting(client)
+            async for message in messages:
+                async with message:
+                    print(message.body.decode())
+
+
     if __name__ == "__main__":
         main()
         asyncio.run(other())
@@ -65,6 +86,8 @@ RIGHT = """
 WRONG = """
     import delaymq
 
+    with delaymq.connect("delaymq://a", retry_ambiguous="yes") as client:  # retry_ambiguous
+        client.checkpoint()  # it has no folder
     with delaymq.open("./data", durability="ram") as store:  # durability
         store.publish("a", "text")  # body
         store.publish("a", b"", delay="30m")  # delay

@@ -25,6 +25,7 @@ from delaymq._blocking import THREADS_MAX
 from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES
 from delaymq.administration import DEAD_LETTERS
 from delaymq.cli import publish as publish_verb
+from delaymq.client import chosen, intake
 from delaymq.testing import open_store
 from tidy import documents
 from tidy.files import Source
@@ -104,6 +105,15 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         default("window_entries_max"),
     ],
     "ready messages that are recent": lambda: [default("ready_entries_max")],
+    "bytes of a request, and so of a `publish_many` over TCP": lambda: [
+        constant("rust/core/src/wire/frame.rs", "FRAME_BYTES_MAX")
+    ],
+    "requests of a client under way": lambda: [matched("rust/core/src/wire/caller.rs", r"requests_max: ([\d_]+),")],
+    "messages that come ahead of who takes them": lambda: [intake.PREFETCH],
+    "acknowledgements that are sent without waiting for more": lambda: [intake.SETTLED_MAX],
+    "how long a call waits for its answer": lambda: [int(chosen.TIMEOUT_S)],
+    "how long a server may be silent": lambda: [int(chosen.SILENCE_S), int(chosen.HELLO_S)],
+    "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
 }
