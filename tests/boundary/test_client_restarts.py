@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -268,15 +269,54 @@ def test_a_consumer_that_takes_nothing_holds_up_nobody(folder: Path) -> None:
     served.close()
 
 
-def test_a_client_that_nobody_closed_is_warned_of_and_ends(folder: Path) -> None:
-    program = (
-        "import delaymq, sys, gc, warnings\n"
-        "warnings.simplefilter('always')\n"
-        "client = delaymq.connect(sys.argv[1])\n"
-        "client.publish('a', b'x')\n"
-        "del client\n"
-        "gc.collect()\n"
-    )
+LEFT = {
+    "client": """
+        client = delaymq.connect(sys.argv[1])
+        client.publish("a", b"x")
+        messages = client.subscribe("a", group="g")
+        messages.get(20).ack()
+        del client, messages
+        gc.collect()
+    """,
+    "garbage of the thread": """
+        import threading
+        client = delaymq.connect(sys.argv[1])
+        client.publish("a", b"x")
+        thread = client._thread._thread
+        client.status = lambda: client  # a cycle, which is collected when somebody collects
+        session = client._session
+        def collect(was, *arguments):
+            gc.collect()
+            return was(*arguments)
+        import functools
+        session.attend = functools.partial(collect, session.attend)
+        session.unconfirmed()  # so that the thread attends in a second
+        del client
+        thread.join(20)
+        assert not thread.is_alive()
+    """,
+    "asyncio client": """
+        async def main():
+            client = await delaymq.connect_async(sys.argv[1])
+            await client.publish("a", b"x")
+        asyncio.run(main())
+        gc.collect()
+    """,
+    "asyncio client of a closed loop": """
+        async def main():
+            client = await delaymq.connect_async(sys.argv[1])
+            await client.publish("a", b"x")
+            return client
+        client = asyncio.run(main())
+        del client
+        gc.collect()
+    """,
+}
+
+
+@pytest.mark.parametrize("left", LEFT.values(), ids=list(LEFT))
+def test_a_client_that_nobody_closed_is_warned_of_and_ends(folder: Path, left: str) -> None:
+    program = "import asyncio, delaymq, sys, gc, warnings\nwarnings.simplefilter('always')\n" + textwrap.dedent(left)
     served = Served(folder)
     ended = subprocess.run(
         [sys.executable, "-W", "ignore::RuntimeWarning", "-c", program, served.url],
@@ -286,7 +326,8 @@ def test_a_client_that_nobody_closed_is_warned_of_and_ends(folder: Path) -> None
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "ResourceWarning" in ended.stderr
+    assert "was not closed" in ended.stderr
+    assert "Traceback" not in ended.stderr
     served.close()
     with pytest.raises(Unreachable):
         delaymq.connect(served.url)

@@ -15,6 +15,7 @@ from boundary.remote import FACES, Remote
 from delaymq import (
     AmbiguousError,
     Busy,
+    Closed,
     DelaymqError,
     InvalidArgument,
     Poisoned,
@@ -27,9 +28,9 @@ from delaymq import (
     Unreachable,
     WrongType,
 )
-from delaymq.client import chosen
+from delaymq.client import chosen, session
 from delaymq.client.address import Address
-from proxies import HELLO, PING, answer, error_body, frame, frames, hello_answer, played
+from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, hello_answer, played
 
 EMPTY_LIST = struct.pack(">QI", 0, 0)
 Asked = Callable[[socket.socket, int, int], object]
@@ -222,6 +223,39 @@ def test_a_server_that_falls_silent_is_left_for_another_connection(
         assert remote.call(client.groups) == [], "asked on the first connection, answered on the second"
         assert pinged.is_set()
         assert again.is_set()
+
+
+@pytest.mark.parametrize("code", [1031, 1032, 1012, 1013])
+def test_a_subscription_that_is_refused_for_a_while_is_made_again(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """A server that goes down, or comes up, is no reason for a consumer to end."""
+    monkeypatch.setattr(session, "AGAIN_S", 0.02)
+    asked: list[int] = []
+
+    def play(connection: socket.socket, number: int) -> None:
+        def heard(to: socket.socket, command: int, opaque: int) -> None:
+            if command != SUBSCRIBE:
+                return
+            asked.append(number)
+            if number == 1 and asked.count(1) < 3:
+                to.sendall(answer(command, opaque, error_body("not now"), code=code))
+                return
+            to.sendall(answer(command, opaque, struct.pack(">h", 1) + b"c" + b"\0"))
+            if number == 0:
+                to.shutdown(socket.SHUT_RDWR)
+
+        greeted(heard)(connection, number)
+
+    with played(play) as url:
+        client = remote.connect(url, timeout=20)
+        messages = remote.call(lambda: client.subscribe("a", group="g"))
+        while asked.count(1) < 3:
+            assert remote.call(lambda: messages.get(0.02)) is None, "and nothing is raised"
+        client._session.end()
+        with pytest.raises(Closed):
+            remote.call(lambda: messages.get(0))
+        remote.call(client.close)
 
 
 def test_a_token_is_what_the_server_gets(remote: Remote) -> None:

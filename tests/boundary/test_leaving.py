@@ -21,9 +21,11 @@ WAITS = {
     "batches": "next(messages.batches())",
     "get behind another thread": "threading.Thread(target=messages.get, daemon=True).start(); messages.get()",
     "asyncio": "asyncio.run(waiting())",
+    "client": "connected.get()",
+    "asyncio client": "asyncio.run(connected_waiting(server.url))",
 }
 PREPARED = """
-    import asyncio, signal, sys, threading, time, delaymq
+    import asyncio, signal, sys, threading, time, delaymq, delaymq.testing
 
     # Who was started in the background may have been told to ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,7 +34,17 @@ PREPARED = """
         async with delaymq.open_async(sys.argv[1] + ".async") as store, store.subscribe("a", group="g") as messages:
             await messages.get()
 
-    with delaymq.open(sys.argv[1]) as store, store.subscribe("a", group="g") as messages:
+    async def connected_waiting(url):
+        async with delaymq.connect_async(url) as client, client.subscribe("a", group="h") as messages:
+            await messages.get()
+
+    with (
+        delaymq.open(sys.argv[1]) as store,
+        store.subscribe("a", group="g") as messages,
+        delaymq.testing.serve(store) as server,
+        delaymq.connect(server.url) as client,
+        client.subscribe("a", group="h") as connected,
+    ):
         print("waiting", flush=True)
         try:
             WAIT

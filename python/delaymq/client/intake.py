@@ -41,6 +41,7 @@ class Intake:
         self._closed: str | None = None
         self._opened: Heard | None = None
         self._trouble: BaseException | None = None
+        self._refused_for = ""
         self._ready: deque[Delivery] = deque()
         self._prefetch = 0
         self._credit = 0
@@ -69,6 +70,7 @@ class Intake:
     def subscribed(self, number: int, consumer: str) -> None:
         """It is made."""
         self.number, self.consumer, self._trouble, self._credit = number, consumer, None, 0
+        self._refused_for = ""
         self._tell_opened(None)
         self._top_up()
         self.news()
@@ -79,6 +81,11 @@ class Intake:
         self._tell_opened(error)
         self.news()
 
+    def refused_again(self, error: BaseException) -> bool:
+        """It cannot be made again now; True where that was not known."""
+        words, self._refused_for = self._refused_for, str(error)
+        return words != self._refused_for
+
     def _tell_opened(self, error: BaseException | None) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
@@ -86,7 +93,7 @@ class Intake:
 
     def disconnected(self) -> None:
         """The connection is lost, and what it delivered goes back to the group."""
-        self.number = 0
+        self.number, self._trouble = 0, None
         self._doubtful += self._unconfirmed + len(self._done) + len(self._backs) + sum(map(len, self._away.values()))
         self._unconfirmed = self._credit = 0
         for queued in (self._ready, self._done, self._backs, self._away):
@@ -329,6 +336,10 @@ class Intake:
             "they may come again",
             reason="the connection was lost",
         )
+
+    def __repr__(self) -> str:
+        subject, group = self._names
+        return f"the subscription of {subject} for {group}"
 
     def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 
 from delaymq.client.asked import Heard
@@ -34,19 +33,19 @@ class LoopTransport(asyncio.Protocol):
     async def end(self) -> None:
         """Nothing is asked any more: the connection is closed."""
         self.abandon(is_graceful=True)
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait((self._task,))
 
     def abandon(self, *, is_graceful: bool = False) -> None:
         """As `end`, for who cannot wait."""
         self.session.end()
+        if self._loop.is_closed():
+            return  # the socket goes with its transport
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:
             self._write()
             self._transport.close() if is_graceful else self._transport.abort()
-        if not self._loop.is_closed():
-            self._task.cancel()
+        self._task.cancel()
 
     async def _run(self) -> None:
         attempt = 0

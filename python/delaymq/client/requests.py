@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from delaymq.client.asked import Asked
     from delaymq.client.chosen import Chosen
 
-__all__ = ["Requests"]
+__all__ = ["LASTING", "Requests"]
 
 LASTING = (Unauthorized, ProtocolError)  # troubles that time does not heal: nobody waits for their end
 

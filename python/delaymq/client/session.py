@@ -17,15 +17,13 @@ from delaymq import _core
 from delaymq._reports import log
 from delaymq.client.asked import Asked, Heard
 from delaymq.client.chosen import Chosen
-from delaymq.client.requests import Requests
+from delaymq.client.requests import LASTING, Requests
 from delaymq.errors import (
     AmbiguousError,
-    Busy,
     Closed,
     DelaymqError,
     ForkedProcess,
     ProtocolError,
-    Stopping,
     StoreError,
     TimedOut,
 )
@@ -238,7 +236,10 @@ class Session:
                 intake.subscribed(number, answer[0])
             elif isinstance(error, AmbiguousError):
                 return  # the connection was lost: the next one asks
-            elif isinstance(error, Busy | Stopping) and intake.consumer:
+            elif intake.consumer and isinstance(error, StoreError) and not isinstance(error, LASTING):
+                # The server is overloaded, going down or not well: it, or the next one, is asked again.
+                if intake.refused_again(error):
+                    log("warning", "subscription_refused", f"{intake!r} cannot be made again yet: {error}")
                 self._due["resubscribe"] = time.monotonic() + AGAIN_S
             else:
                 intake.refused(error)

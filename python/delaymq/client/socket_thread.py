@@ -45,8 +45,14 @@ class SocketThread:
         self.session.end()
         with self.session.lock:
             self._wake()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(self._chosen.timeout_s)
+            connected = self._socket is not None
+        if connected and not self.is_current:
+            self._thread.join(self._chosen.timeout_s)  # it only has to close the socket; else it may wait for one
+
+    @property
+    def is_current(self) -> bool:
+        """True where it is this thread that asks, as it does when it collects garbage."""
+        return threading.current_thread() is self._thread
 
     # Called by whoever asks, with the lock held.
 
@@ -73,7 +79,7 @@ class SocketThread:
                 return
 
     def _wake(self) -> None:
-        if not self._is_woken and threading.current_thread() is not self._thread:
+        if not self._is_woken and not self.is_current:
             self._is_woken = True
             with contextlib.suppress(OSError):
                 os.write(self._wake_by, b"!")

@@ -235,14 +235,14 @@ class Client(ClientAdministration):
         """
         if not self._session.is_here:
             self._session.check()
-        if self._session.closed is not None:
-            return
         try:
-            self._close_subscriptions()
+            if self._session.closed is None:
+                self._close_subscriptions()
         finally:
             self._thread.end()
 
     def _close_subscriptions(self) -> None:
+        """Raises what the first of them raises."""
         failures: list[StoreError] = []
         for subscription in list(self._subscriptions):
             subscription._forget()  # noqa: SLF001 - nobody is warned any more
@@ -274,7 +274,10 @@ class Client(ClientAdministration):
                 )
             finally:
                 with contextlib.suppress(StoreError):
-                    self.close()
+                    if self._thread.is_current:  # nobody else would read the answers
+                        self._thread.end()
+                    else:
+                        self.close()
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"

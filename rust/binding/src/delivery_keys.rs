@@ -36,3 +36,41 @@ pub(crate) const fn parts(key: u64) -> (u8, u64) {
 pub(crate) const fn is_of(key: u64, number: u32) -> bool {
     (key >> NUMBER_SHIFT) as u32 == number & NUMBER_MASK
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delaymq_core::units::{Epoch, Millis, Sequence, SubjectNumber};
+    use delaymq_core::wire::extension::consume::PayloadForm;
+    use delaymq_core::wire::extension::proof::Proof;
+
+    fn delivered(queue: u8, offset: u64) -> Delivered<'static> {
+        Delivered {
+            queue,
+            offset,
+            form: PayloadForm::Opaque,
+            redelivered: false,
+            attempt: 1,
+            sequence: Sequence(1),
+            due: Millis(0),
+            first_due: Millis(0),
+            published: Millis(0),
+            proof: Proof { epoch: Epoch(1), subject: SubjectNumber(1), check: 0 },
+            subject: "a",
+            meta_length: 0,
+            check: 0,
+            payload: b"",
+        }
+    }
+
+    #[test]
+    fn a_key_says_whose_it_is_and_where() {
+        for (number, queue, offset) in [(1, 0, 0), (1, 1, 0), (7, 0, RETRY_BIT - 1), (NUMBER_MASK, 1, 5)] {
+            let key = key(number, &delivered(queue, offset)).unwrap();
+            assert_eq!(parts(key), (queue, offset));
+            assert!(is_of(key, number) && !is_of(key, number + 1) && !is_of(key, number - 1));
+            assert!(key < 1 << 63 || number > NUMBER_MASK / 2);
+        }
+        assert_eq!(key(1, &delivered(0, RETRY_BIT)), None);
+    }
+}

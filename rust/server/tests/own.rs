@@ -10,7 +10,7 @@ use delaymq_core::record::name::GroupStart;
 use delaymq_core::wire::extension::administration::{
     Expire, GroupAt, GroupName, Listed, Listing, Redrive, read_number,
 };
-use delaymq_core::wire::extension::consume::Subscribed;
+use delaymq_core::wire::extension::consume::{Credit, Subscribed};
 use delaymq_core::wire::extension::dead_letters::{DeadLetters, Letters};
 use delaymq_core::wire::extension::errors::{Attribute, ErrorCode, Value};
 use delaymq_core::wire::extension::hello::{Hello, Welcome, put_ping};
@@ -18,8 +18,8 @@ use delaymq_core::wire::extension::publish::{Cancelled, DueTime, PublishWriter, 
 use delaymq_core::wire::extension::settle::{GiveBack, GivenBack, PutAway};
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP,
-    RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY, REDRIVE,
+    REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::frame::FLAG_ONE_WAY;
 use delaymq_engine::{Durability, GroupListed, SubjectListed};
@@ -102,6 +102,36 @@ fn a_subscription_is_sent_no_more_than_it_has_credit_for() {
     assert_eq!(consumer.messages(2).len(), 2);
     consumer.flush(1);
     assert_eq!(consumer.unseen(), 0);
+}
+
+#[test]
+fn a_credit_that_wants_an_answer_has_it_behind_what_is_ready() {
+    let served = serve();
+    let (mut producer, mut consumer) = (served.connect(), served.connect());
+    let credit = |credit| {
+        move |out: &mut Vec<u8>| {
+            Credit { subscription: 7, credit }.put(out);
+            Ok(())
+        }
+    };
+    consumer.subscribe(7, "order", "billing", 0);
+    for round in 0..50 {
+        producer.publish("order", &[b"1", b"2", b"3"], 0);
+        consumer.done(CREDIT, credit(2));
+        assert_eq!(consumer.unseen(), 2, "{round}");
+        let held = consumer.messages(2);
+        consumer.done(CREDIT, credit(0));
+        assert_eq!(consumer.unseen(), 0, "no more than there is credit for");
+        consumer.done(CREDIT, credit(1));
+        assert_eq!(consumer.unseen(), 1, "{round}");
+        let last = consumer.messages(1);
+        consumer.acknowledge(&held);
+        consumer.acknowledge(&last);
+    }
+    consumer.refused(CREDIT, ErrorCode::UnknownSubscription, |out| {
+        Credit { subscription: 8, credit: 1 }.put(out);
+        Ok(())
+    });
 }
 
 #[test]
