@@ -45,6 +45,25 @@ def test_a_message_that_comes_twice_without_a_reason_breaks_a_promise(monkeypatc
     assert any("duplicates that no kill explains" in line for line in broken), printed
 
 
+class Stopping(Server):
+    """A server that somebody ends in order, in the middle of it all."""
+
+    def __init__(self, folder: str, port: int = 0) -> None:
+        super().__init__(folder, port)
+        threading.Timer(1, self._process.terminate).start()
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_conductor, "Server", Stopping)
+    printed: list[str] = []
+    assert run(QUICK, printed.append) == 1
+    # Which of them is seen first is a matter of milliseconds.
+    ways = ("BROKEN: the server ended by itself", "BROKEN: a connection was lost although nobody killed the server")
+    assert any(line.startswith(ways) for line in printed), printed
+    assert printed[-1] == "promises broken"
+
+
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     whole = arguments_of("demo", "--server", "--store", str(tmp_path / "store"))

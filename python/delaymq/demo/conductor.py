@@ -72,7 +72,9 @@ class Conductor:
         quiet_s = time.monotonic() - account.heard
         if self._ledger.complete and account.published_all:
             return quiet_s > QUIET_S
-        return bool(account.failures) or self._child.ended or quiet_s > self._settings.seconds + GRACE_S
+        if self._child.ended:
+            account.failures.append(f"the child ended by itself with {self._child.process.wait()}")
+        return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
 
     def _listen(self) -> None:
         """Takes in what the child says within the next few milliseconds."""

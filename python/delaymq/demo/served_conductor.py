@@ -108,8 +108,11 @@ class ServedConductor:
         quiet_s = time.monotonic() - account.heard
         if self._ledger.complete and account.published_all:
             return quiet_s > QUIET_S
-        has_ended = self._server.code is not None or any(worker.ended for worker in self._workers)
-        return bool(account.failures) or has_ended or quiet_s > self._settings.seconds + GRACE_S
+        if self._server.code is not None:
+            account.failures.append(f"the server ended by itself with {self._server.code}")
+        if any(worker.ended for worker in self._workers):
+            account.failures.append("a process that worked ended by itself")
+        return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
 
     def _listen(self) -> None:
         """Takes in what anybody says within the next few milliseconds."""
