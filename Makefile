@@ -34,7 +34,7 @@ help: ## List the targets
 	  /^[a-z_-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(INSTALLED) ## Publish 200,000 messages, kill the process twice, count what was lost, early or doubled
+demo: $(INSTALLED) ## Publish 200,000 messages, kill the process twice, count what was lost, early or doubled; ARGS=--server
 	$(BIN)/delaymq demo $(ARGS)
 
 .PHONY: bench

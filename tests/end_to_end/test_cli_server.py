@@ -77,6 +77,18 @@ def frame_of(connection: socket.socket) -> bytes:
     return found
 
 
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command beside the test, which ends at the latest with it."""
+    with subprocess.Popen(
+        arguments_of(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("verb", SERVED)
 def test_where_nobody_listens_the_code_says_so(verb: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -166,14 +178,15 @@ def test_an_answer_that_is_lost_has_its_code(tmp_path: Path) -> None:
 
 
 def test_a_server_that_says_nothing_is_given_up_at_ctrl_c() -> None:
-    with peer(lambda connection: void(frame_of(connection) and frame_of(connection))) as url:
-        arguments = arguments_of("status", "--server", url)
-        with subprocess.Popen(arguments, stderr=subprocess.PIPE, env=environment()) as process:
-            assert process.stderr is not None
-            wait_until(lambda: sigint_is_handled(process.pid))
-            process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE_SECONDS) == 130
-            assert process.stderr.read() == b""
+    with (
+        peer(lambda connection: void(frame_of(connection) and frame_of(connection))) as url,
+        running("status", "--server", url) as process,
+    ):
+        assert process.stderr is not None
+        wait_until(lambda: sigint_is_handled(process.pid))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 130
+        assert process.stderr.read() == ""
 
 
 def void(_anything: object) -> None:
@@ -222,15 +235,12 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 def test_a_consumer_goes_on_after_its_server_was_killed(daemon: Daemon) -> None:
     assert command("publish", "a", "1", *daemon.place).returncode == 0
-    arguments = arguments_of("consume", "a", "--group", "g", "--count", "2", "--jsonl", *daemon.place)
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as process:
+    with running("consume", "a", "--group", "g", "--count", "2", "--jsonl", *daemon.place) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert json.loads(process.stdout.readline())["body"] == "1"
         # An acknowledgement is durable at the latest when the group says so.
-        wait_until(lambda: json.loads(command("status", "--json", *daemon.place).stdout)["ready"] == 0)
+        wait_until(lambda: json.loads(command("status", "--json", *daemon.place).stdout)["ready"] == 0, seconds=20)
         daemon.kill()
         assert "was lost" in process.stderr.readline()
         daemon.start()
@@ -245,16 +255,15 @@ def test_a_consumer_goes_on_after_its_server_was_killed(daemon: Daemon) -> None:
 
 def test_an_empty_group_is_not_told_of_by_a_server_that_is_gone(daemon: Daemon) -> None:
     chosen = ("--until-empty", "--idle", "3s", "--set", "client.timeout_seconds=0.5")
-    arguments = arguments_of("consume", "a", "--group", "g", *chosen, *daemon.place)
     assert command("publish", "a", "1", *daemon.place).returncode == 0
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+    with running("consume", "a", "--group", "g", *chosen, *daemon.place) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == b"1\n"
+        assert process.stdout.readline() == "1\n"
         daemon.kill()
         code = process.wait(PATIENCE_SECONDS)
-        assert (code, process.stdout.read()) in ((8, b""), (10, b""))
-        assert process.stderr.read().startswith(b"delaymq: the connection to ")
+        assert (code, process.stdout.read()) in ((8, ""), (10, ""))
+        assert process.stderr.read().startswith("delaymq: the connection to ")
 
 
 def test_ctrl_c_ends_a_consumer_whose_server_is_gone(daemon: Daemon) -> None:

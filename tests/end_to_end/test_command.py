@@ -20,9 +20,13 @@ def command(*arguments: str, seconds: float = 110) -> subprocess.CompletedProces
     return subprocess.run(whole, capture_output=True, text=True, timeout=seconds, check=False)
 
 
+OF_A_PROCESS_OR_A_SERVER = pytest.mark.parametrize("more", [(), ("--server",)], ids=["process", "server"])
+
+
 @pytest.mark.slow
-def test_the_demo_keeps_every_promise(tmp_path: Path) -> None:
-    ended = command("demo", "--messages", "20000", "--within", "4s", "--store", str(tmp_path / "store"))
+@OF_A_PROCESS_OR_A_SERVER
+def test_the_demo_keeps_every_promise(tmp_path: Path, more: tuple[str, ...]) -> None:
+    ended = command("demo", "--messages", "20000", "--within", "4s", "--store", str(tmp_path / "store"), *more)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     printed = ended.stdout.splitlines()
     assert printed[-1] == "every promise kept"
@@ -37,8 +41,9 @@ def test_the_demo_keeps_every_promise(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_tells_of_each_kill_and_restart_and_how_late_it_was(tmp_path: Path) -> None:
-    kills = ["--kills", "1", "--seed", "5"]
+@OF_A_PROCESS_OR_A_SERVER
+def test_the_demo_tells_of_each_kill_and_restart_and_how_late_it_was(tmp_path: Path, more: tuple[str, ...]) -> None:
+    kills = ["--kills", "1", "--seed", "5", *more]
     ended = command("demo", "--messages", "10000", "--within", "2s", *kills, "--store", str(tmp_path / "store"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     printed = ended.stdout.splitlines()

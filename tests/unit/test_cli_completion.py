@@ -61,6 +61,9 @@ def test_bash_finishes_words(tmp_path: Path) -> None:
     assert completed("delaymq publish a b --delay ", tmp_path) == []
     (tmp_path / "data").mkdir()
     assert completed("delaymq verify --store da", tmp_path) == ["data"]
+    assert completed("delaymq status --token-file da", tmp_path) == ["data"]
+    assert completed("delaymq status --server ", tmp_path) == []
+    assert completed("delaymq demo --server --mess", tmp_path) == ["--messages"]  # which takes nothing there
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -56,3 +56,15 @@ def test_what_was_taken_up_by_a_child_that_died_before_saying_so_is_sent_again()
     history.ledger.begun([2, 3], STARTED_US)
     history.ledger.killed()
     assert history.ledger.take_unanswered() == [0, 1, 2, 3]
+
+
+def test_what_comes_before_all_are_back_had_waited_for_the_restart() -> None:
+    history = History()
+    history.publish([0, 1, 2])
+    history.deliver(0)
+    history.ledger.killed()
+    history.deliver(1, late_us=700_000)
+    assert (len(history.ledger.lateness_ms), len(history.ledger.lateness_after_restart_ms)) == (1, 1)
+    history.ledger.opened(STARTED_US)
+    history.deliver(2)
+    assert (len(history.ledger.lateness_ms), len(history.ledger.lateness_after_restart_ms)) == (2, 1)

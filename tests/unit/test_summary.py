@@ -9,11 +9,13 @@ from typing import Self
 
 import pytest
 
+from delaymq import demo
 from delaymq.cli import main
-from delaymq.demo import conductor
-from delaymq.demo.conductor import Settings
+from delaymq.demo.conductor import Conductor
 from delaymq.demo.ledger import Kill, Verdict
-from delaymq.demo.summary import Result, lines
+from delaymq.demo.result import Result
+from delaymq.demo.settings import Settings
+from delaymq.demo.summary import lines
 from unit.demo_histories import DOCTORED, History
 
 ENOUGH = [Kill(3, 300, 1_234), Kill(1, 100, 1_000)]
@@ -126,7 +128,7 @@ BREAKING = [
 ]
 
 
-class Directed(conductor.Conductor):
+class Directed(Conductor):
     """A conductor whose run has ended as the test says."""
 
     result: Result
@@ -139,10 +141,11 @@ class Directed(conductor.Conductor):
         return type("To", (cls,), {"result": result})
 
 
-def exit_code(result: Result, patch: pytest.MonkeyPatch) -> int:
+def exit_code(result: Result, patch: pytest.MonkeyPatch, *more: str) -> int:
     """Of the whole command, over a run that found this."""
-    patch.setattr(conductor, "Conductor", Directed.to(result))
-    return main(["demo", "--messages", "20000"])
+    for kind in ("Conductor", "ServedConductor"):
+        patch.setattr(demo, kind, Directed.to(result))
+    return main(["demo", "--messages", "20000", *more])
 
 
 def test_the_demo_ends_with_0_where_every_promise_was_kept(
@@ -155,6 +158,9 @@ def test_the_demo_ends_with_0_where_every_promise_was_kept(
         "20,000 messages of 20 B to 4 KiB over 50 subjects, due within 10 s, published durably"
     )
     assert printed[1:] == list(lines(a_result()))
+    assert exit_code(a_result(), monkeypatch, "--server") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].endswith("published durably over TCP to a server that is killed 2 times")
 
 
 @pytest.mark.parametrize(("breaking", "words"), BREAKING)

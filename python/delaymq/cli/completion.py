@@ -102,29 +102,37 @@ def _bash(all_levels: list[Level]) -> str:
     )
     known = " ".join(shlex.quote(" ".join(level.words)) for level in all_levels if level.words)
     taking = {name: option for level in all_levels for option in level.options for name in option.names if option.takes}
-    files = "|".join(sorted(name for name, option in taking.items() if option.takes in FILES))
+    flags = "\n".join(
+        f"    {shlex.quote(' '.join((*level.words, name)))}) ;;"
+        for level in all_levels
+        for option in level.options
+        for name in option.names
+        if name in taking and not option.takes
+    )
+    files = "|".join(sorted(f"*\\ {name}" for name, option in taking.items() if option.takes in FILES))
     chosen = "\n".join(
-        f'    {name}) COMPREPLY=($(compgen -W {shlex.quote(" ".join(option.choices))} -- "$current")); return ;;'
+        f'    *\\ {name}) COMPREPLY=($(compgen -W {shlex.quote(" ".join(option.choices))} -- "$current")); return ;;'
         for name, option in sorted(taking.items())
         if option.choices
     )
     values = "|".join(
-        sorted(name for name, option in taking.items() if option.takes not in FILES and not option.choices)
+        sorted(f"*\\ {name}" for name, option in taking.items() if option.takes not in FILES and not option.choices)
     )
     return f"""# Completion of delaymq for bash; made by `delaymq completion bash`.
 _delaymq() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" at="" word words known
   COMPREPLY=()
-  case "$previous" in
-    {files}) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-{chosen}
-    {values}) return ;;
-  esac
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
     for known in {known}; do
       if [[ "$known" == "${{at:+$at }}$word" ]]; then at="$known"; break; fi
     done
   done
+  case "$at $previous" in
+{flags}
+    {files}) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+{chosen}
+    {values}) return ;;
+  esac
   case "$at" in
 {cases}
   esac

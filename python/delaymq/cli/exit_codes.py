@@ -53,7 +53,7 @@ MEANINGS = {
     Exit.BUSY: "another process has the store open, or the server takes nothing now; nothing was done",
     Exit.FULL: "the disk is full; nothing of what was refused is stored",
     Exit.PART: "only a part could be done: a receipt was too late, or fewer messages came than were asked for",
-    Exit.NO_SERVER: "no server of delaymq answers at that address; what had no answer was not done",
+    Exit.NO_SERVER: "no server of delaymq answers there, or not in time; what was asked may be asked again as it is",
     Exit.UNAUTHORIZED: "the server wants a token, or another one; nothing was done",
     Exit.AMBIGUOUS: "the connection to the server was lost before the answer came: it may have been done or not",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); what was not acknowledged is given back",

@@ -1,4 +1,4 @@
-"""What the child tells the parent, through a pipe that outlives it.
+"""What a process that works tells the parent, through a pipe that outlives it.
 
 A frame is a kind (1 byte), the length of what follows the header (4 bytes), the child's clock in
 microseconds since 1970 (8 bytes), then numbers or JSON. A frame that the child did not finish
@@ -26,7 +26,7 @@ HEADER = struct.Struct("<BIQ")
 class Kind(IntEnum):
     """What a frame says."""
 
-    OPENED = 1  # JSON: how the open went
+    OPENED = 1  # JSON: how the open went, also where a server tells of its own
     BEGUN = 2  # numbers: a publish of these is under way
     ANSWERED = 3  # numbers: their publish was answered
     RECEIPTS = 4  # JSON: [number, receipt] of those that are to be cancelled
@@ -35,6 +35,7 @@ class Kind(IntEnum):
     ACKED = 7  # numbers: their acknowledgement is durable
     FAILED = 8  # JSON: an exception that the child did not expect
     PUBLISHED_ALL = 9  # nothing left to publish or cancel
+    LOST = 10  # the connection is lost, and all that it had delivered was told
 
 
 @dataclass(frozen=True, slots=True)

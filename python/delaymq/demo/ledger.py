@@ -13,6 +13,7 @@ from delaymq.demo.plan import Plan
 __all__ = ["UNACKNOWLEDGED_MIN", "Cancel", "Kill", "Ledger", "Verdict"]
 
 UNACKNOWLEDGED_MIN = 1000  # a kill counts with at least so many unacknowledged
+NEVER_US = 2**63  # when what is down will be up again, as long as nobody knows
 
 
 class Cancel(IntEnum):
@@ -179,13 +180,14 @@ class Ledger:
     # --- what the parent does ----------------------------------------------------------------
 
     def killed(self) -> Kill:
-        """The child is dead and all it said was read: what was in flight."""
+        """The child, or the server, is dead and all that was said before was read: what was in flight."""
         messages = sum(len(batch) for batch in self._under_way.values())
         kill = Kill(len(self._under_way), messages, len(self._held))
         self.kills.append(kill)
         for number in self._held:
             self._excused[number] = self._deliveries[number]
         self._held.clear()
+        self._opened_us = NEVER_US
         return kill
 
     def take_unanswered(self) -> list[int]:

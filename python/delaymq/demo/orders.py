@@ -16,7 +16,7 @@ class Orders:
     """What the parent wants of a child.
 
     Attributes:
-        store: The folder.
+        store: The folder, or the URL of the server.
         messages, subjects, delay_ms_max, seed: The plan.
         in_flight_max: Messages that each consumer may hold unacknowledged.
         hold: Messages that each consumer keeps unacknowledged on purpose until all is published.
@@ -25,6 +25,8 @@ class Orders:
         resend: Messages whose publish ended without an answer, to be sent again.
         fresh_from: The first message that was never sent.
         cancels: [number, receipt] of what is still to be cancelled.
+        publishes: Whether it publishes; it consumes the subjects of its share.
+        share, shares: Of so many who share the subjects it is this one, from 0; no shares: it consumes none.
     """
 
     store: str
@@ -39,10 +41,17 @@ class Orders:
     resend: list[int] = field(default_factory=list)
     fresh_from: int = 0
     cancels: list[tuple[int, str]] = field(default_factory=list)
+    publishes: bool = True
+    share: int = 0
+    shares: int = 1
 
     def plan(self) -> Plan:
         """The plan that they name."""
         return Plan(self.messages, self.subjects, self.delay_ms_max, self.seed)
+
+    def own_subjects(self) -> range:
+        """The numbers of the subjects that it consumes."""
+        return range(self.share, self.subjects, self.shares) if self.shares else range(0)
 
     def to_json(self) -> str:
         """One line of text."""

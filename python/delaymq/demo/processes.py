@@ -1,0 +1,184 @@
+"""The processes that the parent starts, and ends: those that work, and the server."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Self
+
+from delaymq.demo.frames import Frame, FrameReader
+from delaymq.demo.orders import Orders
+
+__all__ = ["GRACE_S", "Server", "ServerFailed", "Worker", "heard"]
+
+GRACE_S = 15.0  # how long a process may take to do what it was told
+READ_BYTES = 1 << 20
+PIPE_BYTES = 1 << 20
+START_TRIES = 5
+START_PAUSE_S = 0.2
+
+
+@dataclass
+class Worker:
+    """A process that works, and the pipe by which it tells.
+
+    Attributes:
+        process: The process, in a session of its own: Ctrl-C is for the parent, who ends it.
+        descriptor: The pipe.
+        ended: True once it has told all.
+    """
+
+    process: subprocess.Popen[bytes]
+    descriptor: int
+    ended: bool = False
+    _reader: FrameReader = field(default_factory=FrameReader)
+
+    @classmethod
+    def start(cls, module: str, orders: Orders) -> Self:
+        """Starts it with its orders."""
+        ours, theirs = os.pipe()
+        fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        command = [sys.executable, "-m", module, str(theirs)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[theirs], start_new_session=True)
+        os.close(theirs)
+        worker = cls(process, ours)
+        worker.tell(orders.to_json())
+        return worker
+
+    def tell(self, line: str) -> None:
+        """Writes a line that it reads, if it is there to read it."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+
+    def frames(self) -> list[Frame]:
+        """What it tells next; waits where there is nothing yet."""
+        chunk = os.read(self.descriptor, READ_BYTES)
+        self.ended = not chunk
+        return list(self._reader.feed(chunk))
+
+    def tell_to_stop(self) -> None:
+        """Ends its input, which is the order to stop."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def failures(self) -> list[str]:
+        """What is wrong with how it ended; it is ended if it runs."""
+        if self.ended and self.process.wait() == 0:
+            return []
+        words = f"ended with {self.process.wait()}" if self.ended else "did not stop when it was told to"
+        self.close()
+        return [f"a process that worked {words}"]
+
+    def close(self) -> None:
+        """Ends it if it runs, and lets go of the pipes."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.tell_to_stop()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def heard(workers: list[Worker], seconds: float = 0.05) -> list[tuple[Worker, Frame]]:
+    """What workers tell within the next few milliseconds."""
+    telling = {worker.descriptor: worker for worker in workers if not worker.ended}
+    ready, _, _ = select.select(list(telling), [], [], seconds)
+    return [(telling[number], frame) for number in ready for frame in telling[number].frames()]
+
+
+class ServerFailed(Exception):  # noqa: N818 - it says what happened
+    """The server could not be started."""
+
+
+class Server:
+    """`delaymq serve` over the demo's folder."""
+
+    def __init__(self, folder: str, port: int = 0) -> None:
+        """Starts it and waits until it listens.
+
+        Args:
+            folder: The store.
+            port: Where, or 0 for any; somebody else may have one for a moment, so that is tried again.
+
+        Raises:
+            ServerFailed: It does not listen.
+        """
+        for attempt in range(START_TRIES if port else 1):
+            time.sleep(START_PAUSE_S if attempt else 0)
+            self.started_us = time.time_ns() // 1000
+            self._process = _serving(folder, port)
+            line = self._first_line()
+            if line:
+                self.address: str = json.loads(line)["address"]
+                return
+            self.close()
+        raise ServerFailed(f"the server ended, or did not listen within {GRACE_S:g} s")
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"delaymq://{self.address}"
+
+    @property
+    def code(self) -> int | None:
+        """How it ended, or None."""
+        return self._process.poll()
+
+    def _first_line(self) -> bytes:
+        assert self._process.stdout is not None
+        descriptor, line, end = self._process.stdout.fileno(), b"", time.monotonic() + GRACE_S
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
+            piece = os.read(descriptor, READ_BYTES) if ready else b""
+            if not piece:
+                return b""
+            line += piece
+        return line
+
+    def kill(self) -> None:
+        """Ends it with -9."""
+        self._process.send_signal(signal.SIGKILL)
+        self.close()
+
+    def stop(self) -> int:
+        """Lets it end in order; the code, which is that of a kill where it takes too long."""
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)
+        self.close()
+        return self._process.returncode
+
+    def close(self) -> None:
+        """Ends it if it runs, and lets go of the pipes."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _serving(folder: str, port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "delaymq.demo.served", "--store", folder]
+    command += ["--set", f"server.port={port}", "--set", "http.port=0"]
+    configured = {name: value for name, value in os.environ.items() if not name.startswith("DELAYMQ_")}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=configured, start_new_session=True
+    )

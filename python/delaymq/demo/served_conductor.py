@@ -1,0 +1,135 @@
+"""The parent where a server is killed: those who publish and consume live on in processes of their own."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+from delaymq.demo.account import Account
+from delaymq.demo.conductor import left_in
+from delaymq.demo.frames import Frame, Kind
+from delaymq.demo.ledger import Ledger
+from delaymq.demo.processes import GRACE_S, Server, ServerFailed, Worker, heard
+from delaymq.demo.result import Result
+from delaymq.demo.settings import QUIET_S, Settings
+
+__all__ = ["ServedConductor"]
+
+CONSUMING = 2  # processes that share the subjects
+SHOWN = "all is published"
+
+
+class ServedConductor:
+    """Runs the demo over one store behind `delaymq serve`.
+
+    A kill is a barrier: the server is started again when everybody has told that the connection is lost
+    and that nothing of it is in his hands. So what comes later is of the next server, and each
+    duplicate is known to be excused or not.
+    """
+
+    def __init__(self, settings: Settings, folder: str) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._ledger = Ledger(settings.orders(folder).plan(), settings.in_flight_max)
+        self._account = Account(self._ledger)
+        self._server: Server
+        self._workers: list[Worker] = []
+        self._opened = 0  # how many have a connection to this server
+        self._lost = 0  # how many have told that they lost theirs
+        self._expects_losses = False
+
+    def run(self) -> Result:
+        """Publishes, kills, waits until nothing is missing, and judges."""
+        began = time.perf_counter()
+        with ExitStack() as ending:
+            try:
+                self._serve(ending)
+                self._employ(ending)
+                while not self._over():
+                    self._listen()
+                    if self._kill_is_due():
+                        self._kill()
+                        self._serve(ending, self._server.port)
+                self._stop()
+            except ServerFailed as failure:
+                self._account.failures.append(str(failure))
+        return self._account.result(self._settings, time.perf_counter() - began, left_in(self._folder))
+
+    def _serve(self, ending: ExitStack, port: int = 0) -> None:
+        self._opened = 0
+        self._server = Server(self._folder, port)
+        ending.callback(self._server.close)
+        published_all = self._account.published_all
+        self._account.begin(self._server.started_us)
+        self._account.published_all = published_all
+
+    def _employ(self, ending: ExitStack) -> None:
+        """Starts those who work: one that publishes, and some that consume."""
+        orders = self._settings.orders(self._server.url)
+        consuming = [replace(orders, publishes=False, share=share, shares=CONSUMING) for share in range(CONSUMING)]
+        for one in [*consuming, replace(orders, shares=0)]:
+            self._workers.append(Worker.start("delaymq.demo.remote", one))
+            ending.callback(self._workers[-1].close)
+
+    def _kill_is_due(self) -> bool:
+        everybody_is_back = self._opened == len(self._workers)
+        return everybody_is_back and not self._account.published_all and self._settings.kill_is_due(self._account)
+
+    def _kill(self) -> None:
+        """Kills the server with -9, and waits until everybody has let go of what it had given out."""
+        self._lost, self._expects_losses = 0, True
+        self._server.kill()
+        until = time.monotonic() + GRACE_S
+        while self._lost < len(self._workers) and not self._account.failures:
+            self._listen()
+            if time.monotonic() > until:
+                self._account.failures.append("somebody did not notice that the server was killed")
+        self._expects_losses = False
+        self._account.killed()
+
+    def _stop(self) -> None:
+        """Lets everybody end in order, and then the server."""
+        for worker in self._workers:
+            worker.tell_to_stop()
+        until = time.monotonic() + GRACE_S
+        while any(not worker.ended for worker in self._workers) and time.monotonic() < until:
+            self._listen()
+        for worker in self._workers:
+            self._account.failures += worker.failures()
+        code = self._server.code
+        code = self._server.stop() if code is None else code
+        if code != 0:
+            self._account.failures.append(f"the server ended with {code}")
+
+    def _over(self) -> bool:
+        """True once nothing is missing, or nothing more can be expected."""
+        account = self._account
+        quiet_s = time.monotonic() - account.heard
+        if self._ledger.complete and account.published_all:
+            return quiet_s > QUIET_S
+        if self._server.code is not None:
+            account.failures.append(f"the server ended by itself with {self._server.code}")
+        if any(worker.ended for worker in self._workers):
+            account.failures.append("a process that worked ended by itself")
+        return bool(account.failures) or quiet_s > self._settings.seconds + GRACE_S
+
+    def _listen(self) -> None:
+        """Takes in what anybody says within the next few milliseconds."""
+        for _, frame in heard(self._workers):
+            self._hear(frame)
+
+    def _hear(self, frame: Frame) -> None:
+        self._account.hear(frame)
+        match frame.kind:
+            case Kind.OPENED:
+                self._opened += 1
+                if self._opened == len(self._workers):
+                    self._ledger.opened(frame.time_us)
+            case Kind.LOST:
+                self._lost += 1
+                if not self._expects_losses:
+                    self._account.failures.append("a connection was lost although nobody killed the server")
+            case Kind.PUBLISHED_ALL:
+                for worker in self._workers:
+                    worker.tell(SHOWN)

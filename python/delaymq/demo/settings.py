@@ -1,0 +1,74 @@
+"""How the demo runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delaymq.demo.ledger import UNACKNOWLEDGED_MIN
+from delaymq.demo.orders import Orders
+
+if TYPE_CHECKING:
+    from delaymq.demo.account import Account
+
+__all__ = ["QUIET_S", "Settings"]
+
+KILLS_END_SHARE = 0.95  # of the messages begun; the kills are spread evenly before
+KILL_TRIES_MAX = 6  # kills that find too little in flight are repeated, up to so many in all
+QUIET_S = 0.5  # how long nothing may be missing before those who work are told to stop
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the demo runs.
+
+    Attributes:
+        messages: How many are published.
+        subjects: Over how many subjects.
+        seconds: The longest delay.
+        kills: How often the process that has the store is killed, each time with enough in flight.
+        in_flight_max: Messages that each consumer may hold unacknowledged.
+        rate_per_s: Messages published a second, at most.
+        seed: What the plan is computed from.
+        store: The folder, or None for a temporary one.
+        served: Whether that process is a server, and others publish and consume over TCP.
+    """
+
+    messages: int = 200_000
+    subjects: int = 50
+    seconds: float = 10.0
+    kills: int = 2
+    in_flight_max: int = 128
+    rate_per_s: int = 40_000
+    seed: int = 1
+    store: str | None = None
+    served: bool = False
+
+    def orders(self, store: str) -> Orders:
+        """What everybody who works is told."""
+        hold = min(self.in_flight_max // 2, -(-2 * UNACKNOWLEDGED_MIN // self.subjects))
+        return Orders(
+            store=store,
+            messages=self.messages,
+            subjects=self.subjects,
+            delay_ms_max=int(self.seconds * 1000),
+            seed=self.seed,
+            in_flight_max=self.in_flight_max,
+            hold=hold,
+            batch=max(1, self.messages // 2000),
+            rate_per_s=self.rate_per_s,
+        )
+
+    def kill_is_due(self, account: Account) -> bool:
+        """True while a kill is still owed and enough is in flight, as far as was heard."""
+        done = len(account.kills)
+        if done >= self.kills or len(account.lives) > KILL_TRIES_MAX:
+            return False
+        share = KILLS_END_SHARE * (done + 1) / (self.kills + 1)
+        ledger = account.ledger
+        return (
+            ledger.next_fresh >= share * self.messages
+            and ledger.publishes_under_way > 0
+            and ledger.unacknowledged >= UNACKNOWLEDGED_MIN
+            and account.life.first_answer_s is not None
+        )
