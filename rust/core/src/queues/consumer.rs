@@ -33,4 +33,16 @@ impl Consumer {
     pub fn new(number: ConsumerNumber, name: &str, first: PullOffset) -> Self {
         Self { number, name: name.to_owned(), next_offset: first, reserved_offset: first, held: BTreeMap::new() }
     }
+
+    /// Takes the lowest offset out of `first..end` that it holds.
+    pub(super) fn take_held(&mut self, first: PullOffset, end: PullOffset) -> Option<Held> {
+        if let Some(lowest) = self.held.first_entry()
+            && *lowest.key() >= first
+        {
+            return (*lowest.key() < end).then(|| lowest.remove());
+        }
+        let (offset, _) = self.held.range(first..end).next()?;
+        let offset = *offset;
+        self.held.remove(&offset)
+    }
 }

@@ -130,12 +130,16 @@ impl Group {
             if first >= end {
                 continue;
             }
-            while let Some((offset, held)) =
-                consumer.held.range(first..end).next().map(|(offset, held)| (*offset, *held))
-            {
-                consumer.held.remove(&offset);
-                self.done.insert(held.number.0);
+            // Offsets that follow each other mostly have numbers that do.
+            let mut run = (0, 0);
+            while let Some(Held { number, .. }) = consumer.take_held(first, end) {
+                if number.0 != run.1 {
+                    self.done.insert_range(run.0, run.1);
+                    run.0 = number.0;
+                }
+                run.1 = number.0.saturating_add(1);
             }
+            self.done.insert_range(run.0, run.1);
         }
         self.done.below() > floor
     }
@@ -268,6 +272,21 @@ mod tests {
         assert!(acknowledge(&mut group, 0, 1));
         assert_eq!(group.done.below(), 2);
         assert_eq!(group.consumers[&CONSUMER].held.len(), 1);
+    }
+
+    #[test]
+    fn offsets_that_follow_each_other_are_done_by_their_own_numbers() {
+        let mut group = group();
+        reserve(&mut group, 8, 8);
+        // Numbers 4 and 5 went by before 1, and 2 and 3 to nobody.
+        assign(&mut group, 0, &[(0, 1), (4, 2)]);
+        assert!(acknowledge(&mut group, 0, 3));
+        assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6)]);
+        assign(&mut group, 3, &[(6, 2)]);
+        // One that is not the lowest that it holds, and more than it holds.
+        assert!(!acknowledge(&mut group, 4, 9));
+        assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6), (7, 8)]);
+        assert_eq!(group.consumers[&CONSUMER].held.keys().copied().collect::<Vec<_>>(), [PullOffset(3)]);
     }
 
     #[test]
