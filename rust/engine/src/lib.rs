@@ -29,6 +29,7 @@ mod metrics;
 mod moving;
 mod names;
 mod notifier;
+mod offset_hasher;
 mod opening;
 mod options;
 mod outcomes;
