@@ -7,7 +7,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
-use delaymq_core::record::message::{Message, encode_message};
+use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
 use delaymq_core::record::name::{encode_group, encode_subject};
 use delaymq_core::store::{Receipt, is_of_users, sent_retry_due};
 use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
@@ -82,16 +82,31 @@ impl PublishBatch {
     /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `message_id`, `tags`,
     /// `attributes`, `body` or `messages`; the batch is as it was.
     pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
-        let (now, from) = match self.now {
-            Some(times) => times,
-            None => self.shared.now(),
-        };
+        self.push_with(subject, due, (meta, body), encode_message)
+    }
+
+    /// As [`Self::push`], with the CRC-32 over meta and body that was seen to be right: it is stored.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_checked(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), check: u32) -> Result<()> {
+        self.push_with(subject, due, parts, |out, message| encode_checked_message(out, message, check))
+    }
+
+    fn push_with(
+        &mut self,
+        subject: &str,
+        due: Due,
+        (meta, body): (&[u8], &[u8]),
+        encode: impl FnOnce(&mut Vec<u8>, &Message<'_>),
+    ) -> Result<()> {
+        let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
         let due = self.due_time(due, now, from)?;
         check_meta(meta)?;
         check_body(body.len())?;
         self.check_room(meta.len().saturating_add(body.len()))?;
         let number = self.subject_number(subject, check_name)?;
-        self.add(&Message { due, published: now, subject: number, opaque: true, meta, body });
+        self.add(&Message { due, published: now, subject: number, opaque: true, meta, body }, encode);
         self.now = Some((now, from));
         Ok(())
     }
@@ -117,7 +132,8 @@ impl PublishBatch {
             self.new_groups.push((number, owner.group.to_owned()));
         }
         let due = owner.map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
-        self.add(&Message { due, published: now, subject: number, opaque: false, meta: &[], body: whole });
+        let message = Message { due, published: now, subject: number, opaque: false, meta: &[], body: whole };
+        self.add(&message, encode_message);
         self.now = Some((now, from));
         Ok(())
     }
@@ -130,8 +146,8 @@ impl PublishBatch {
         at_most("messages", self.shared.submission_bytes_max(), bytes_after.saturating_add(RECORD_OVERHEAD))
     }
 
-    fn add(&mut self, message: &Message<'_>) {
-        encode_message(&mut self.records, message);
+    fn add(&mut self, message: &Message<'_>, encode: impl FnOnce(&mut Vec<u8>, &Message<'_>)) {
+        encode(&mut self.records, message);
         let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
         self.notes.push(Note { due: message.due, subject: message.subject, size });
         self.earliest_due = self.earliest_due.min(message.due);
@@ -149,7 +165,7 @@ impl PublishBatch {
         if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
             self.new_subjects.push(subject);
         }
-        self.add(&Message { due, subject: number, ..*message });
+        self.add(&Message { due, subject: number, ..*message }, encode_message);
         Ok(())
     }
 
@@ -161,11 +177,9 @@ impl PublishBatch {
             Due::At(time) => time,
         };
         if time.since(from) > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "due",
-                expected: format!("at most {delay_ms_max} ms ahead"),
-                found: format!("{} ms ahead", time.since(from)),
-            });
+            let expected = format!("at most {delay_ms_max} ms ahead");
+            let found = format!("{} ms ahead", time.since(from));
+            return Err(Error::InvalidArgument { argument: "due", expected, found });
         }
         Ok(time)
     }
