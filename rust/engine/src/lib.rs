@@ -37,6 +37,7 @@ mod payloads;
 mod publish;
 mod reading;
 mod ready;
+mod receipts;
 mod report;
 mod salvage;
 mod settled;

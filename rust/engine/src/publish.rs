@@ -1,4 +1,4 @@
-//! Publishing: a batch that is encoded as it is filled, a ticket for one under way, the receipts.
+//! Publishing: a batch that is encoded as it is filled, and a ticket for one under way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,21 +9,16 @@ use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
 use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
 use delaymq_core::record::name::{encode_group, encode_subject};
-use delaymq_core::store::{Receipt, is_of_users, sent_retry_due};
-use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
+use delaymq_core::store::{is_of_users, sent_retry_due};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
 use crate::options::{Due, GroupStart};
+use crate::receipts::{Note, Notes};
 use crate::shared::Shared;
 
-/// What a receipt says about its message beside the sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Note {
-    due: Millis,
-    subject: SubjectNumber,
-    size: u32,
-}
+pub use crate::receipts::Receipts;
 
 /// Messages on their way into the store, checked and encoded one by one. Made by
 /// [`crate::Store::batch`], used again after each publish; after a refused publish it still holds
@@ -323,76 +318,5 @@ impl Ticket {
     /// The publish is durable when everything below this is visible.
     pub fn end(&self) -> Sequence {
         self.end
-    }
-}
-
-/// Who gives receipts out in this epoch.
-#[derive(Debug)]
-pub(crate) struct Issuer {
-    pub(crate) stream: [u8; 16],
-    pub(crate) epoch: Epoch,
-    pub(crate) nonce: [u8; 16],
-}
-
-#[derive(Clone, Debug)]
-enum Notes {
-    One(Note),
-    Many(Arc<Vec<Note>>),
-}
-
-impl Notes {
-    fn none() -> Self {
-        Self::Many(Arc::new(Vec::new()))
-    }
-
-    fn as_slice(&self) -> &[Note] {
-        match self {
-            Self::One(note) => std::slice::from_ref(note),
-            Self::Many(notes) => notes,
-        }
-    }
-}
-
-/// The receipts of one publish, in the order of its messages. Each is computed when asked for.
-#[derive(Clone, Debug)]
-pub struct Receipts {
-    issuer: Arc<Issuer>,
-    first: Sequence,
-    notes: Notes,
-}
-
-impl Receipts {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.notes.as_slice().len()
-    }
-
-    /// True for the publish of an empty batch.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The sequence of the first message; the others follow densely.
-    pub fn first_sequence(&self) -> Sequence {
-        self.first
-    }
-
-    /// The receipt of one message.
-    pub fn get(&self, index: usize) -> Option<Receipt> {
-        let note = self.notes.as_slice().get(index)?;
-        let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
-        let issuer = &self.issuer;
-        Some(Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce))
-    }
-
-    /// All receipts, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
-        (0..self.len()).map(|index| {
-            let note = self.notes.as_slice().get(index).copied();
-            let note = note.unwrap_or(Note { due: Millis(0), subject: SubjectNumber(0), size: 0 });
-            let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
-            let issuer = &self.issuer;
-            Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)
-        })
     }
 }

@@ -33,7 +33,7 @@ use crate::notifier::Notifiers;
 use crate::options::Options;
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
-use crate::publish::Issuer;
+use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal, Waited};
