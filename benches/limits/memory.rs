@@ -27,3 +27,12 @@ pub(crate) fn recent(case: &Case) -> Result<Figures, Failure> {
     drop(array);
     Ok(Figures::from([("value", (after - before) / MIB)]))
 }
+
+/// Of each connection or held pull 80 bytes in one array, touched so often that it is more than a page.
+pub(crate) fn standing(case: &Case) -> Result<Figures, Failure> {
+    let (count, before) = (case.count("standing")?, anonymous_bytes());
+    let array = std::hint::black_box(vec![[1_u64; 10 * TIMES as usize]; usize::try_from(count).unwrap_or(0)]);
+    let after = anonymous_bytes();
+    drop(array);
+    Ok(Figures::from([("value", (after - before) / (MIB * TIMES as f64))]))
+}

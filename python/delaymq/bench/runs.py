@@ -7,7 +7,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from delaymq.bench import append, burst, commit, event_loop, lateness, memory, publish, restart, wheel
+from delaymq.bench import (
+    append,
+    burst,
+    commit,
+    event_loop,
+    lateness,
+    loopback,
+    memory,
+    publish,
+    restart,
+    standing,
+    wheel,
+)
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Row, summary
 
@@ -24,17 +36,25 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "memory": memory.cases,
     "burst": burst.cases,
     "asyncio": event_loop.cases,
+    "loopback": loopback.cases,
+    "connections": loopback.cases_of_connections,
+    "held_pulls": standing.cases_held,
+    "idle": standing.cases_idle,
+    "ready": standing.cases_ready,
+    "neighbour": standing.cases_neighbour,
 }
 
 
-def planned(names: Sequence[str], *, quick: bool) -> list[Case]:
+def planned(names: Sequence[str], *, quick: bool, served: bool = False) -> list[Case]:
     """The cases of the benches named, or of all, in the order in which they are measured.
 
     Args:
         names: Names out of `BENCHES`; none means all.
         quick: Fewer messages and runs.
+        served: Only those that go through a server.
     """
-    return [case for name in names or BENCHES for case in BENCHES[name](quick)]
+    cases = (case for name in names or BENCHES for case in BENCHES[name](quick))
+    return [case for case in cases if case.is_served or not served]
 
 
 def run(cases: Iterable[Case], *, quick: bool, folder: Path | None = None) -> Iterator[Row]:

@@ -36,6 +36,7 @@ fn of_store(status: &Status) -> Vec<Row> {
         ("committed_bytes", COUNTER, "Bytes written to the log.", metrics.committed_bytes),
         ("syncs", COUNTER, "Syncs of the log.", metrics.syncs),
         ("sync_microseconds", COUNTER, "Time spent in syncs of the log.", metrics.sync_us),
+        ("prepared_segments", COUNTER, "Segments of the log prepared.", metrics.prepared_segments),
         ("checkpoints", COUNTER, "Checkpoints taken.", metrics.checkpoints),
         ("voided_messages", COUNTER, "Damaged messages given up.", status.voided),
         ("expired_messages", COUNTER, "Messages that an operator let expire.", status.expired),
