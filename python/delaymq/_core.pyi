@@ -15,7 +15,7 @@ Rules of the boundary:
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias, final, overload
+from typing import Any, TypeAlias, TypedDict, final, overload
 
 __version__: str
 
@@ -201,12 +201,35 @@ class Publishing:
     def submit(self) -> None:
         """Waits for room, on a thread that may."""
 
+class ConsumingChoices(TypedDict, total=False):
+    """What a server keeps to with QMQ's consumers; what is not given is as usual.
+
+    A consumer that is silent for longer than its lease loses what it holds to the retry subject, where it waits for
+    the delay; what was delivered as often as it may be is a dead letter. The rest bounds what clients may make.
+    """
+
+    lease_ms: int
+    retry_delay_ms: int
+    attempts_max: int
+    held_pulls_max: int
+    consumers_max: int
+    groups_max: int
+    subjects_max: int
+
 @final
 class Server:
     """A server over an open store; dropping it ends it at once."""
 
     @staticmethod
-    def start(store: Store, host: str, port: int, http_port: int, advertised_address: str | None, /) -> Server:
+    def start(
+        store: Store,
+        host: str,
+        port: int,
+        http_port: int,
+        advertised_address: str | None,
+        consuming: ConsumingChoices,
+        /,
+    ) -> Server:
         """Listens when it returns. Port 0 takes any that is free; the host is one of this machine alone."""
     def addresses(self) -> tuple[str, str | None]:
         """Where connections are taken, and where plain HTTP is answered."""

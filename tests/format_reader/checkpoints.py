@@ -49,7 +49,7 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     read |= _numbers(cursor, delay_ms_max=8, voided=8, next_group=4, next_consumer=4, next_run=4)
     read["epochs"] = _rows(cursor, _epoch)
     read["subjects"] = _rows(cursor, _subject if version > 1 else _subject_of_format_1)
-    read["groups"] = _rows(cursor, lambda at: _group(at, has_start=version > 1))
+    read["groups"] = _rows(cursor, lambda at: _group(at, version))
     read["ended_groups"] = _rows(cursor, _ended_group)
     read["windows"] = _rows(cursor, _window)
     demand(cursor.offset == logical_length, cursor.offset, f"part 8 at {logical_length}", cursor.offset)
@@ -93,19 +93,21 @@ def _subject_of_format_1(cursor: Cursor) -> Row:
     return row | {"voided": [cursor.number(8) for _ in range(cursor.number(8))]}
 
 
-def _group(cursor: Cursor, *, has_start: bool) -> Row:
+def _group(cursor: Cursor, version: int) -> Row:
     row = _numbers(cursor, number=4, subject=4) | {"name": _text(cursor)}
-    if has_start:
+    if version > 1:
         row |= _numbers(cursor, start=8)
     row |= _numbers(cursor, cursor=8, reserved_number=8, marked_below=8, offset_floor=8, done_below=8)
     row["done"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
     row["returned"] = _rows(cursor, lambda at: _numbers(at, number=8, deliveries=4))
-    row["consumers"] = _rows(cursor, _consumer)
+    row["consumers"] = _rows(cursor, lambda at: _consumer(at, version))
     return row
 
 
-def _consumer(cursor: Cursor) -> Row:
+def _consumer(cursor: Cursor, version: int) -> Row:
     row = _numbers(cursor, number=4) | {"name": _text(cursor)} | _numbers(cursor, next_offset=8, reserved_offset=8)
+    if version > 2:  # noqa: PLR2004
+        row |= _numbers(cursor, is_lasting=4)
     return row | {"held": _rows(cursor, lambda at: _numbers(at, offset=8, number=8, deliveries=4))}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-FORMATS = (1, 2)
+FORMATS = (1, 2, 3)
 U32_MASK = 0xFFFF_FFFF
 
 

@@ -66,6 +66,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
     17: ("redrive", Layout(("group", 4), ("target", 4), ("number", 8), ("due_ms", 8), ("payload_sequence", 8))),
     18: ("expire", Layout(("subject", 4), ("reserved", 4), ("due_before_ms", 8))),
     19: ("group_reset", NAMES),
+    20: ("attach", Layout(("subject", 4), ("start", 4), ("block", 4), ("group_length", 4))),
 }
 
 
@@ -135,6 +136,11 @@ def _fields(
         fields |= _destination(fields.pop("destination"), payload, offset)
     elif layout is NAMES:
         fields = _names(name, fields["first"], fields["second"], payload.decode("utf-8"))
+    elif name == "attach":
+        cursor = Cursor(payload)
+        group = cursor.text(fields.pop("group_length"))
+        rest = cursor.text(len(payload) - cursor.offset)
+        fields |= {"start": STARTS[fields["start"]], "group": group, "consumer": rest}
     elif name == "epoch_start":
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
     fields.pop("reserved", None)

@@ -64,6 +64,10 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "record_group_reset": ("group_reset", {"group": 5, "start": "latest"}),
     "record_consumer": ("consumer", {"group": 5, "name": "worker-1"}),
     "record_consumer_end": ("consumer_end", {"group": 5, "consumer": 6}),
+    "record_attach": (
+        "attach",
+        {"subject": 3, "start": "latest", "block": 256, "group": "βilling", "consumer": "host-7@@0a1b"},
+    ),
     "record_reserve": ("reserve", {"group": 5, "consumer": 6, "offset_end": 256, "number_end": 300}),
     "record_assign": ("assign", {"group": 5, "consumer": 6, "first_offset": 100, "ranges": RANGES}),
     "record_acknowledge": ("acknowledge", {"group": 5, "consumer": 6, "first_offset": 0, "ranges": RANGES}),
@@ -178,7 +182,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 2,
+        "format_version": 3,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -272,6 +276,33 @@ def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
     body = checkpoint["body"]
     assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
+    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (31, NOW)
+    assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 6, 3, 3]
+    empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
+    gone = {"gone": [{"first": 3, "end": 4}, {"first": 5, "end": 6}], "expired": 1, "expired_before_ms": NOW + 1}
+    assert body["subjects"] == [
+        empty | {"number": 1, "name": "orders", "next": 8} | gone,
+        empty | {"number": 2, "name": "%RETRY%orders%billing", "next": 0},
+        empty | {"number": 3, "name": "%DEAD_RETRY%orders%billing", "next": 1},
+    ]
+    billing, retries, dead_letters, mail = body["groups"]
+    assert (billing["start"], billing["cursor"], billing["done_below"]) == (0, 5, 0)
+    assert billing["done"] == [{"first": 1, "end": 6}]
+    assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
+    assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
+    assert [worker["is_lasting"] for worker in billing["consumers"]] == [0]
+    assert (mail["number"], mail["subject"], mail["name"], mail["start"], mail["reserved_number"]) == (5, 1, "mail", 7, 71)
+    held = [{"offset": 0, "number": 7, "deliveries": 1}]
+    offsets = {"next_offset": 1, "reserved_offset": 64}
+    assert mail["consumers"] == [{"number": 2, "name": "host-7@@0a1b", "is_lasting": 1, "held": held} | offsets]
+    states = body["windows"][0]["states"]
+    assert states[20:] == ["dispatched"] * 3 + ["nothing"] * 3 + ["dispatched", "nothing", "dispatched", "nothing"]
+
+
+def test_a_checkpoint_of_format_2_says_what_was_written() -> None:
+    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_2")[1])
+    body = checkpoint["body"]
+    assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (28, NOW)
     assert [body[name] for name in ("voided", "next_group", "next_consumer", "next_run")] == [1, 5, 2, 3]
     empty = {"finished_below": 0, "gone_below": 0, "gone": [], "ended_before": 0, "expired": 0, "expired_before_ms": 0}
@@ -286,6 +317,7 @@ def test_a_checkpoint_says_what_was_written() -> None:
     assert billing["done"] == [{"first": 1, "end": 6}]
     assert (retries["number"], retries["subject"], retries["name"]) == (3, 2, "billing")
     assert (dead_letters["number"], dead_letters["subject"], dead_letters["name"]) == (4, 3, "billing")
+    assert [worker["name"] for worker in billing["consumers"]] == ["worker-1"]
     states = body["windows"][0]["states"]
     assert states[20:] == ["dispatched"] * 3 + ["nothing"] * 3 + ["dispatched"]
 

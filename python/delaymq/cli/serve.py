@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from delaymq import _core
 from delaymq.cli.arguments import add_verb
+from delaymq.cli.consuming import consuming_of
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_settings, open_store, settings_of
 
@@ -52,6 +53,7 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Serves until a signal comes."""
     settings = settings_of(chosen)
+    consuming = consuming_of(settings)
     with open_store(chosen, settings, create=True) as store:
         server = _core.Server.start(
             store._core,  # noqa: SLF001 - a server is a face of the store, beside its own
@@ -59,6 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
             settings.get("server.port", PORT),
             settings.get("http.port", HTTP_PORT),
             settings.get("server.advertised_address"),
+            consuming,
         )
         drain_ms = int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
         with _stopped_by_signals(server, drain_ms):

@@ -90,6 +90,13 @@ KEYS = (
     Key("server.port", "a port, 0 for any", _port, "where connections are taken", "20801"),
     Key("server.advertised_address", "host:port", _text, "where QMQ's clients are told to connect", "where it listens"),
     Key("server.drain_seconds", "a number", _number, "how long a stop waits for what is under way", "30"),
+    Key("server.qmq_lease_seconds", "a number", _number, "how long a QMQ consumer may be silent", "180"),
+    Key("server.qmq_retry_seconds", "a number", _number, "how long what it did not finish waits then", "5"),
+    Key("server.qmq_attempts_max", "a whole number", _whole, "deliveries until it is a dead letter", "32"),
+    Key("server.qmq_held_pulls_max", "a whole number", _whole, "pulls that may wait, in all", "100,000"),
+    Key("server.qmq_consumers_max", "a whole number", _whole, "QMQ consumers that there may be", "100,000"),
+    Key("server.qmq_groups_max", "a whole number", _whole, "groups that they may bring the store to", "100,000"),
+    Key("server.qmq_subjects_max", "a whole number", _whole, "the same of subjects, producers' included", "100,000"),
     Key("http.port", "a port, 0 for any", _port, "where plain HTTP is answered", "20880"),
 )
 BY_NAME = {key.name: key for key in KEYS}

@@ -4,6 +4,7 @@
 mod administration;
 mod bench;
 mod clock;
+mod consuming;
 mod dead_letters;
 mod errors;
 mod inspection;

@@ -68,6 +68,13 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
             fields.set_item("entries", rows.collect::<Vec<_>>())?;
             "ready"
         }
+        Fact::Attach(attach) => {
+            set(&fields, &[("subject", attach.subject.0.into()), ("block", attach.block.into())])?;
+            fields.set_item("start", start_word(attach.start))?;
+            fields.set_item("group", attach.group)?;
+            fields.set_item("consumer", attach.consumer)?;
+            "attach"
+        }
         Fact::Reserve(reserve) => {
             set(&fields, &[("group", reserve.group.0.into()), ("consumer", reserve.consumer.0.into())])?;
             set(&fields, &[("offset_end", reserve.offset_end.0), ("number_end", reserve.number_end.0)])?;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use delaymq_server::{Server as EngineServer, ServerError, ServerOptions};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+use crate::consuming::with_consuming;
 use crate::errors;
 use crate::store::Store;
 
@@ -17,13 +19,14 @@ pub(crate) struct Server(EngineServer);
 #[pymethods]
 impl Server {
     #[staticmethod]
-    #[pyo3(signature = (store, host, port, http_port, advertised_address, /))]
+    #[pyo3(signature = (store, host, port, http_port, advertised_address, consuming, /))]
     fn start(
         store: &Bound<'_, Store>,
         host: &str,
         port: u16,
         http_port: u16,
         advertised_address: Option<String>,
+        consuming: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let py = store.py();
         let refused = |_| errors::refused(py, "server.host", "an IP address, such as 127.0.0.1", &format!("{host:?}"));
@@ -34,6 +37,7 @@ impl Server {
             advertised_address,
             ..ServerOptions::default()
         };
+        let options = with_consuming(consuming, options)?;
         let engine = Arc::clone(&store.get().engine);
         py.detach(|| EngineServer::start(engine, options)).map(Self).map_err(|error| raised(py, error))
     }

@@ -1,6 +1,8 @@
 //! Facts that somebody wants an answer to: submitted, made durable, applied, answered.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
@@ -8,6 +10,7 @@ use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
 
+use crate::driver::Seat;
 use crate::inbox::Haste;
 use crate::member::{Consuming, Member};
 use crate::names::Subject;
@@ -51,6 +54,60 @@ impl Shared {
         self.wait_visible(range.end, None)?;
         self.apply_until(range.end)?;
         Ok((range.start.0..range.end.0).map(|sequence| self.outcomes.take(Sequence(sequence))).collect())
+    }
+
+    /// Hands records to the log's queue behind all that was decided before, with the owner held; `None`
+    /// where there is no room for them now, and then nothing of them is in the log.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `TooLarge`.
+    pub(crate) fn submit_in_order(
+        &self,
+        seat: &mut Seat,
+        records: &[u8],
+        count: usize,
+        haste: Haste,
+    ) -> Result<Option<Range<Sequence>>> {
+        self.send(seat, Haste::URGENT)?;
+        if !seat.proposals.is_empty() {
+            return Ok(None);
+        }
+        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.try_submit(Submission { records, record_count, class: Class::Finishing, must_sync: false }, haste)
+    }
+
+    /// Has all that was decided so far written and applied.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        loop {
+            let seen = self.room.count();
+            let (end, is_all) = {
+                let mut guard = self.seat()?;
+                let seat = guard.get()?;
+                self.send(seat, Haste::URGENT)?;
+                (self.with_commits(|commits| commits.next_sequence()), seat.proposals.is_empty())
+            };
+            self.lead(end);
+            self.wait_visible(end, None)?;
+            self.apply_until(end)?;
+            if is_all {
+                return Ok(());
+            }
+            self.await_room(seen);
+        }
+    }
+
+    /// Has what is on its way to the log applied, where that takes no longer than `patience`: what is
+    /// ready is not missed by who cannot wait for it.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub(crate) fn bring_in(&self, patience: Duration) -> Result<()> {
+        let end = self.with_commits(|commits| commits.next_sequence());
+        self.lead(end);
+        if self.wait_visible(end, Some(patience))? { self.apply_until(end) } else { Ok(()) }
     }
 
     /// Makes the group, its subject and its retry subject, where they are not there yet.

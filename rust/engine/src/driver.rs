@@ -11,7 +11,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, GroupCommit, Submission};
 use delaymq_core::run::run_path;
 use delaymq_core::store::{Budget, Owner, Progress, Proposals, Rescue};
-use delaymq_core::units::{GroupNumber, Millis, Sequence};
+use delaymq_core::units::{Millis, Sequence};
 
 use crate::clock::ClockReading;
 use crate::committer::INLINE_BYTES;
@@ -21,6 +21,7 @@ use crate::names::Subject;
 use crate::report::Report;
 use crate::settled::Settled;
 use crate::shared::Shared;
+use crate::subscribers::Woken;
 
 /// How long facts may wait for the driver that nobody waits for, while the store is busy.
 const LAZY: Duration = Duration::from_millis(5);
@@ -135,6 +136,15 @@ impl Shared {
         held(&self.queue).haste.urgent
     }
 
+    /// Facts were sent: those that somebody waits for are written now, the others soon.
+    pub(crate) fn hurry(&self, sent: bool) {
+        if self.is_hurried() {
+            self.committer.raise();
+        } else if sent {
+            self.remind_driver();
+        }
+    }
+
     /// Applies what is in the inbox where the owner is free. Where it is not, whoever has it looks
     /// here when letting go.
     pub(crate) fn drive(&self) {
@@ -154,9 +164,9 @@ impl Shared {
         }
     }
 
-    /// Applies all visible facts that have arrived. Returns the groups to be told, after letting
-    /// go of the owner.
-    pub(crate) fn apply_inbox(&self, seat: &mut Seat) -> Result<Vec<GroupNumber>> {
+    /// Applies all visible facts that have arrived. Returns what is to be told, after letting go of
+    /// the owner.
+    pub(crate) fn apply_inbox(&self, seat: &mut Seat) -> Result<Woken> {
         self.check_poison()?;
         self.inbox.take(&mut seat.batches);
         for batch in seat.batches.iter() {
@@ -166,9 +176,9 @@ impl Shared {
             self.recycle(buffer);
         }
         self.outcomes.found(seat.owner.take_outcomes());
-        let woken = seat.owner.take_woken();
-        self.subscribers.introduce(&woken, seat.owner.state());
-        Ok(woken)
+        let groups = seat.owner.take_woken();
+        self.subscribers.introduce(&groups, seat.owner.state());
+        Ok(Woken { groups, subjects: seat.owner.take_woken_subjects() })
     }
 
     /// Proposes what everybody has settled. With the owner held, so that who waits for their own to

@@ -53,6 +53,7 @@ impl Store {
         shared.positions.end();
         shared.room.tell_all();
         shared.subscribers.tell_all();
+        shared.named.clear();
         self.closed.store(true, Ordering::SeqCst);
         shared.reports.wake();
         last(shared);

@@ -7,6 +7,7 @@
 
 mod administration;
 mod asking;
+mod attaching;
 mod attendance;
 mod background;
 mod burying;
@@ -27,6 +28,9 @@ mod mapping;
 mod member;
 mod metrics;
 mod moving;
+mod named_consumer;
+mod named_pull;
+mod named_settling;
 mod names;
 mod notifier;
 mod offset_hasher;
@@ -44,6 +48,7 @@ mod settled;
 mod settling;
 mod shared;
 mod store;
+mod subject_reader;
 mod subscribers;
 mod subscription;
 mod unblocked;
@@ -68,6 +73,10 @@ pub use inspect::{Inspected, inspect};
 pub use listener::Listener;
 pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
+pub use named_consumer::{
+    CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,
+    NamedOptions, PullBounds, ReadAgain, RetryRule, TriedRun,
+};
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::{Tidings, Wake};
 pub use options::{
@@ -79,6 +88,7 @@ pub use ready::Ready;
 pub use report::{Report, Status};
 pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use store::{CancelOutcome, Store};
+pub use subject_reader::{ReadNumbers, SubjectReader};
 pub use subscription::Subscription;
 pub use unblocked::Pulled;
 

@@ -78,6 +78,12 @@ impl Listener {
     }
 }
 
+impl Listener {
+    pub(crate) fn notifier(&self) -> Arc<Notifier> {
+        Arc::clone(&self.notifier)
+    }
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
         if self.shared.guard.is_here() {

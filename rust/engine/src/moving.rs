@@ -75,7 +75,7 @@ impl Subscription {
         self.propose_settled(seat);
         let sent = self.shared.send(seat, Haste { urgent: false, earliest_due: due });
         drop(guard);
-        self.hurry(sent?.is_some());
+        self.shared.hurry(sent?.is_some());
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
 pub use delaymq_core::record::limits::{NAME_CHARACTERS_MAX, check_name};
 use delaymq_core::store::{SubjectDirectory, Subjects};
 use delaymq_core::units::SubjectNumber;
@@ -51,7 +51,30 @@ impl Names {
         if let Some(subject) = self.read().subject(name) {
             return Ok(subject);
         }
-        let mut table = self.write();
+        Self::assign(self.write(), name)
+    }
+
+    /// As [`Self::subject`], for who may not bring in a name where `count_max` have a number.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `subjects`; as [`Self::subject`].
+    pub(crate) fn subject_within(&self, name: &str, count_max: u32) -> Result<Subject> {
+        if let Some(subject) = self.read().subject(name) {
+            return Ok(subject);
+        }
+        let table = self.write();
+        let count = table.directory.len() as u64;
+        if table.directory.get(name).is_none() && count >= u64::from(count_max) {
+            return Err(Error::TooLarge {
+                argument: "subjects",
+                limit: u64::from(count_max),
+                found: count.saturating_add(1),
+            });
+        }
+        Self::assign(table, name)
+    }
+
+    fn assign(mut table: RwLockWriteGuard<'_, Table>, name: &str) -> Result<Subject> {
         let named = table.directory.assign(name)?;
         let name: Arc<str> = Arc::clone(table.by_number.entry(named.number).or_insert_with(|| Arc::from(name)));
         Ok(Subject { number: named.number, name, needs_fact: named.needs_fact })
@@ -99,5 +122,16 @@ mod tests {
         assert!(!names.subject("new").unwrap().needs_fact);
         assert!(!names.subject("old").unwrap().needs_fact);
         assert_eq!(&*names.name_of(SubjectNumber(5)), "new");
+    }
+
+    #[test]
+    fn a_new_name_beyond_the_limit_is_refused_and_a_known_one_is_not() {
+        let names = Names::of(&Subjects::default());
+        assert!(names.subject_within("a", 1).is_ok());
+        let refused = names.subject_within("b", 1);
+        assert!(matches!(refused, Err(Error::TooLarge { argument: "subjects", limit: 1, found: 2 })), "{refused:?}");
+        assert!(names.subject_within("a", 1).is_ok());
+        assert!(names.subject_within("b", 2).is_ok(), "the refused one took no place");
+        assert!(names.subject("c").is_ok(), "who may bring in names is not held up");
     }
 }

@@ -4,6 +4,7 @@
 //! Whatever happens until it is drained wakes the listener once, so that a batch costs one wake-up
 //! and a store that nobody listens to costs none. Each event loop has a notifier of its own.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -93,6 +94,8 @@ pub(crate) struct Notifier {
 struct Told {
     is_woken: bool,
     tokens: Vec<u64>,
+    /// Of those that are told whenever there is news: each once, however often.
+    watched: BTreeSet<u64>,
     reports: bool,
 }
 
@@ -105,7 +108,7 @@ impl Default for Notifier {
 /// What happened since the last look.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tidings {
-    /// The tokens of the subscriptions that have news, each once.
+    /// The tokens of what has news, each once.
     pub tokens: Vec<u64>,
     /// There are reports to fetch.
     pub reports: bool,
@@ -136,7 +139,8 @@ impl Notifier {
             way.rest();
         }
         told.is_woken = false;
-        let Told { tokens, reports, .. } = &mut *told;
+        let Told { tokens, watched, reports, .. } = &mut *told;
+        tokens.extend(std::mem::take(watched));
         Tidings { tokens: std::mem::take(tokens), reports: std::mem::take(reports) }
     }
 
@@ -157,6 +161,13 @@ impl Notifier {
     /// There is news for the subscription that has this token.
     pub(crate) fn news(&self, token: u64) {
         self.tell(|told| told.tokens.push(token));
+    }
+
+    /// There is news under a token that is told whenever there is.
+    pub(crate) fn watched(&self, token: u64) {
+        self.tell(|told| {
+            told.watched.insert(token);
+        });
     }
 
     /// There is a report.
@@ -260,6 +271,19 @@ mod tests {
         assert_eq!(notifier.drain(), Tidings::default());
         notifier.news(7);
         assert!(is_readable(&notifier));
+    }
+
+    #[test]
+    fn what_is_watched_is_told_once_however_often_it_has_news() {
+        let notifier = Notifier::default();
+        notifier.listen().unwrap();
+        for token in [5, 3, 5, 5] {
+            notifier.watched(token);
+        }
+        notifier.news(9);
+        assert_eq!(notifier.drain().tokens, [9, 3, 5]);
+        notifier.watched(5);
+        assert_eq!(notifier.drain().tokens, [5], "without asking for it again");
     }
 
     #[test]

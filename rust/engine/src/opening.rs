@@ -16,6 +16,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{NewStore, Recovered, RecoveryProgress, RecoveryReport, open_identity, recover};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
+use crate::attaching::NamedConsumers;
 use crate::background::Background;
 use crate::committer::{Queue, Writer};
 use crate::driver::Seat;
@@ -30,6 +31,7 @@ use crate::payloads::Payloads;
 use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
 use crate::shared::{Shared, Time};
+use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal};
 use crate::write_back::WriteBack;
@@ -168,6 +170,8 @@ fn assemble(
         background: Background::default(),
         write_back: WriteBack::default(),
         subscribers: Subscribers::default(),
+        named: NamedConsumers::default(),
+        readers: SubjectReaders::default(),
         payloads: Payloads::new(path.to_owned(), Arc::clone(&storage)),
         reports: Reports::new(Arc::clone(&notifiers)),
         notifiers,
@@ -206,7 +210,7 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
     let mut guard = shared.seat()?;
     let seat = guard.get()?;
     let Seat { owner, proposals, .. } = seat;
-    owner.end_all_consumers(proposals);
+    owner.end_passing_consumers(proposals);
     let book = owner.receipt_book();
     shared.send(seat, Haste::URGENT)?;
     drop(guard);

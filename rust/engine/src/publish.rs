@@ -100,7 +100,7 @@ impl PublishBatch {
         check_meta(meta)?;
         check_body(body.len())?;
         self.check_room(meta.len().saturating_add(body.len()))?;
-        let number = self.subject_number(subject, check_name)?;
+        let number = self.subject_number(subject, check_name, u32::MAX)?;
         self.add(&Message { due, published: now, subject: number, opaque: true, meta, body }, encode);
         self.now = Some((now, from));
         Ok(())
@@ -113,13 +113,14 @@ impl PublishBatch {
     /// [`Sent::judge`]: delaymq_core::wire::send::Sent::judge
     ///
     /// # Errors
-    /// `InvalidArgument` naming `subject` or `due`, `TooLarge` naming `messages`; the batch is as it
-    /// was.
+    /// `InvalidArgument` naming `subject` or `due`; `TooLarge` naming `messages`, or `subjects` where no
+    /// more may be made for clients ([`crate::CreationLimits`]); the batch is as it was.
     pub fn push_qmq(&mut self, subject: &str, due: Option<Millis>, whole: &[u8]) -> Result<()> {
         let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
         let due = self.due_time(due.map_or(Due::After(0), Due::At), now, from)?;
         self.check_room(whole.len())?;
-        let number = self.subject_number(subject, check_qmq_subject)?;
+        let limit = self.shared.named.limits().subjects_max;
+        let number = self.subject_number(subject, check_qmq_subject, limit)?;
         let owner = group_subject(subject);
         if let Some(owner) = &owner
             && !self.new_groups.iter().any(|(group, _)| *group == number)
@@ -179,7 +180,12 @@ impl PublishBatch {
         Ok(time)
     }
 
-    fn subject_number(&mut self, name: &str, check: fn(&'static str, &str) -> Result<()>) -> Result<SubjectNumber> {
+    fn subject_number(
+        &mut self,
+        name: &str,
+        check: fn(&'static str, &str) -> Result<()>,
+        subjects_max: u32,
+    ) -> Result<SubjectNumber> {
         if let Some(last) = &self.last_subject
             && &*last.name == name
             && !last.needs_fact
@@ -188,7 +194,7 @@ impl PublishBatch {
             return Ok(last.number);
         }
         check("subject", name)?;
-        let subject = self.shared.names.subject(name)?;
+        let subject = self.shared.names.subject_within(name, subjects_max)?;
         let number = subject.number;
         if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
             self.new_subjects.push(subject.clone());

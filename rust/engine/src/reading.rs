@@ -3,11 +3,41 @@
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::Receipt;
-use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
+use delaymq_core::units::{DueKey, SegmentNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
+use crate::names::Subject;
+use crate::payloads::Stored;
+use crate::shared::Shared;
+use crate::store::Store;
 use crate::subscription::Subscription;
+
+impl Shared {
+    /// A message as it is handed over, mostly one of the subject `consumed`.
+    pub(crate) fn delivered(
+        &self,
+        key: DeliveryKey,
+        entry: &Entry,
+        attempt: u32,
+        stored: Stored,
+        consumed: &Subject,
+    ) -> Delivered {
+        let is_of_consumed = stored.subject == consumed.number;
+        Delivered {
+            key,
+            sequence: entry.payload_sequence(),
+            due: entry.due(),
+            first_due: stored.due,
+            published: stored.published,
+            attempt,
+            redelivered: attempt >= 2,
+            subject: if is_of_consumed { Arc::clone(&consumed.name) } else { self.names.name_of(stored.subject) },
+            payload: stored.payload,
+        }
+    }
+}
 
 impl Subscription {
     /// Reads what was assigned. What is damaged is given up, by a durable fact, and the next one
@@ -36,24 +66,15 @@ impl Subscription {
                 Ok(stored) => {
                     bytes = bytes.saturating_add(stored.payload.all().len());
                     let key = DeliveryKey { queue, offset: delivery.offset.0 };
-                    delivered.push(Delivered {
-                        key,
-                        sequence: entry.payload_sequence(),
-                        due: entry.due(),
-                        first_due: stored.due,
-                        published: stored.published,
-                        attempt: delivery.attempt,
-                        redelivered: delivery.is_redelivered(),
-                        subject: self.subject_name(stored.subject),
-                        payload: stored.payload,
-                    });
+                    let subject = &self.member.subject;
+                    delivered.push(self.shared.delivered(key, entry, delivery.attempt, stored, subject));
                     deliveries.push((key, delivery));
                 }
                 Err(_) if near.is_some() => {
                     self.member.unread_again(queue, delivery);
                     break;
                 }
-                Err(error @ Error::DamagedPayload { .. }) => self.give_up(&delivery, &error)?,
+                Err(error @ Error::DamagedPayload { .. }) => self.shared.give_up(&delivery, &error)?,
                 Err(error) => {
                     self.member.unread_again(queue, delivery);
                     if delivered.is_empty() {
@@ -68,27 +89,31 @@ impl Subscription {
         Ok(delivered)
     }
 
-    fn subject_name(&self, number: SubjectNumber) -> Arc<str> {
-        if number == self.member.subject.number {
-            Arc::clone(&self.member.subject.name)
-        } else {
-            self.shared.names.name_of(number)
-        }
-    }
-
     /// The receipt that a message was published with, from what was delivered: its sequence, its first
     /// due time, its subject and the bytes of its body.
     ///
     /// # Errors
     /// `ForkedProcess`; `Closed` where no receipts were given out yet.
     pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
-        self.shared.guard.check()?;
-        let number = if *subject == *self.member.subject.name {
-            self.member.subject.number
-        } else {
-            self.shared.names.subject(subject)?.number
-        };
-        let receipt = self.shared.receipts.get().and_then(|book| book.receipt_of(key, number, size));
+        self.shared.receipt_of(key, subject, size)
+    }
+}
+
+impl Store {
+    /// As [`Subscription::receipt_of`], for who has none.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
+        self.shared.receipt_of(key, subject, size)
+    }
+}
+
+impl Shared {
+    fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
+        self.guard.check()?;
+        let number = self.names.subject(subject)?.number;
+        let receipt = self.receipts.get().and_then(|book| book.receipt_of(key, number, size));
         receipt.ok_or(Error::Closed)
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! | lock | guards | may be taken while holding |
 //! |---|---|---|
-//! | `writer` | the appender, batches not yet visible | nothing |
-//! | `seat` | the owner, proposals not yet accepted | nothing |
+//! | `hands` | what one named consumer was assigned | nothing |
+//! | `writer` | the appender, batches not yet visible | `hands` |
+//! | `seat` | the owner, proposals not yet accepted | `hands` |
 //! | `outcomes` | answers that somebody waits for | `seat` |
 //! | `queue` | group commit | any of the above |
 //! | all others | themselves alone | any of the above |
@@ -19,6 +20,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
+use crate::attaching::NamedConsumers;
 use crate::attendance::Activity;
 use crate::background::Background;
 use crate::clock::{Clock, ClockReading};
@@ -35,6 +37,7 @@ use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
 use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
+use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;
 use crate::waiting::{News, Positions, Signal, Waited};
 use crate::write_back::WriteBack;
@@ -109,6 +112,8 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
     pub(crate) write_back: WriteBack,
     pub(crate) subscribers: Subscribers,
+    pub(crate) named: NamedConsumers,
+    pub(crate) readers: SubjectReaders,
     pub(crate) payloads: Payloads,
     pub(crate) reports: Reports,
     pub(crate) metrics: Metrics,

@@ -22,9 +22,10 @@ use crate::held;
 use crate::lock::StoreLock;
 use crate::manual_clock::TimedStore;
 use crate::member::{MAIN, Member};
+use crate::named_consumer::check_in_flight;
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
-use crate::options::{Durability, GroupStart, IN_FLIGHT_MAX, Options, SubscribeOptions};
+use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
 use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
@@ -213,13 +214,7 @@ impl Store {
         self.shared.check()?;
         check_name("subject", subject)?;
         check_name("group", group)?;
-        if !(1..=IN_FLIGHT_MAX).contains(&options.in_flight_max) {
-            return Err(Error::InvalidArgument {
-                argument: "in_flight_max",
-                expected: format!("1 to {IN_FLIGHT_MAX}"),
-                found: options.in_flight_max.to_string(),
-            });
-        }
+        check_in_flight(options.in_flight_max)?;
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;

@@ -1,4 +1,4 @@
-//! Who consumes what in this process, so that news of a group finds its consumers.
+//! Who consumes what in this process, so that news of a group or a subject finds who waits for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,15 +6,32 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delaymq_core::store::State;
-use delaymq_core::units::GroupNumber;
+use delaymq_core::units::{GroupNumber, SubjectNumber};
 
 use crate::attendance::Rest;
 use crate::held;
 use crate::member::Member;
+use crate::notifier::Notifier;
 use crate::settled::Settled;
+
+/// What has something new.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Woken {
+    pub(crate) groups: Vec<GroupNumber>,
+    /// Of the subjects that somebody follows.
+    pub(crate) subjects: Vec<SubjectNumber>,
+}
+
+/// Who is told whenever there is news.
+struct Watch {
+    notifier: Arc<Notifier>,
+    token: u64,
+}
 
 #[derive(Default)]
 struct Table {
+    groups: HashMap<GroupNumber, Watch>,
+    subjects: HashMap<SubjectNumber, Watch>,
     /// Groups that were heard of; those of nobody here have nobody.
     by_group: HashMap<GroupNumber, Vec<Arc<Member>>>,
     all: Vec<Arc<Member>>,
@@ -74,15 +91,42 @@ impl Subscribers {
     }
 
     /// There is something new in these groups. Call it without holding the owner.
-    pub(crate) fn tell(&self, woken: &[GroupNumber]) {
-        if woken.is_empty() {
+    pub(crate) fn tell(&self, woken: &Woken) {
+        let Woken { groups, subjects } = woken;
+        if groups.is_empty() && subjects.is_empty() {
             return;
         }
         let table = held(&self.table);
-        for member in woken.iter().filter_map(|group| table.by_group.get(group)).flatten() {
+        for member in groups.iter().filter_map(|group| table.by_group.get(group)).flatten() {
             member.news.tell_all();
         }
-        self.untold.fetch_sub(1, Ordering::SeqCst);
+        let watched = groups.iter().filter_map(|group| table.groups.get(group));
+        for Watch { notifier, token } in watched.chain(subjects.iter().filter_map(|one| table.subjects.get(one))) {
+            notifier.watched(*token);
+        }
+        if !groups.is_empty() {
+            self.untold.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// From now on this one is told of a group's news, and nobody who was before.
+    pub(crate) fn watch_group(&self, group: GroupNumber, notifier: Arc<Notifier>, token: u64) {
+        held(&self.table).groups.insert(group, Watch { notifier, token });
+    }
+
+    /// Nobody is told of a group's news any more.
+    pub(crate) fn unwatch_group(&self, group: GroupNumber) {
+        held(&self.table).groups.remove(&group);
+    }
+
+    /// From now on this one is told of the news of a subject that is followed.
+    pub(crate) fn watch_subject(&self, subject: SubjectNumber, notifier: Arc<Notifier>, token: u64) {
+        held(&self.table).subjects.insert(subject, Watch { notifier, token });
+    }
+
+    /// Nobody is told of a subject's news any more.
+    pub(crate) fn unwatch_subject(&self, subject: SubjectNumber) {
+        held(&self.table).subjects.remove(&subject);
     }
 
     /// How everybody who consumes is, but for the calling thread.

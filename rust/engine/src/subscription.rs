@@ -13,6 +13,7 @@ use crate::driver::{Seat, SeatGuard};
 use crate::inbox::Haste;
 use crate::member::{Consuming, MAIN, Member, Noted, QUEUES, RETRY};
 use crate::shared::Shared;
+use crate::subscribers::Woken;
 
 /// How often a wait looks up although nobody called.
 const LOOK_UP: Duration = Duration::from_millis(500);
@@ -105,7 +106,7 @@ impl Subscription {
             }
             let left = deadline.map_or(LOOK_UP, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() && matches!(asked, Asked::Soon) && !hastened {
-                self.hasten()?;
+                self.shared.bring_in(LOOK_UP)?;
                 hastened = true;
                 continue;
             }
@@ -123,16 +124,9 @@ impl Subscription {
         loop {
             match self.ask_once(count_max)? {
                 (asked, None) => return Ok(asked),
-                (_, Some(load)) => self.load(&load)?,
+                (_, Some(load)) => self.shared.load(&load)?,
             }
         }
-    }
-
-    /// Has what is on its way applied: what is ready is not missed by who cannot wait for it.
-    fn hasten(&self) -> Result<()> {
-        let end = self.shared.with_commits(|commits| commits.next_sequence());
-        self.shared.lead(end);
-        if self.shared.wait_visible(end, Some(LOOK_UP))? { self.shared.apply_until(end) } else { Ok(()) }
     }
 
     fn ask_once(&self, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
@@ -143,32 +137,15 @@ impl Subscription {
     pub(crate) fn ask_with(&self, mut guard: SeatGuard<'_>, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
         let shared = &self.shared;
         let seat = guard.get()?;
-        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Vec::new()) };
+        let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Woken::default()) };
         let settled = self.propose_settled(seat);
         let asked = woken.and_then(|woken| Ok((woken, self.ask_queues(seat, count_max)?)));
         let sent = shared.send(seat, if settled { Haste::URGENT } else { Haste::NONE });
         drop(guard);
         let (woken, asked) = asked.inspect_err(|error| shared.fail(error))?;
         shared.subscribers.tell(&woken);
-        self.hurry(sent?.is_some());
+        shared.hurry(sent?.is_some());
         Ok(asked)
-    }
-
-    /// Reads postings from a run, which is slow, so nothing is held meanwhile. What cannot be read
-    /// there is looked for in the log with the owner held: rare, and slower.
-    fn load(&self, load: &LoadRequest) -> Result<()> {
-        let loaded = load.read()?;
-        let (subject, error, damaged) = (loaded.subject, loaded.found.error.clone(), loaded.found.damaged.len());
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        let Seat { owner, proposals, .. } = seat;
-        let lost = owner.loaded(loaded, proposals)?;
-        let sent = self.shared.send(seat, Haste::URGENT).map(drop);
-        drop(guard);
-        if let Some(error) = error.filter(|_| damaged > 0) {
-            self.report_damage(subject, &error, damaged, &lost);
-        }
-        sent
     }
 
     fn ask_queues(&self, seat: &mut Seat, count_max: usize) -> Result<(Asked, Option<LoadRequest>)> {
@@ -264,15 +241,6 @@ impl Subscription {
 
     pub(crate) fn propose_settled(&self, seat: &mut Seat) -> bool {
         seat.propose_settled(&self.member.take_settled())
-    }
-
-    /// Facts were sent: those that somebody waits for are written now, the others soon.
-    pub(crate) fn hurry(&self, sent: bool) {
-        if self.shared.is_hurried() {
-            self.shared.committer.raise();
-        } else if sent {
-            self.shared.remind_driver();
-        }
     }
 
     /// Ends every pull, now and later, with nothing. Acknowledging goes on.

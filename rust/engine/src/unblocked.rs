@@ -190,7 +190,7 @@ impl Subscription {
 
 impl Shared {
     /// Has what is queued committed: here where that waits for nothing, else by the committer.
-    fn hasten(&self, until: Sequence) {
+    pub(crate) fn hasten(&self, until: Sequence) {
         match self.options.durability {
             Durability::Os => self.lead_quickly(until),
             Durability::Disk => self.committer.raise(),
@@ -198,7 +198,7 @@ impl Shared {
     }
 
     /// The first of the newest segments.
-    fn nearest(&self) -> SegmentNumber {
+    pub(crate) fn nearest(&self) -> SegmentNumber {
         let newest = self.with_commits(|commits| commits.written_mark().location.segment());
         newest.map_or(SegmentNumber(0), |newest| SegmentNumber(newest.0.saturating_sub(NEAR_SEGMENTS - 1)))
     }

@@ -51,6 +51,16 @@ impl Asking {
         }
     }
 
+    /// Answers with what `fill` makes; on an error it is still to be answered.
+    pub(crate) fn try_told(&self, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        self.peer.answer(self.id, answer::SUCCESS, fill).map(drop)
+    }
+
+    /// Lets it wait without holding up others; false where it may not.
+    pub(crate) fn hold(&self) -> bool {
+        self.peer.hold(self.id)
+    }
+
     /// An answer of QMQ without a body.
     pub(crate) fn code(self, code: i16) {
         // Nothing is too large for a frame without a body.

@@ -7,13 +7,14 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delaymq_core::error::Error;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::registry::Registry;
-use delaymq_engine::{Listener, PublishBatch, Store};
+use delaymq_engine::{Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use crate::consumers::Consumers;
 use crate::counters::Counters;
 use crate::courier::Courier;
 use crate::options::ServerOptions;
@@ -35,6 +36,7 @@ pub(crate) struct Hub {
     pub(crate) options: ServerOptions,
     pub(crate) pool: Rc<Pool>,
     pub(crate) registry: RefCell<Registry>,
+    pub(crate) consumers: Consumers,
     pub(crate) counters: Counters,
     pub(crate) peers: RefCell<HashMap<u64, Rc<Peer>>>,
     pub(crate) by_address: RefCell<HashMap<IpAddr, usize>>,
@@ -67,6 +69,7 @@ impl Hub {
         Self {
             store,
             pool: Pool::new(options.waiting_requests_max),
+            consumers: Consumers::new(&options),
             options,
             registry: RefCell::new(registry),
             counters: Counters::default(),
@@ -224,31 +227,62 @@ impl Hub {
         self.couriers.borrow_mut().remove(&token);
     }
 
+    /// From now on news of this consumer's group comes under this token.
+    pub(crate) fn watch_group(&self, consumer: &NamedConsumer, token: u64) -> Result<()> {
+        consumer.watch_by(&self.ear, token)
+    }
+
+    /// From now on news of this subject comes under this token.
+    pub(crate) fn watch_subject(&self, reader: &SubjectReader, token: u64) -> Result<()> {
+        reader.watch_by(&self.ear, token)
+    }
+
+    /// Somebody looks what time it is at this time at the latest.
+    pub(crate) fn look_by(&self, time: Millis) {
+        if time < self.consumers.looks_at.get() {
+            self.news.notify_one();
+        }
+    }
+
+    /// How long there may be nothing to attend to.
+    fn idle_time(&self) -> Duration {
+        let now = self.now();
+        let wait = if self.waiting.borrow().is_empty() { EXPIRE_EVERY } else { ROOM_WAIT };
+        // The millisecond of a time has begun and must have passed.
+        let until = self.next_look().map(|look| Duration::from_millis(look.since(now).saturating_add(1)));
+        let wait = until.map_or(wait, |until| until.min(wait));
+        self.consumers.looks_at.set(now.plus(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
+        wait
+    }
+
     /// Attends to the store's news until the server ends.
     pub(crate) async fn attend(self: Rc<Self>) {
         let mut expired = Instant::now();
         loop {
-            let wait = if self.waiting.borrow().is_empty() { EXPIRE_EVERY } else { ROOM_WAIT };
+            let wait = self.idle_time();
             tokio::select! {
                 () = self.news.notified() => {}
                 () = sleep(wait) => {}
             }
             self.turn();
+            self.keep_time();
             if expired.elapsed() >= EXPIRE_EVERY {
                 expired = Instant::now();
                 self.registry.borrow_mut().expire(self.store.now());
+                self.consumers.desks.borrow_mut().forget_empty();
             }
         }
     }
 
-    fn turn(&self) {
+    fn turn(self: &Rc<Self>) {
         let Ok((tidings, _)) = self.ear.drain() else { return };
         self.keep_promises();
         self.look_for_room();
         for token in tidings.tokens {
             let courier = self.couriers.borrow().get(&token).and_then(Weak::upgrade);
-            if let Some(courier) = courier {
-                courier.pump();
+            match courier {
+                Some(courier) => courier.pump(),
+                None => self.wake(token),
             }
         }
     }

@@ -5,24 +5,33 @@
 //! what it asks is taken to the [`hub`], which all of them share. What may have to wait for the disk or
 //! for other threads goes to a small [`pool`]; what waits for the log to be durable waits in the hub by
 //! its position, which costs no thread. A [`courier`] sends a subscription's messages as its credit and
-//! the connection's room allow.
+//! the connection's room allow. A QMQ consumer has a [`session`], whatever connection it comes by, and
+//! its pulls wait at the [`desks`] of its group or subject.
 
+mod acknowledging;
 mod administration;
 mod asking;
+mod broadcasting;
+mod consumers;
 mod counters;
 mod courier;
-
+mod desks;
+mod holding;
 mod hub;
 mod listener;
+mod managing;
 mod metrics;
 mod options;
 mod peer;
 mod pool;
 mod publishing;
+mod pulling;
 mod requests;
 mod routes;
 mod server;
+mod session;
 mod settling;
+mod sharing;
 mod subscribing;
 mod waits;
 

@@ -13,7 +13,7 @@ const GAUGE: &str = "gauge";
 /// All metrics.
 pub(crate) fn text(hub: &Hub, status: &Status) -> String {
     let mut out = String::new();
-    for (name, kind, what, value) in of_store(status).into_iter().chain(of_server(hub)) {
+    for (name, kind, what, value) in of_store(status).into_iter().chain(of_server(hub)).chain(of_consumers(hub)) {
         // Writing to a string does not fail.
         let _ = write!(out, "# HELP delaymq_{name} {what}\n# TYPE delaymq_{name} {kind}\ndelaymq_{name} {value}\n");
     }
@@ -43,6 +43,20 @@ fn of_store(status: &Status) -> Vec<Row> {
         ("dispatch_held", GAUGE, "1 where dispatch waits because the clock is not trusted.", u64::from(status.held)),
         ("disk_full", GAUGE, "1 where publishes are refused for want of room.", u64::from(status.disk_full)),
         ("poisoned", GAUGE, "1 where the store must be opened again.", u64::from(status.poisoned.is_some())),
+    ]
+}
+
+fn of_consumers(hub: &Hub) -> Vec<Row> {
+    let counters = &hub.consumers.counters;
+    let (known, held) = hub.consumers.counts();
+    vec![
+        ("qmq_consumers", GAUGE, "Consumers of QMQ that hold messages or lately asked.", known as u64),
+        ("held_pulls", GAUGE, "Pulls that wait for a message.", held as u64),
+        ("answered_messages", COUNTER, "Messages that pulls were answered with.", counters.answered.read()),
+        ("filtered_messages", COUNTER, "Messages that no filter let pass.", counters.filtered.read()),
+        ("passed_over_messages", COUNTER, "Messages retried because passed over.", counters.passed_over.read()),
+        ("expired_consumers", COUNTER, "Consumers that were silent for a lease.", counters.expired.read()),
+        ("fell_behind", COUNTER, "Times a broadcast consumer was behind what is kept.", counters.fell_behind.read()),
     ]
 }
 

@@ -32,6 +32,20 @@ pub struct ServerOptions {
     pub http_connections_max: usize,
     /// Subscriptions of one connection.
     pub subscriptions_max: usize,
+    /// How long a QMQ consumer may be silent before what it holds goes to its group's retry subject.
+    pub lease_ms: u64,
+    /// How long a message waits there.
+    pub retry_delay_ms: u64,
+    /// A message that was delivered so often is a dead letter instead.
+    pub attempts_max: u32,
+    /// Pulls that wait, in all: further ones are told at once that there is nothing.
+    pub held_pulls_max: u32,
+    /// Consumers of QMQ in all, and what they and QMQ's producers may make of subjects and groups.
+    pub consumers_max: usize,
+    /// See `consumers_max`.
+    pub groups_max: u32,
+    /// See `consumers_max`.
+    pub subjects_max: u32,
     /// Requests that wait for a thread of their own, in all: further ones are told that too much is
     /// under way.
     pub waiting_requests_max: usize,
@@ -54,6 +68,13 @@ impl Default for ServerOptions {
             connections_per_address_max: 5_000,
             http_connections_max: 256,
             subscriptions_max: 1_024,
+            lease_ms: 180_000,
+            retry_delay_ms: 5_000,
+            attempts_max: 32,
+            held_pulls_max: 100_000,
+            consumers_max: 100_000,
+            groups_max: 100_000,
+            subjects_max: 100_000,
             waiting_requests_max: 1_024,
             waiting_publishes_max: 1_024,
             waiting_publish_bytes_max: 64 << 20,

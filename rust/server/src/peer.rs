@@ -1,7 +1,7 @@
 //! One connection: its state machine, its subscriptions, and the task that moves its bytes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) couriers: RefCell<HashMap<u32, Rc<Courier>>>,
     /// Subscriptions that are being made.
     pub(crate) subscribing: RefCell<Vec<u32>>,
+    /// Pulls that are held, by the numbers that the hub knows them by.
+    pub(crate) held: RefCell<HashSet<u64>>,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
 }
@@ -56,6 +58,7 @@ impl Peer {
             wake: Notify::new(),
             couriers: RefCell::default(),
             subscribing: RefCell::default(),
+            held: RefCell::default(),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
         })
@@ -68,6 +71,25 @@ impl Peer {
     /// True once nobody reads what is answered.
     pub(crate) fn has_left(&self) -> bool {
         self.has_left.get()
+    }
+
+    /// Lets a request wait that holds up no other; false where it may not.
+    pub(crate) fn hold(&self, id: RequestId) -> bool {
+        let mut connection = self.connection.borrow_mut();
+        connection.ending().is_none() && connection.hold(id)
+    }
+
+    /// How many bytes an answer should not exceed now.
+    pub(crate) fn answer_bytes_max(&self) -> usize {
+        self.connection.borrow().answer_bytes_max()
+    }
+
+    /// Where nothing more is read, nothing is waited for.
+    fn end_held(&self) {
+        if self.connection.borrow().ending().is_some() {
+            let held = std::mem::take(&mut *self.held.borrow_mut());
+            self.hub.end_held(held.into_iter().collect());
+        }
     }
 
     /// Answers a request.
@@ -97,6 +119,7 @@ impl Peer {
     /// Nothing more is read.
     pub(crate) fn drain(&self) {
         self.connection.borrow_mut().drain();
+        self.end_held();
         self.wake.notify_one();
     }
 
@@ -139,6 +162,7 @@ impl Peer {
             self.hub.counters.requests.add(1);
             requests::serve(Asking::new(self, &asked), asked);
         }
+        self.end_held();
         let is_blocked = self.write(socket)?;
         if !is_blocked {
             self.pump();
@@ -222,6 +246,8 @@ impl Peer {
 
     fn leave(self: &Rc<Self>) {
         self.has_left.set(true);
+        self.connection.borrow_mut().peer_closed();
+        self.end_held();
         let cut_off = |ending: &Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
         if self.connection.borrow().ending().is_some_and(cut_off) {
             self.hub.counters.cut_off.add(1);

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// All threads.
-pub(crate) const THREADS: usize = 8;
+pub(crate) const THREADS: usize = 12;
 /// Those that requests may have at once.
 const THREADS_OF_REQUESTS: usize = 4;
 

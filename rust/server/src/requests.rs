@@ -13,9 +13,12 @@ use delaymq_core::wire::register::{RegisterRequest, put_registered};
 use delaymq_core::wire::request::Request;
 use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 
+use crate::acknowledging;
 use crate::administration;
 use crate::asking::Asking;
+use crate::managing;
 use crate::publishing;
+use crate::pulling;
 use crate::settling;
 use crate::subscribing;
 
@@ -27,9 +30,10 @@ pub(crate) fn serve(asking: Asking, asked: Asked) {
         Ok(Request::Own(request)) => serve_own(asking, request, frame.body.len()),
         Ok(Request::Send(sent)) => publishing::send(asking, &sent, frame.clone()),
         Ok(Request::Register(request)) => register(asking, &request),
-        Ok(Request::Pull(_) | Request::Ack(_) | Request::ConsumeManage(_) | Request::Unknown(_)) => {
-            asking.code(answer::UNKNOWN_CODE);
-        }
+        Ok(Request::Pull(request)) => pulling::pull(asking, request, frame.header.version),
+        Ok(Request::Ack(request)) => acknowledging::acknowledge(asking, &request),
+        Ok(Request::ConsumeManage(request)) => managing::manage(asking, &request),
+        Ok(Request::Unknown(_)) => asking.code(answer::UNKNOWN_CODE),
         Ok(Request::UnknownVersion(version)) => unknown_version(asking, i64::from(version)),
     }
 }

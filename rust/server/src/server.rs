@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
 use delaymq_core::wire::registry::{Registry, RegistryOptions};
-use delaymq_engine::{Listener, Store};
+use delaymq_engine::{CreationLimits, Listener, NamedConsumerListed, Store};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, watch};
@@ -70,6 +70,8 @@ struct Parts {
     news: Arc<Notify>,
     listener: TcpListener,
     http: Option<TcpListener>,
+    /// Those of QMQ that the store holds.
+    consumers: Vec<NamedConsumerListed>,
     deadline: watch::Receiver<Option<Instant>>,
 }
 
@@ -92,13 +94,30 @@ impl Server {
         let http = options.http.map(listen).transpose()?;
         drop(entered);
         let (http, http_address) = http.unzip();
+        let limits = CreationLimits {
+            subjects_max: options.subjects_max,
+            groups_max: options.groups_max,
+            consumers_max: u32::try_from(options.consumers_max).unwrap_or(u32::MAX),
+        };
+        store.limit_creation(limits);
+        let consumers = store.named_consumers()?;
         let advertised = options.advertised_address.clone().unwrap_or_else(|| address.to_string());
         let registry = Registry::new(RegistryOptions::new(&advertised)?, BTreeSet::new(), store.now());
         let news = Arc::new(Notify::new());
         let raised = Arc::clone(&news);
         let ear = store.listener(Box::new(move || raised.notify_one()))?;
         let (deadline, told) = watch::channel(None);
-        let parts = Parts { store: Arc::clone(&store), options, registry, ear, news, listener, http, deadline: told };
+        let parts = Parts {
+            store: Arc::clone(&store),
+            options,
+            registry,
+            ear,
+            news,
+            listener,
+            http,
+            consumers,
+            deadline: told,
+        };
         let ending = Arc::new(Ending { stopped: Mutex::new(None), happened: Condvar::new() });
         let thread = spawn(runtime, parts, Arc::clone(&ending))?;
         Ok(Self { store, address, http_address, deadline, ending, thread: Some(thread) })
@@ -175,8 +194,9 @@ fn spawn(runtime: Runtime, parts: Parts, ending: Arc<Ending>) -> Result<JoinHand
 }
 
 async fn run(parts: Parts) -> Stopped {
-    let Parts { store, options, registry, ear, news, listener, http, mut deadline } = parts;
+    let Parts { store, options, registry, ear, news, listener, http, consumers, mut deadline } = parts;
     let hub = Rc::new(Hub::new(store, options, registry, ear, news));
+    hub.take_in(consumers);
     let taking = spawn_local(take_peers(Rc::clone(&hub), listener));
     let answering = http.map(|http| spawn_local(take_http(Rc::clone(&hub), http)));
     let attending = spawn_local(Rc::clone(&hub).attend());
@@ -189,6 +209,7 @@ async fn run(parts: Parts) -> Stopped {
         answering.abort();
     }
     attending.abort();
+    hub.consumers.forget_all();
     Stopped { cut_off }
 }
 

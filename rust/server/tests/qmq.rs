@@ -4,10 +4,10 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 
-use support::{PATIENCE, Served, eventually, options, page, serve, serve_with};
+use support::qmq::{Qmq, checked, message, text};
+use support::{eventually, options, page, serve, serve_with};
 
 use delaymq_engine::Durability;
 
@@ -22,82 +22,6 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
-}
-
-struct Qmq {
-    socket: TcpStream,
-    opaque: i32,
-}
-
-impl Qmq {
-    fn to(served: &Served) -> Self {
-        let socket = TcpStream::connect(served.server.address()).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { socket, opaque: 0 }
-    }
-
-    fn whole_frame(&mut self) -> Vec<u8> {
-        let mut frame = vec![0; 4];
-        self.socket.read_exact(&mut frame).unwrap();
-        let total = i32::from_be_bytes(frame[..4].try_into().unwrap());
-        frame.resize(4 + usize::try_from(total).unwrap(), 0);
-        self.socket.read_exact(&mut frame[4..]).unwrap();
-        frame
-    }
-
-    /// The code and body of the answer.
-    fn ask(&mut self, command: i16, body: &[u8]) -> (i16, Vec<u8>) {
-        self.opaque += 1;
-        let mut frame = (i32::try_from(body.len()).unwrap() + 20).to_be_bytes().to_vec();
-        frame.extend_from_slice(&18_i16.to_be_bytes());
-        frame.extend_from_slice(&[0xDE, 0xC1, 0x0A, 0xDE]);
-        frame.extend_from_slice(&command.to_be_bytes());
-        frame.extend_from_slice(&9_i16.to_be_bytes());
-        frame.extend_from_slice(&self.opaque.to_be_bytes());
-        frame.extend_from_slice(&0_i32.to_be_bytes());
-        frame.extend_from_slice(&command.to_be_bytes());
-        frame.extend_from_slice(body);
-        self.socket.write_all(&frame).unwrap();
-        let answer = self.whole_frame();
-        assert_eq!(&answer[6..10], [0xDE, 0xC1, 0x0A, 0xDE]);
-        assert_eq!(&answer[14..18], self.opaque.to_be_bytes());
-        assert_eq!(&answer[18..22], 1_i32.to_be_bytes(), "it is an answer");
-        (i16::from_be_bytes(answer[10..12].try_into().unwrap()), answer[24..].to_vec())
-    }
-}
-
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&u16::try_from(text.len()).unwrap().to_be_bytes());
-    out.extend_from_slice(text.as_bytes());
-}
-
-/// A message as QMQ's producer writes it, without its check; due at `due` where there is one.
-fn message(subject: &str, id: &str, tags: &[&str], due: Option<i64>) -> Vec<u8> {
-    let mut out = vec![if due.is_some() { 2 } else { 0 } | if tags.is_empty() { 0 } else { 4 }];
-    out.extend_from_slice(&1_700_000_000_000_i64.to_be_bytes());
-    out.extend_from_slice(&due.unwrap_or(1_700_000_000_000).to_be_bytes());
-    text(&mut out, subject);
-    text(&mut out, id);
-    if !tags.is_empty() {
-        out.push(u8::try_from(tags.len()).unwrap());
-        for tag in tags {
-            text(&mut out, tag);
-        }
-    }
-    let mut body = Vec::new();
-    for (key, value) in [("qmq_createTime", "1700000000000"), ("data", "hello")] {
-        text(&mut body, key);
-        text(&mut body, value);
-    }
-    out.extend_from_slice(&i32::try_from(body.len()).unwrap().to_be_bytes());
-    out.extend_from_slice(&body);
-    out
-}
-
-fn checked(message: &[u8]) -> Vec<u8> {
-    let mut out = i64::from(crc32fast::hash(message)).to_be_bytes().to_vec();
-    out.extend_from_slice(message);
-    out
 }
 
 /// The ids and codes that an answer lists.
@@ -125,7 +49,7 @@ fn the_vectors_of_the_reference_are_answered_as_they_are_there() {
         delaymq_server::ServerOptions { advertised_address: Some("127.0.0.1:20801".to_owned()), ..options() },
         Durability::Disk,
     );
-    let mut qmq = Qmq::to(&served);
+    let mut qmq = Qmq::to(served.server.address());
     qmq.socket.write_all(&bytes(SEND)).unwrap();
     assert_eq!(hex(&qmq.whole_frame()), SEND_STORED);
     // Its time has long passed, so it is ready at once.
@@ -154,7 +78,7 @@ fn the_vectors_of_the_reference_are_answered_as_they_are_there() {
 #[test]
 fn immediate_and_delayed_messages_share_an_address() {
     let served = serve();
-    let mut qmq = Qmq::to(&served);
+    let mut qmq = Qmq::to(served.server.address());
     let mut consumer = served.connect();
     consumer.subscribe(1, "order", "g", 10);
     let due = i64::try_from(served.store.now().0).unwrap() + 300;
@@ -172,7 +96,7 @@ fn immediate_and_delayed_messages_share_an_address() {
 #[test]
 fn only_what_was_not_stored_is_listed() {
     let served = serve();
-    let mut qmq = Qmq::to(&served);
+    let mut qmq = Qmq::to(served.server.address());
     let (good, bad_name) = (message("order", "good", &[], None), message("a b", "name", &[], None));
     let too_far = message("order", "far", &[], Some(i64::MAX));
     let tags = ["t"; 11];
@@ -199,7 +123,7 @@ fn only_what_was_not_stored_is_listed() {
 #[test]
 fn a_retry_that_a_consumer_sends_reaches_its_group_after_a_while() {
     let served = serve();
-    let mut qmq = Qmq::to(&served);
+    let mut qmq = Qmq::to(served.server.address());
     let (retry, dead) = ("%RETRY%order%billing", "%DEAD_RETRY%order%billing");
     let body = [checked(&message(retry, "r", &[], None)), checked(&message(dead, "d", &[], None))].concat();
     assert_eq!(qmq.ask(10, &body), (0, vec![]));
@@ -214,7 +138,7 @@ fn a_retry_that_a_consumer_sends_reaches_its_group_after_a_while() {
 #[test]
 fn unknown_commands_are_answered_and_the_connection_goes_on() {
     let served = serve();
-    let mut qmq = Qmq::to(&served);
+    let mut qmq = Qmq::to(served.server.address());
     for command in [20, 21, 24, 26, 30, 40, 100, 11, 12, 25, -1] {
         let malformed = match command {
             11 | 12 => 51,

@@ -125,16 +125,26 @@ impl Ledger {
             Fact::GroupEnd { group, end } => self.end_group(at, *group, *end),
             Fact::GroupReset { group, start } => self.reset_group(*group, *start),
             Fact::Consumer { group, name } => {
-                let Some(members) = self.groups.get_mut(group) else { return };
-                if members.begin_consumer(ConsumerNumber(self.consumers_made + 1), name) {
-                    self.consumers_made += 1;
-                }
+                self.begin_consumer(*group, name, false);
+            }
+            Fact::Attach(attach) => {
+                let start = self.place_of(attach.subject, attach.start);
+                let Some(group) = self.ensure_group(attach.subject, start, attach.group) else { return };
+                self.begin_consumer(group, attach.consumer, true);
+                self.with(group, |members| members.reserve_block(attach.consumer, u64::from(attach.block)));
             }
             Fact::ConsumerEnd { group, consumer } => self.with(*group, |members| members.end_consumer(*consumer)),
             Fact::Reserve(reserve) => self.with(reserve.group, |members| members.reserve(reserve)),
             Fact::Assign(assign) => self.with(assign.group, |members| members.assign(assign)),
             Fact::Acknowledge(done) => self.with(done.group, |members| members.acknowledge(done)),
             _ => {}
+        }
+    }
+
+    fn begin_consumer(&mut self, group: GroupNumber, name: &str, is_lasting: bool) {
+        let Some(members) = self.groups.get_mut(&group) else { return };
+        if members.begin_consumer(ConsumerNumber(self.consumers_made + 1), name, is_lasting) {
+            self.consumers_made += 1;
         }
     }
 

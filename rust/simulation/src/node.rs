@@ -190,12 +190,9 @@ impl Node {
         self.commit()?;
         self.apply(usize::MAX)?;
         self.receipts = self.owner.receipt_book();
-        if !self.options.keeps_consumers {
-            self.owner.end_all_consumers(&mut self.proposals);
-            self.label(Label::Other);
-            self.send()?;
-        }
-        Ok(())
+        self.owner.end_passing_consumers(&mut self.proposals);
+        self.label(Label::Other);
+        self.send().map(drop)
     }
 
     /// Looks at the clocks; what follows happens at this time.

@@ -47,8 +47,7 @@ fn small_store() -> Rig {
     rig.pass(40);
     rig.checkpoint();
     rig.publish("s", 0, "ready in memory");
-    let ended = rig.group("s", "ended", GroupStart::Latest);
-    rig.consumer(ended, "c");
+    let (ended, _) = rig.attach("s", "ended", GroupStart::Latest, "client", 8);
     rig.node().end_group(ended, 0).unwrap();
     rig.settle();
     rig.checkpoint();

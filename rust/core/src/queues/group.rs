@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::consumer::{Consumer, Held};
+use super::consumer::{Consumers, Held};
 use super::ranges::RangeSet;
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
@@ -32,7 +32,7 @@ pub struct Group {
     /// Numbers that a consumer gave back or left behind, with how often they were handed over.
     pub returned: BTreeMap<ReadyNumber, u32>,
     /// Its consumers.
-    pub consumers: BTreeMap<ConsumerNumber, Consumer>,
+    pub consumers: Consumers,
     /// No consumer that begins now gets an offset below this.
     pub offset_floor: PullOffset,
 }
@@ -65,21 +65,16 @@ impl Group {
             start,
             done: RangeSet::starting_at(start.0),
             returned: BTreeMap::new(),
-            consumers: BTreeMap::new(),
+            consumers: Consumers::default(),
             offset_floor,
         }
-    }
-
-    /// The consumer of this name.
-    pub fn consumer_named(&self, name: &str) -> Option<ConsumerNumber> {
-        self.consumers.values().find(|consumer| consumer.name == name).map(|consumer| consumer.number)
     }
 
     /// Applies a reserve; one of a consumer that is gone, or further ahead than any consumer may
     /// hold, changes nothing.
     pub fn reserve(&mut self, reserve: &Reserve) {
         let too_far = reserve.number_end.since(self.cursor) > RESERVE_MAX;
-        if let Some(consumer) = self.consumers.get_mut(&reserve.consumer)
+        if let Some(consumer) = self.consumers.get_mut(reserve.consumer)
             && reserve.offset_end.since(consumer.next_offset) <= RESERVE_MAX
             && !too_far
         {
@@ -93,7 +88,7 @@ impl Group {
     pub fn assign(&mut self, assign: &Assign<'_>) {
         let count = assign.numbers.iter().try_fold(0_u64, |count, range| count.checked_add(range.count));
         let end = count.and_then(|count| assign.first_offset.0.checked_add(count)).map(PullOffset);
-        let (Some(end), Some(consumer)) = (end, self.consumers.get_mut(&assign.consumer)) else { return };
+        let (Some(end), Some(consumer)) = (end, self.consumers.get_mut(assign.consumer)) else { return };
         if assign.first_offset != consumer.next_offset || end > consumer.reserved_offset {
             return;
         }
@@ -124,7 +119,7 @@ impl Group {
     /// where the floor of what is done rose.
     pub fn acknowledge(&mut self, acknowledge: &Acknowledge<'_>) -> bool {
         let floor = self.done.below();
-        let Some(consumer) = self.consumers.get_mut(&acknowledge.consumer) else { return false };
+        let Some(consumer) = self.consumers.get_mut(acknowledge.consumer) else { return false };
         for range in acknowledge.offsets.iter() {
             let (first, end) = (PullOffset(range.first), PullOffset(range.first.saturating_add(range.count)));
             if first >= end {
@@ -147,7 +142,7 @@ impl Group {
     /// Ends one delivery, whose message goes on elsewhere: `None`, and nothing changed, where the
     /// consumer does not hold this number under this offset.
     pub fn take(&mut self, consumer: ConsumerNumber, offset: PullOffset, number: ReadyNumber) -> Option<Taken> {
-        let consumer = self.consumers.get_mut(&consumer)?;
+        let consumer = self.consumers.get_mut(consumer)?;
         let held = *consumer.held.get(&offset)?;
         if held.number != number {
             return None;
@@ -160,7 +155,7 @@ impl Group {
     /// Ends a consumer: what it holds goes back to the group, and its offsets are never used again.
     /// True where there was one.
     pub fn end_consumer(&mut self, consumer: ConsumerNumber) -> bool {
-        let Some(ended) = self.consumers.remove(&consumer) else { return false };
+        let Some(ended) = self.consumers.remove(consumer) else { return false };
         for held in ended.held.values() {
             self.returned.insert(held.number, held.deliveries);
         }
@@ -226,6 +221,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queues::Consumer;
     use crate::record::queue::{NumberRange, decode_acknowledge, decode_assign, encode_acknowledge, encode_assign};
     use crate::record::{header::read_record, seal_record};
     use crate::units::Sequence;
@@ -234,7 +230,7 @@ mod tests {
 
     fn group() -> Group {
         let mut group = Group::new(GroupNumber(1), SubjectNumber(1), "billing", ReadyNumber(0), PullOffset(0));
-        group.consumers.insert(CONSUMER, Consumer::new(CONSUMER, "a", PullOffset(0)));
+        group.consumers.add(Consumer::new(CONSUMER, "a", PullOffset(0)));
         group
     }
 
@@ -320,7 +316,7 @@ mod tests {
         assign(&mut group, 0, &[(0, 2)]);
         assert!(group.end_consumer(CONSUMER));
         assert_eq!(group.returned.len(), 2);
-        group.consumers.insert(CONSUMER, Consumer::new(CONSUMER, "a", group.offset_floor));
+        group.consumers.add(Consumer::new(CONSUMER, "a", group.offset_floor));
         reserve(&mut group, 8, 4);
         assign(&mut group, 4, &[(0, 1)]);
         assert_eq!(group.consumers[&CONSUMER].held[&PullOffset(4)].deliveries, 2);

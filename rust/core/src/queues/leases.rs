@@ -1,5 +1,6 @@
 //! Who is silent for too long. Every sign of life costs the same, however many there are: the time to
 //! look at somebody is put into a queue once, and put off where it comes and there was a sign since.
+//! Who waits for an answer here is not silent, however long that takes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,12 +8,20 @@ use std::hash::Hash;
 
 use crate::units::Millis;
 
+/// What is known of somebody who stands in the queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Signs {
+    /// When it was heard of last; `None` for one that ended.
+    last: Option<Millis>,
+    /// For how many answers it waits here.
+    waits: u32,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Leases<K> {
     lease_ms: u64,
-    /// When each was heard of last; `None` for one that ended and still stands in the queue.
-    heard: HashMap<K, Option<Millis>>,
+    heard: HashMap<K, Signs>,
     queue: BinaryHeap<Reverse<(Millis, K)>>,
     count: usize,
 }
@@ -35,30 +44,44 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
 
     /// A sign of life. True where it is the first one, or the first since its lease ended.
     pub fn renew(&mut self, who: K, now: Millis) -> bool {
-        let known = self.heard.insert(who, Some(now));
-        match known {
-            Some(Some(before)) => {
-                // Time never goes back, whoever tells it.
-                self.heard.insert(who, Some(before.max(now)));
-                return false;
-            }
-            Some(None) => {}
-            None => self.queue.push(Reverse((now.plus(self.lease_ms), who))),
+        let queue = &mut self.queue;
+        let lease_ms = self.lease_ms;
+        let signs = self.heard.entry(who).or_insert_with(|| {
+            queue.push(Reverse((now.plus(lease_ms), who)));
+            Signs::default()
+        });
+        // Time never goes back, whoever tells it.
+        let lived = signs.last.replace(signs.last.map_or(now, |before| before.max(now))).is_some();
+        self.count = self.count.saturating_add(usize::from(!lived));
+        !lived
+    }
+
+    /// A sign of life of somebody who waits for an answer from now on, until [`Self::end_wait`].
+    pub fn begin_wait(&mut self, who: K, now: Millis) {
+        self.renew(who, now);
+        if let Some(signs) = self.heard.get_mut(&who) {
+            signs.waits = signs.waits.saturating_add(1);
         }
-        self.count = self.count.saturating_add(1);
-        true
+    }
+
+    /// It was answered: its lease counts from now on, where it waits for nothing else.
+    pub fn end_wait(&mut self, who: K, now: Millis) {
+        if let Some(signs) = self.heard.get_mut(&who) {
+            signs.waits = signs.waits.saturating_sub(1);
+            signs.last = signs.last.map(|before| before.max(now));
+        }
     }
 
     /// Somebody ended by its own word. True where it lived.
     pub fn end(&mut self, who: K) -> bool {
-        let lived = self.heard.get_mut(&who).is_some_and(|heard| heard.take().is_some());
+        let lived = self.heard.get_mut(&who).is_some_and(|signs| signs.last.take().is_some());
         self.count = self.count.saturating_sub(usize::from(lived));
         lived
     }
 
     /// True where it lives.
     pub fn lives(&self, who: K) -> bool {
-        self.heard.get(&who).is_some_and(Option::is_some)
+        self.heard.get(&who).is_some_and(|signs| signs.last.is_some())
     }
 
     /// When [`Self::expire`] is to be called next; it may find nobody then.
@@ -74,9 +97,10 @@ impl<K: Copy + Eq + Ord + Hash> Leases<K> {
                 return;
             }
             self.queue.pop();
-            match self.heard.get(&who).copied().flatten() {
-                Some(heard) if now.since(heard) < self.lease_ms => {
-                    self.queue.push(Reverse((heard.plus(self.lease_ms), who)));
+            let Signs { last, waits } = self.heard.get(&who).copied().unwrap_or_default();
+            match last.map(|last| if waits > 0 { last.max(now) } else { last }) {
+                Some(last) if now.since(last) < self.lease_ms => {
+                    self.queue.push(Reverse((last.plus(self.lease_ms), who)));
                 }
                 lived => {
                     self.heard.remove(&who);
@@ -119,6 +143,24 @@ mod tests {
         assert!(expired(&mut leases, 299).is_empty());
         assert_eq!(expired(&mut leases, 300), [2]);
         assert_eq!((leases.next_look(), leases.heard.len()), (None, 0));
+    }
+
+    #[test]
+    fn who_waits_is_not_silent_and_its_lease_counts_from_the_answer() {
+        let mut leases = Leases::new(100);
+        leases.begin_wait(1, Millis(0));
+        leases.begin_wait(1, Millis(10));
+        assert!(expired(&mut leases, 1_000).is_empty());
+        leases.end_wait(1, Millis(1_010));
+        assert!(expired(&mut leases, 5_000).is_empty(), "it waits for another answer");
+        leases.end_wait(1, Millis(5_000));
+        assert!(expired(&mut leases, 5_099).is_empty());
+        assert_eq!(expired(&mut leases, 5_100), [1]);
+        // Who ended while it waited is over, and a late answer does not bring it back.
+        leases.begin_wait(2, Millis(6_000));
+        assert!(leases.end(2));
+        leases.end_wait(2, Millis(6_050));
+        assert!(!leases.lives(2) && expired(&mut leases, 7_000).is_empty());
     }
 
     #[test]

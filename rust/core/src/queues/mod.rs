@@ -5,6 +5,8 @@
 //! modules are what a server decides with: who waits, who lives, what was given under which offset,
 //! which messages pass. They are never saved either.
 
+pub mod answer_run;
+pub mod broadcast;
 mod consumer;
 mod group;
 pub mod held_pulls;
@@ -13,6 +15,6 @@ pub mod pull_log;
 mod ranges;
 pub mod tags;
 
-pub use consumer::{Consumer, Held};
+pub use consumer::{Consumer, Consumers, Held};
 pub use group::{Group, RESERVE_MAX, Taken};
 pub use ranges::RangeSet;

@@ -151,6 +151,7 @@ mod tests {
         log.given(PullOffset(3), 3..5);
         assert_eq!((lost(&log, None, 9), log.len()), (vec![3, 4], 2));
         assert_eq!(acknowledge(&mut log, 9, 12), (9..9, vec![]));
+        assert_eq!(acknowledge(&mut log, 4, 3), (4..4, vec![]), "it ends before it begins");
         assert_eq!(log.len(), 2);
         assert_eq!(acknowledge(&mut log, 0, u64::MAX), (3..5, vec![]));
     }

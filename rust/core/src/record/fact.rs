@@ -1,5 +1,6 @@
 //! Every kind of fact under one name, so that who adds a kind is led to each place that must know.
 
+use super::attach::{Attach, KIND_ATTACH, decode_attach};
 use super::command::{
     Cancel, EpochStart, KIND_CANCEL, KIND_EPOCH_START, KIND_VOID, Void, decode_cancel, decode_epoch_start, decode_void,
 };
@@ -31,6 +32,7 @@ pub enum Fact<'a> {
     GroupReset { group: GroupNumber, start: GroupStart },
     Consumer { group: GroupNumber, name: &'a str },
     ConsumerEnd { group: GroupNumber, consumer: ConsumerNumber },
+    Attach(Attach<'a>),
     Reserve(Reserve),
     Assign(Assign<'a>),
     Acknowledge(Acknowledge<'a>),
@@ -70,6 +72,7 @@ facts_by_kind! { record:
     KIND_GROUP_RESET => decode_group_reset(record).map(|(group, start)| Fact::GroupReset { group, start }),
     KIND_CONSUMER => decode_consumer(record).map(|(group, name)| Fact::Consumer { group, name }),
     KIND_CONSUMER_END => decode_consumer_end(record).map(|(group, consumer)| Fact::ConsumerEnd { group, consumer }),
+    KIND_ATTACH => decode_attach(record).map(Fact::Attach),
     KIND_RESERVE => decode_reserve(record).map(Fact::Reserve),
     KIND_ASSIGN => decode_assign(record).map(Fact::Assign),
     KIND_ACKNOWLEDGE => decode_acknowledge(record).map(Fact::Acknowledge),

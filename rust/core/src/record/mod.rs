@@ -5,6 +5,7 @@
 //! decoder, add its golden file, edit the new one, and say so in `docs/format.md`. Raise it for
 //! unreleased changes too.
 
+pub mod attach;
 pub mod batch;
 pub mod command;
 pub mod expire;
@@ -23,7 +24,7 @@ pub use fact::{Fact, KINDS, decode};
 pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, seal_record};
 
 /// The format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The bytes of `value` as a zerocopy struct read from the front of `bytes`.
 pub(crate) fn read_struct<T>(bytes: &[u8]) -> Option<T>

@@ -56,14 +56,14 @@ pub enum GroupEnd {
     WithItsRetries,
 }
 
-const fn start_number(start: GroupStart) -> u32 {
+pub(super) const fn start_number(start: GroupStart) -> u32 {
     match start {
         GroupStart::Earliest => 0,
         GroupStart::Latest => 1,
     }
 }
 
-const fn start_of(number: u32) -> Option<GroupStart> {
+pub(super) const fn start_of(number: u32) -> Option<GroupStart> {
     match number {
         0 => Some(GroupStart::Earliest),
         1 => Some(GroupStart::Latest),

@@ -3,7 +3,8 @@
 //! same end. No clock, no randomness, no decisions.
 
 use super::apply_groups::{
-    apply_acknowledge, apply_assign, apply_consumer, apply_group, apply_group_end, apply_group_reset, apply_reserve,
+    apply_acknowledge, apply_assign, apply_attach, apply_consumer, apply_group, apply_group_end, apply_group_reset,
+    apply_reserve,
 };
 use super::apply_moves::{apply_expire, apply_redrive, apply_retry};
 use super::effects::{Effects, Outcome};
@@ -108,6 +109,10 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             let outcome = apply_consumer(state, *group, name).map_or(Outcome::NotFound, Outcome::Consumer);
             effects.outcomes.push((arrival.sequence, outcome));
         }
+        Fact::Attach(attach) => {
+            let outcome = apply_attach(state, effects, attach);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
         Fact::ConsumerEnd { group, consumer } => {
             if state.groups.get_mut(group).is_some_and(|group| group.end_consumer(*consumer)) {
                 effects.woken.insert(*group);
@@ -151,6 +156,9 @@ pub(super) fn place_at_once(state: &mut State, effects: &mut Effects, entry: Ent
 
 fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
     let number = state.dispatch.push(entry);
+    if let Some(number) = number {
+        effects.followed.note(number, entry);
+    }
     let Some(subject) = state.subjects.get(entry.subject()) else { return };
     if entry.sequence() < subject.ended_before {
         // It is of a group that was removed: nobody is owed it.
@@ -167,7 +175,7 @@ fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
 fn give_up(state: &mut State, subject: SubjectNumber, number: ReadyNumber) {
     let Some(entry) = state.subjects.get_mut(subject) else { return };
     entry.gone.insert(number.0);
-    for group in &entry.groups {
+    for group in entry.groups.iter() {
         if let Some(group) = state.groups.get_mut(group) {
             group.void(number);
         }

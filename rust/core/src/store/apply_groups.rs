@@ -4,6 +4,7 @@ use super::effects::{Effects, Outcome};
 use super::state::State;
 use super::subject_names::{dead_letter_subject, retry_subject};
 use crate::queues::{Consumer, Group};
+use crate::record::attach::Attach;
 use crate::record::name::{GroupEnd, GroupStart};
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, ReadyNumber, Sequence, SubjectNumber};
@@ -46,7 +47,7 @@ pub(super) fn ensure_group(
     for (first, end) in entry.gone.all_ranges() {
         group.done.insert_range(first.max(start.0), end);
     }
-    entry.groups.push(number);
+    entry.groups.add(number, name);
     state.groups.insert(number, group);
     Some(number)
 }
@@ -110,7 +111,7 @@ fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
     let group = state.groups.remove(&number)?;
     state.ended_groups.insert((group.subject, group.name.clone()), group.offset_end());
     if let Some(subject) = state.subjects.get_mut(group.subject) {
-        subject.groups.retain(|other| *other != number);
+        subject.groups.remove(number, &group.name);
     }
     Some(group)
 }
@@ -136,13 +137,32 @@ pub(super) fn apply_group_reset(state: &mut State, number: GroupNumber, start: G
 
 pub(super) fn apply_consumer(state: &mut State, group: GroupNumber, name: &str) -> Option<ConsumerNumber> {
     let group = state.groups.get_mut(&group)?;
-    if let Some(there) = group.consumer_named(name) {
-        return Some(there);
+    Some(ensure_consumer(group, &mut state.next_consumer, name, false))
+}
+
+/// The consumer of this name, begun where there is none.
+fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_lasting: bool) -> ConsumerNumber {
+    if let Some(there) = group.consumers.named(name, is_lasting) {
+        return there;
     }
-    let number = state.next_consumer;
-    state.next_consumer = number.next();
-    group.consumers.insert(number, Consumer::new(number, name, group.offset_floor));
-    Some(number)
+    let number = *next;
+    *next = number.next();
+    group.consumers.add(Consumer { is_lasting, ..Consumer::new(number, name, group.offset_floor) });
+    number
+}
+
+/// A group, a lasting consumer of it and its first reserve: what is there already stays as it is, but
+/// that the reserve begins at what was applied.
+pub(super) fn apply_attach(state: &mut State, effects: &mut Effects, attach: &Attach<'_>) -> Outcome {
+    let found = apply_group(state, attach.subject, attach.start, attach.group);
+    let (Outcome::Group(number) | Outcome::GroupThere(number)) = found else { return Outcome::NotFound };
+    let Some(group) = state.groups.get_mut(&number) else { return Outcome::NotFound };
+    let consumer = ensure_consumer(group, &mut state.next_consumer, attach.consumer, true);
+    let next_offset = group.consumers.get(&consumer).map(|consumer| consumer.next_offset).unwrap_or_default();
+    let block = u64::from(attach.block);
+    let (offset_end, number_end) = (next_offset.plus(block), group.cursor.plus(block));
+    apply_reserve(state, effects, &Reserve { group: number, consumer, offset_end, number_end });
+    Outcome::Attached(number, consumer)
 }
 
 pub(super) fn apply_reserve(state: &mut State, effects: &mut Effects, reserve: &Reserve) {

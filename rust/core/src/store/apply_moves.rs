@@ -110,7 +110,7 @@ pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Ex
         if subject.groups.is_empty() {
             found.extend(subject.gone.gaps(first, end));
         }
-        for group in &subject.groups {
+        for group in subject.groups.iter() {
             if let Some(group) = state.groups.get_mut(group) {
                 group.expire(first, end, &mut found);
             }

@@ -42,6 +42,16 @@ impl SubjectDirectory {
         self.by_name.get(name).copied()
     }
 
+    /// How many names have a number.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// True where none has.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
     /// The subject of this name, given the next number where it has none.
     ///
     /// # Errors

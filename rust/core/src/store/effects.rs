@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::followed::Followed;
 use super::rescue::{Rescue, rescue};
 use super::state::State;
 use crate::error::Result;
@@ -34,6 +35,8 @@ pub enum Outcome {
     Expired(u64),
     /// The consumer of that name, which may have been there before.
     Consumer(ConsumerNumber),
+    /// The group and the consumer of those names, either of which may have been there before.
+    Attached(GroupNumber, ConsumerNumber),
 }
 
 /// See the module.
@@ -48,6 +51,8 @@ pub(super) struct Effects {
     pub(super) woken: BTreeSet<GroupNumber>,
     /// The subject whose groups were woken last.
     pub(super) woken_subject: Option<SubjectNumber>,
+    /// Subjects whose newest messages somebody follows.
+    pub(super) followed: Followed,
     pub(super) storage: Arc<dyn Storage>,
     /// Damaged blocks that were met, and not reported yet.
     pub(super) rescues: Vec<Rescue>,
@@ -65,6 +70,7 @@ impl Effects {
             outcomes: Vec::new(),
             woken: BTreeSet::new(),
             woken_subject: None,
+            followed: Followed::default(),
             storage,
             rescues: Vec::new(),
             lost: Vec::new(),

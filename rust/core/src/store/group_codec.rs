@@ -35,6 +35,7 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
         out.text(&consumer.name);
         out.u64(consumer.next_offset.0);
         out.u64(consumer.reserved_offset.0);
+        out.u32(u32::from(consumer.is_lasting));
         out.count(consumer.held.len());
         for (offset, held) in &consumer.held {
             out.u64(offset.0);
@@ -63,17 +64,19 @@ fn read_group(from: &mut FieldReader<'_>, format: u32) -> Result<Group> {
         group.returned.insert(ReadyNumber(from.u64()?), from.u32()?);
     }
     for _ in 0..from.count(36)? {
-        let consumer = read_consumer(from)?;
-        group.consumers.insert(consumer.number, consumer);
+        group.consumers.add(read_consumer(from, format)?);
     }
     Ok(group)
 }
 
-fn read_consumer(from: &mut FieldReader<'_>) -> Result<Consumer> {
+fn read_consumer(from: &mut FieldReader<'_>, format: u32) -> Result<Consumer> {
     let (number, name) = (ConsumerNumber(from.u32()?), from.text()?);
     let mut consumer = Consumer::new(number, &name, PullOffset(0));
     consumer.next_offset = PullOffset(from.u64()?);
     consumer.reserved_offset = PullOffset(from.u64()?);
+    if format > 2 {
+        consumer.is_lasting = from.u32()? > 0;
+    }
     for _ in 0..from.count(20)? {
         let offset = PullOffset(from.u64()?);
         let held = Held { number: ReadyNumber(from.u64()?), deliveries: from.u32()? };
@@ -94,7 +97,7 @@ pub(super) fn read_groups(
         let Some(subject) = subjects.get_mut(group.subject) else {
             return Err(from.malformed("a group of a known subject"));
         };
-        subject.groups.push(group.number);
+        subject.groups.add(group.number, &group.name);
         groups.insert(group.number, group);
     }
     Ok(groups)

@@ -42,21 +42,7 @@ impl Owner {
         target: RetryTarget<'_>,
         proposals: &mut Proposals,
     ) {
-        let attempt = match target.destination {
-            Destination::Again => delivery.attempt.saturating_add(1),
-            Destination::DeadLetter { .. } => delivery.attempt,
-        };
-        let retry = Retry {
-            group,
-            consumer,
-            offset: delivery.offset,
-            number: delivery.number,
-            due,
-            target: target.subject,
-            attempt,
-            payload_sequence: Some(delivery.entry.payload_sequence()),
-            destination: target.destination,
-        };
+        let retry = retry_of(group, consumer, delivery, due, target.subject, target.destination);
         proposals.push(if target.name.is_some() { 2 } else { 1 }, false, |bytes| {
             if let Some(name) = target.name {
                 encode_subject(bytes, target.subject, name);
@@ -71,14 +57,16 @@ impl Owner {
         proposals.push(1, false, |bytes| encode_consumer_end(bytes, group, consumer));
     }
 
-    /// Proposes the end of every consumer there is. An embedded store does so once after opening:
-    /// its consumers died with the process before.
-    pub fn end_all_consumers(&mut self, proposals: &mut Proposals) {
+    /// Proposes the end of every consumer but those that clients named. A store does so once after
+    /// opening: the others died with the process before.
+    pub fn end_passing_consumers(&mut self, proposals: &mut Proposals) {
         let all: Vec<(GroupNumber, ConsumerNumber)> = self
             .state
             .groups
             .values()
-            .flat_map(|group| group.consumers.keys().map(|consumer| (group.number, *consumer)))
+            .flat_map(|group| group.consumers.values().map(|consumer| (group.number, consumer)))
+            .filter(|(_, consumer)| !consumer.is_lasting)
+            .map(|(group, consumer)| (group, consumer.number))
             .collect();
         for (group, consumer) in all {
             self.end_consumer(group, consumer, proposals);
@@ -89,5 +77,31 @@ impl Owner {
     pub fn end_group(&mut self, group: GroupNumber, proposals: &mut Proposals) {
         self.deciding.end_group(group);
         proposals.push(1, false, |bytes| encode_group_end(bytes, group, GroupEnd::Alone));
+    }
+}
+
+/// The fact by which a delivery ends and its message goes on.
+pub(super) fn retry_of<'a>(
+    group: GroupNumber,
+    consumer: ConsumerNumber,
+    delivery: &Delivery,
+    due: Millis,
+    target: SubjectNumber,
+    destination: Destination<'a>,
+) -> Retry<'a> {
+    let attempt = match destination {
+        Destination::Again => delivery.attempt.saturating_add(1),
+        Destination::DeadLetter { .. } => delivery.attempt,
+    };
+    Retry {
+        group,
+        consumer,
+        offset: delivery.offset,
+        number: delivery.number,
+        due,
+        target,
+        attempt,
+        payload_sequence: Some(delivery.entry.payload_sequence()),
+        destination,
     }
 }

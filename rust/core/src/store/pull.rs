@@ -133,6 +133,15 @@ enum Found {
     Gone,
 }
 
+/// Where a posting is that a consumer holds.
+pub(super) enum LookedUp {
+    Entry(Entry),
+    /// It must be read first.
+    Load(LoadRequest),
+    /// It is damaged, and so being given up.
+    Damaged,
+}
+
 impl Deciding {
     /// From now on nothing is assigned to this consumer: its end is proposed.
     pub(super) fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber) {
@@ -162,6 +171,33 @@ impl Deciding {
         }
         deciding.loaded.extend(postings.found.entries);
         damaged
+    }
+
+    /// Where the posting of a number is that a consumer holds.
+    pub(super) fn look_up(&mut self, state: &State, group: &Group, number: ReadyNumber) -> Result<LookedUp> {
+        let deciding = self.groups.entry(group.number).or_default();
+        if deciding.damaged.contains(&number) {
+            return Ok(LookedUp::Damaged);
+        }
+        match deciding.find(state, group, number) {
+            Found::Entry(entry) => Ok(LookedUp::Entry(entry)),
+            Found::Load(load) => Ok(LookedUp::Load(load)),
+            Found::Gone => Err(no_posting(group, number)),
+        }
+    }
+
+    /// Forgets what was loaded and that nobody of the group will be assigned.
+    pub(super) fn forget_loaded(&mut self, group: &Group) {
+        if let Some(deciding) = self.groups.get_mut(&group.number) {
+            let cursor = deciding.cursor.max(group.cursor);
+            deciding.loaded.retain(|number, _| *number >= cursor || group.returned.contains_key(number));
+        }
+    }
+
+    /// The offset behind the last that was assigned to this consumer in this epoch.
+    pub(super) fn next_offset(&self, group: GroupNumber, consumer: ConsumerNumber) -> PullOffset {
+        let consumer = self.groups.get(&group).and_then(|deciding| deciding.consumers.get(&consumer));
+        consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
     /// Decides a pull, and proposes the assignment and the next reserve.

@@ -49,6 +49,10 @@ pub struct ReadyLoad {
 }
 
 impl ReadyLoad {
+    pub(super) fn new(subject: SubjectNumber, first: ReadyNumber, run: Arc<Run>, count: u64) -> Self {
+        Self { subject, first, run, count }
+    }
+
     /// Reads them; slow. Rows that are damaged are left out, and named.
     ///
     /// # Errors
@@ -79,7 +83,7 @@ impl Owner {
                     let count = count.min(end.since(cursor.next));
                     let first = cursor.next;
                     cursor.next = first.plus(count);
-                    return ReadyPiece::Load(ReadyLoad { subject, first, run, count });
+                    return ReadyPiece::Load(ReadyLoad::new(subject, first, run, count));
                 }
                 Posting::InRun { .. } => break,
                 Posting::Gone => {}

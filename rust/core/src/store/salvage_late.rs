@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::record::attach::Attach;
 use crate::record::{Fact, RawRecord, decode};
 use crate::schedule_log::Entry;
 use crate::units::{DueKey, Location, Millis, Sequence, SubjectNumber};
@@ -39,7 +40,7 @@ impl Late {
             Fact::Subject { number, name } => {
                 self.names.insert(number, name.to_owned());
             }
-            Fact::Group { subject, name, .. } => {
+            Fact::Group { subject, name, .. } | Fact::Attach(Attach { subject, group: name, .. }) => {
                 self.groups.insert((subject, name.to_owned()));
             }
             _ => {}

@@ -11,7 +11,7 @@
 //! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | start u64 |
 //!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | done_below u64`, done ranges
 //!    (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
-//!    (count, then `number u32 | name | next_offset u64 | reserved_offset u64`, held: count,
+//!    (count, then `number u32 | name | next_offset u64 | reserved_offset u64 | is_lasting u32`, held: count,
 //!    `offset u64 | number u64 | deliveries u32`)
 //! 6. ended groups: count, then `subject u32 | name | offset u64`
 //! 7. windows, oldest first: count, then `first u64 | length u64 | run u32` (0: none)

@@ -118,8 +118,7 @@ impl State {
 
     /// The group of this name in a subject.
     pub fn group_named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
-        let groups = &self.subjects.get(subject)?.groups;
-        groups.iter().copied().find(|number| self.groups.get(number).is_some_and(|group| group.name == name))
+        self.subjects.get(subject)?.groups.named(name)
     }
 
     /// The epoch of this number.

@@ -1,7 +1,7 @@
 //! The names of the subjects that delaymq makes by itself, one of each for every group. Names of
 //! users hold no `%`, so these are nobody's.
 
-use crate::record::limits::{DEAD_LETTER_PREFIX, GroupSubject, RETRY_PREFIX};
+use crate::record::limits::{DEAD_LETTER_PREFIX, GroupSubject, RETRY_PREFIX, group_subject};
 use crate::units::Millis;
 
 /// How long after its time a message is seen that a QMQ consumer sent to its group's retry subject:
@@ -21,6 +21,29 @@ pub fn retry_subject(subject: &str, group: &str) -> String {
 /// The subject that takes a group's dead letters.
 pub fn dead_letter_subject(subject: &str, group: &str) -> String {
     format!("{DEAD_LETTER_PREFIX}{subject}%{group}")
+}
+
+/// Where messages go that a group does not finish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GoesOn {
+    /// To come again.
+    pub again: String,
+    /// As dead letters; `None` where they are that already, and always come again.
+    pub dead: Option<String>,
+}
+
+/// Where the messages of a subject go that a group of it does not finish. What comes from a retry
+/// subject stays with the subject that this one is of; a dead letter stays where it is.
+pub fn goes_on(subject: &str, group: &str) -> GoesOn {
+    match group_subject(subject) {
+        Some(GroupSubject { is_dead: true, .. }) => GoesOn { again: subject.to_owned(), dead: None },
+        Some(GroupSubject { subject, .. }) => of_group(subject, group),
+        None => of_group(subject, group),
+    }
+}
+
+fn of_group(subject: &str, group: &str) -> GoesOn {
+    GoesOn { again: retry_subject(subject, group), dead: Some(dead_letter_subject(subject, group)) }
 }
 
 /// True where a subject of this name holds dead letters.
@@ -52,5 +75,15 @@ mod tests {
         assert_eq!(dead_only, [false, false, true]);
         let whose = ["order", &retry, &dead].map(dead_letters_of);
         assert_eq!(whose, [None, None, Some(("order", "billing"))]);
+    }
+
+    #[test]
+    fn what_a_group_does_not_finish_goes_to_its_own_subjects_and_no_further() {
+        let (retry, dead) = (retry_subject("order", "billing"), dead_letter_subject("order", "billing"));
+        let own = GoesOn { again: retry.clone(), dead: Some(dead.clone()) };
+        assert_eq!(goes_on("order", "billing"), own);
+        assert_eq!(goes_on(&retry, "billing"), own, "a retry is not retried by yet another subject");
+        assert_eq!(goes_on(&retry, "audit").again, retry_subject("order", "audit"));
+        assert_eq!(goes_on(&dead, "billing"), GoesOn { again: dead, dead: None });
     }
 }

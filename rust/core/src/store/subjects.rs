@@ -1,17 +1,51 @@
 //! Names and numbers of subjects, and which groups each has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
 
 use crate::queues::RangeSet;
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
+
+/// The groups of a subject, in the order in which they came to be, and by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SubjectGroups {
+    numbers: Vec<GroupNumber>,
+    by_name: BTreeMap<String, GroupNumber>,
+}
+
+impl SubjectGroups {
+    /// The group of this name.
+    pub fn named(&self, name: &str) -> Option<GroupNumber> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Adds one whose number and name nobody has.
+    pub(super) fn add(&mut self, number: GroupNumber, name: &str) {
+        self.numbers.push(number);
+        self.by_name.insert(name.to_owned(), number);
+    }
+
+    pub(super) fn remove(&mut self, number: GroupNumber, name: &str) {
+        self.numbers.retain(|other| *other != number);
+        self.by_name.remove(name);
+    }
+}
+
+impl Deref for SubjectGroups {
+    type Target = [GroupNumber];
+
+    fn deref(&self) -> &Self::Target {
+        &self.numbers
+    }
+}
 
 /// A subject, as applied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Subject {
     /// Its name.
     pub name: String,
-    /// Its groups, in the order in which they came to be.
-    pub groups: Vec<GroupNumber>,
+    /// Its groups.
+    pub groups: SubjectGroups,
     /// Ready numbers that are finished for groups to come, too: what is finished, was voided or has
     /// expired.
     pub gone: RangeSet,

@@ -1,12 +1,12 @@
 //! ACK (12): a range of pull offsets that a consumer is done with, or a sign of life.
 //!
 //! `str subject | str group | str consumer | first i64 | last i64`, from version 8 on `broadcast i8`.
-//! The range holds its last offset. With `first` below 0 the request only says that the consumer
-//! lives. The answer has no body.
+//! The range holds its last offset; one that ends before it begins is nothing that is not done already.
+//! With an offset below 0 the request only says that the consumer lives. The answer has no body.
 
 use bytes::BufMut;
 
-use super::malformed::{Malformed, Read};
+use super::malformed::Read;
 use super::message::TAGS_VERSION;
 use super::pull::ConsumerName;
 use super::reader::Reader;
@@ -21,7 +21,7 @@ pub const ACK: i16 = 12;
 pub struct AckRequest<'a> {
     /// Whose.
     pub name: ConsumerName<'a>,
-    /// The first and last pull offset that are done; `None` for a sign of life.
+    /// The first and last pull offset that are done, as the client says; `None` for a sign of life.
     pub offsets: Option<(PullOffset, PullOffset)>,
     /// True where each consumer gets every message.
     pub is_broadcast: bool,
@@ -37,11 +37,8 @@ pub fn read_ack(body: &[u8], version: i16) -> Read<AckRequest<'_>> {
     let (first, last) = (reader.i64("first")?, reader.i64("last")?);
     let is_broadcast = version >= TAGS_VERSION && reader.u8("broadcast")? != 0;
     reader.finish("ack")?;
-    let offsets = match (u64::try_from(first), u64::try_from(last)) {
-        (Err(_), _) => None,
-        (Ok(first), Ok(last)) if first <= last => Some((PullOffset(first), PullOffset(last))),
-        _ => return Err(Malformed::Value { field: "last", expected: "an offset from first on", found: last }),
-    };
+    let offset = |number: i64| u64::try_from(number).ok().map(PullOffset);
+    let offsets = offset(first).zip(offset(last));
     Ok(AckRequest { name, offsets, is_broadcast })
 }
 

@@ -234,8 +234,13 @@ fn an_acknowledgement_has_a_range_or_none() {
     let mut body = Vec::new();
     name.put(&mut body).unwrap();
     body.put_i64(5);
+    let before = body.len();
     body.put_i64(4);
-    assert!(matches!(read_ack(&body, 7), Err(Malformed::Value { field: "last", .. })));
+    let backwards = Some((PullOffset(5), PullOffset(4)));
+    assert_eq!(read_ack(&body, 7).map(|request| request.offsets), Ok(backwards), "for its consumer's log to judge");
+    body.truncate(before);
+    body.put_i64(-4);
+    assert_eq!(read_ack(&body, 7).map(|request| request.offsets), Ok(None));
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! clients cut and join long texts themselves. An attribute that is no text gets `.base64` behind its
 //! name, too.
 
-use super::message::{CREATED_KEY, MessageParts, put_attribute, put_stored};
-use crate::error::Result;
+use super::message::{CREATED_KEY, MessageParts, WireMessage, put_attribute, put_stored};
+use crate::error::{Error, Result};
 use crate::record::meta::MetaView;
 use crate::units::Millis;
 
@@ -41,28 +41,57 @@ pub struct Stored<'a> {
 /// # Errors
 /// `TooLarge` or `InvalidArgument` naming what does not fit into a message of QMQ.
 pub fn put_plain_text(out: &mut Vec<u8>, stored: &Stored<'_>, meta: &MetaView<'_>, body: &[u8]) -> Result<()> {
+    let text = text_of(stored, meta.attributes(), body)?;
+    let tags: Vec<&str> = meta.tags().collect();
+    let message_id = if meta.message_id().is_empty() { stored.receipt } else { meta.message_id() };
+    put_stored(out, &parts_of(stored, message_id, &tags, &text))
+}
+
+/// Appends a message that was sent in QMQ's layout with an opaque body as one of text attributes.
+///
+/// # Errors
+/// As [`put_plain_text`]; `InvalidArgument` naming `message` where its body is not what its flags say.
+pub fn put_opaque_as_text(out: &mut Vec<u8>, stored: &Stored<'_>, message: &WireMessage<'_>) -> Result<()> {
+    let body = message.opaque_body().map_err(|malformed| Error::InvalidArgument {
+        argument: "message",
+        expected: "attributes and a body".to_owned(),
+        found: malformed.to_string(),
+    })?;
+    let published = Millis(u64::try_from(message.created_ms).unwrap_or(0));
+    let stored = Stored { subject: message.subject, published, ..*stored };
+    let text = text_of(&stored, body.attributes(), body.bytes)?;
+    let tags: Vec<&str> = message.tags().collect();
+    put_stored(out, &parts_of(&stored, message.message_id, &tags, &text))
+}
+
+fn text_of<'a>(
+    stored: &Stored<'_>,
+    attributes: impl Iterator<Item = (&'a str, &'a [u8])>,
+    body: &[u8],
+) -> Result<Vec<u8>> {
     let mut text = Vec::with_capacity(body.len().saturating_add(256));
     put_attribute(&mut text, CREATED_KEY, &stored.published.to_string())?;
     if stored.attempt > 1 {
         put_attribute(&mut text, TIMES_KEY, &stored.attempt.to_string())?;
     }
     // What QMQ reserves for itself is not a user's to set.
-    for (key, value) in meta.attributes().filter(|(key, _)| *key != CREATED_KEY && *key != TIMES_KEY) {
+    for (key, value) in attributes.filter(|(key, _)| *key != CREATED_KEY && *key != TIMES_KEY) {
         put_value(&mut text, key, value)?;
     }
     put_value(&mut text, BODY_KEY, body)?;
-    let tags: Vec<&str> = meta.tags().collect();
-    let message_id = if meta.message_id().is_empty() { stored.receipt } else { meta.message_id() };
-    let parts = MessageParts {
+    Ok(text)
+}
+
+fn parts_of<'a>(stored: &Stored<'a>, message_id: &'a str, tags: &'a [&'a str], body: &'a [u8]) -> MessageParts<'a> {
+    MessageParts {
         created: stored.published,
         due: Some(stored.due).filter(|due| *due > stored.published),
         subject: stored.subject,
         message_id,
-        tags: &tags,
+        tags,
         is_opaque: false,
-        body: &text,
-    };
-    put_stored(out, &parts)
+        body,
+    }
 }
 
 fn put_value(text: &mut Vec<u8>, key: &str, value: &[u8]) -> Result<()> {
@@ -107,7 +136,7 @@ fn base64(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::record::message::{Meta, encode_meta};
-    use crate::wire::message::WireMessage;
+    use crate::wire::message::put_opaque_body;
 
     const STORED: Stored<'_> =
         Stored { subject: "orders", receipt: "dmq1-abc", published: Millis(1_000), due: Millis(9_000), attempt: 1 };
@@ -145,6 +174,34 @@ mod tests {
         let message = WireMessage::read_whole(&bytes).unwrap();
         assert_eq!((message.message_id, message.due()), ("dmq1-abc", None));
         assert_eq!((message.attribute(TIMES_KEY), message.attribute(BODY_KEY)), (Some("3"), Some("")));
+    }
+
+    #[test]
+    fn an_opaque_body_in_the_layout_of_qmq_is_told_as_text_too() {
+        let mut body = Vec::new();
+        put_opaque_body(&mut body, &[("trace", b"7"), (CREATED_KEY, b"0")], b"\xff\xfe").unwrap();
+        let parts = MessageParts {
+            created: Millis(500),
+            due: None,
+            subject: "orders",
+            message_id: "m",
+            tags: &["vip"],
+            is_opaque: true,
+            body: &body,
+        };
+        let (mut sent, mut told) = (Vec::new(), Vec::new());
+        put_stored(&mut sent, &parts).unwrap();
+        put_opaque_as_text(&mut told, &STORED, &WireMessage::read_whole(&sent).unwrap()).unwrap();
+        let message = WireMessage::read_whole(&told).unwrap();
+        assert!(!message.is_opaque());
+        assert_eq!((message.message_id, message.created_ms), ("m", 500));
+        assert_eq!((message.attribute(CREATED_KEY), message.attribute("trace")), (Some("500"), Some("7")));
+        assert_eq!((message.attribute("body.base64"), message.tags().next()), (Some("//4="), Some("vip")));
+        // One whose body is not what its flags say cannot be told.
+        let mut broken = Vec::new();
+        put_stored(&mut broken, &MessageParts { body: b"\x00", ..parts }).unwrap();
+        let refused = put_opaque_as_text(&mut told, &STORED, &WireMessage::read_whole(&broken).unwrap());
+        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "message", .. })));
     }
 
     #[test]

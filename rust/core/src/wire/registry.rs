@@ -251,6 +251,12 @@ impl Registry {
                 })
     }
 
+    /// True where a consumer is switched off that pulls from this subject, which may be its group's retry
+    /// subject.
+    pub fn may_not_pull(&self, client_id: &str, subject: &str, group: &str) -> bool {
+        self.is_switched_off(client_id, real_subject(subject), group)
+    }
+
     /// What is switched off, to be kept over a restart.
     pub fn switched_off(&self) -> &BTreeSet<ConsumerKey> {
         &self.switched_off

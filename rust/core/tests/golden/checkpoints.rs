@@ -5,6 +5,7 @@ use std::sync::Arc;
 use delaymq_core::message_log::{
     AppendMarks, AppenderStart, Durability, FileEpochSource, SEGMENT_BYTES_MIN, SegmentAppender, Stream,
 };
+use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::command::{Cancel, Void, encode_cancel, encode_void};
 use delaymq_core::record::expire::encode_expire;
@@ -32,11 +33,13 @@ const RETRIES: SubjectNumber = SubjectNumber(2);
 const DEAD_LETTERS: SubjectNumber = SubjectNumber(3);
 const BILLING: GroupNumber = GroupNumber(1);
 const WORKER: ConsumerNumber = ConsumerNumber(1);
+const MAIL: GroupNumber = GroupNumber(5);
+const CLIENT: ConsumerNumber = ConsumerNumber(2);
 
 type Encode = fn(&mut Vec<u8>);
 
 /// Batch by batch what happens: sequences count from 1.
-const HISTORY: [&[Encode]; 5] = [
+const HISTORY: [&[Encode]; 6] = [
     &[
         records::epoch_start,
         |out| encode_subject(out, ORDERS, "orders"),
@@ -74,7 +77,15 @@ const HISTORY: [&[Encode]; 5] = [
         |out| encode_subject(out, DEAD_LETTERS, "%DEAD_RETRY%orders%billing"),
         |out| encode_retry(out, &DEAD_LETTER),
     ],
+    &[
+        |out| encode_attach(out, &ATTACH),
+        |out| message(out, 0, b"ready 7"),
+        |out| encode_assign(out, MAIL, CLIENT, PullOffset(0), &[NumberRange { first: 7, count: 1 }]),
+    ],
 ];
+
+const ATTACH: Attach<'_> =
+    Attach { subject: ORDERS, start: GroupStart::Latest, block: 64, group: "mail", consumer: "host-7@@0a1b" };
 
 const RESERVE: Reserve =
     Reserve { group: BILLING, consumer: WORKER, offset_end: PullOffset(256), number_end: ReadyNumber(256) };

@@ -1,5 +1,6 @@
 //! One golden file for every kind of record, each read back by the library too.
 
+use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{Cancel, EpochStart, Void, encode_cancel, encode_epoch_start, encode_void};
 use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::header::read_record;
@@ -119,7 +120,15 @@ fn names() -> Outcome {
     compare_record("record_group_end_with_retries", |out| encode_group_end(out, group, GroupEnd::WithItsRetries))?;
     compare_record("record_group_reset", |out| encode_group_reset(out, group, GroupStart::Latest))?;
     compare_record("record_consumer", |out| encode_consumer(out, group, "worker-1"))?;
-    compare_record("record_consumer_end", |out| encode_consumer_end(out, group, consumer))
+    compare_record("record_consumer_end", |out| encode_consumer_end(out, group, consumer))?;
+    let attach = Attach {
+        subject: SubjectNumber(3),
+        start: GroupStart::Latest,
+        block: 256,
+        group: "βilling",
+        consumer: "host-7@@0a1b",
+    };
+    compare_record("record_attach", |out| encode_attach(out, &attach))
 }
 
 #[test]
@@ -184,6 +193,7 @@ fn every_kind_of_fact_has_a_golden_file() {
         Fact::GroupReset { .. } => "record_group_reset",
         Fact::Consumer { .. } => "record_consumer",
         Fact::ConsumerEnd { .. } => "record_consumer_end",
+        Fact::Attach(_) => "record_attach",
         Fact::Reserve(_) => "record_reserve",
         Fact::Assign(_) => "record_assign",
         Fact::Acknowledge(_) => "record_acknowledge",

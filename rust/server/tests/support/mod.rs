@@ -2,6 +2,8 @@
 //! plain socket.
 #![expect(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod qmq;
+
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -15,6 +15,8 @@ pub(super) type Hand = (u64, u32);
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) name: String,
+    /// A client named it.
+    pub(super) is_lasting: bool,
     pub(super) next_offset: u64,
     pub(super) reserved: u64,
     pub(super) held: BTreeMap<u64, Hand>,
@@ -81,12 +83,13 @@ impl Members {
     }
 
     /// False where there is one of this name.
-    pub(super) fn begin_consumer(&mut self, number: ConsumerNumber, name: &str) -> bool {
-        if self.consumers.values().any(|place| place.name == name) {
+    pub(super) fn begin_consumer(&mut self, number: ConsumerNumber, name: &str, is_lasting: bool) -> bool {
+        if self.consumers.values().any(|place| place.name == name && place.is_lasting == is_lasting) {
             return false;
         }
         let first = self.used_offsets;
-        let place = Place { name: name.to_owned(), next_offset: first, reserved: first, held: BTreeMap::new() };
+        let place =
+            Place { name: name.to_owned(), is_lasting, next_offset: first, reserved: first, held: BTreeMap::new() };
         self.consumers.insert(number, place);
         true
     }
@@ -104,6 +107,17 @@ impl Members {
         if offset <= place.next_offset + RESERVE_MAX && number <= self.cursor + RESERVE_MAX {
             place.reserved = place.reserved.max(offset);
             self.reserved = self.reserved.max(number);
+        }
+    }
+
+    /// What a client's consumer has reserved from its beginning, or from now on.
+    pub(super) fn reserve_block(&mut self, name: &str, block: u64) {
+        let Some(place) = self.consumers.values_mut().find(|place| place.is_lasting && place.name == name) else {
+            return;
+        };
+        if block <= RESERVE_MAX {
+            place.reserved = place.reserved.max(place.next_offset + block);
+            self.reserved = self.reserved.max(self.cursor + block);
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
+use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{Cancel, encode_cancel};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group, encode_subject};
@@ -147,14 +148,29 @@ impl Node {
         Ok(Some(range.start.plus(facts as u64)))
     }
 
-    /// Asks for a consumer of a group. The sequence is that of the fact.
+    /// Asks for a consumer of a group; where consumers outlive their process, as one that a client named
+    /// and with this much reserved. The sequence is that of the fact.
     ///
     /// # Errors
     /// As [`Self::submit`].
-    pub fn begin_consumer(&mut self, group: GroupNumber, name: &str) -> Result<Option<Sequence>> {
+    pub fn begin_consumer(&mut self, group: GroupNumber, name: &str, block: u32) -> Result<Option<Sequence>> {
+        if let Some(there) = self.owner.state().groups.get(&group).filter(|_| self.options.keeps_consumers) {
+            let (subject, there) = (there.subject, there.name.clone());
+            return self.attach(&Attach { subject, start: GroupStart::Earliest, block, group: &there, consumer: name });
+        }
         let mut records = Vec::new();
         encode_consumer(&mut records, group, name);
         Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range: Range<Sequence>| range.start))
+    }
+
+    /// Asks for a consumer that a client names, and for its group. The sequence is that of the fact.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn attach(&mut self, attach: &Attach<'_>) -> Result<Option<Sequence>> {
+        let mut records = Vec::new();
+        encode_attach(&mut records, attach);
+        Ok(self.submit(&records, 1, Class::Finishing, true)?.map(|range| range.start))
     }
 
     /// Ends a consumer: what it holds goes to others. `ask` labels the fact.

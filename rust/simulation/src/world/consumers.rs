@@ -83,7 +83,10 @@ impl World {
             return;
         }
         let result = match handle.group_number {
-            Some(group) => node.begin_consumer(group, &handle.name),
+            Some(group) => {
+                let block = if (index / 2).is_multiple_of(2) { 0 } else { self.plan.in_flight_max };
+                node.begin_consumer(group, &handle.name, block)
+            }
             None if handle.retries_of.is_some() => {
                 let state = node.owner().state();
                 let number = state.subjects.number(&handle.subject);
@@ -125,11 +128,18 @@ impl World {
                 match outcome {
                     Outcome::Group(group) | Outcome::GroupThere(group) => handle.group_number = Some(group),
                     Outcome::Consumer(consumer) => handle.consumer = Some(consumer),
+                    Outcome::Attached(group, consumer) => {
+                        (handle.group_number, handle.consumer) = (Some(group), Some(consumer));
+                    }
                     _ => handle.group_number = None,
                 }
             });
             let from_latest = self.handles.get(index).is_some_and(|handle| handle.from_latest);
-            if let (Outcome::Group(group) | Outcome::GroupThere(group), Some(subject)) = (outcome, subject) {
+            let group = match outcome {
+                Outcome::Group(group) | Outcome::GroupThere(group) | Outcome::Attached(group, _) => Some(group),
+                _ => None,
+            };
+            if let (Some(group), Some(subject)) = (group, subject) {
                 self.oracle.group_is_known(group, subject, asked, from_latest);
             }
         }

@@ -216,7 +216,7 @@ impl World {
             let outcome = asked.and_then(|asked| self.replica.as_ref().and_then(|replica| replica.outcome(asked)));
             let subject = node.owner().state().subjects.number(&handle.subject);
             let group = match outcome {
-                Some(Outcome::Group(group) | Outcome::GroupThere(group)) => Some(group),
+                Some(Outcome::Group(group) | Outcome::GroupThere(group) | Outcome::Attached(group, _)) => Some(group),
                 _ => None,
             };
             if let (Some(asked), Some(group), Some(subject)) = (asked, group, subject) {
@@ -231,7 +231,7 @@ impl World {
             let consumer = group
                 .filter(|_| self.plan.node.keeps_consumers)
                 .and_then(|group| state.groups.get(&group))
-                .and_then(|group| group.consumer_named(&handle.name));
+                .and_then(|group| group.consumers.named(&handle.name, true));
             if let (Some(group), Some(subject)) = (group, subject) {
                 if handle.retries_of.is_some() {
                     self.oracle.retry_group_is_known(group, subject);

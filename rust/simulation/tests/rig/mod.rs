@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Durability;
+use delaymq_core::record::attach::Attach;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, OwnerOptions, PullRequest, Receipt, verify};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
@@ -169,10 +170,21 @@ impl Rig {
     }
 
     pub fn consumer(&mut self, group: GroupNumber, name: &str) -> ConsumerNumber {
-        let fact = self.node().begin_consumer(group, name).unwrap().unwrap();
+        let fact = self.node().begin_consumer(group, name, 0).unwrap().unwrap();
         self.settle();
         match self.node().take_outcome(fact) {
-            Some(Outcome::Consumer(consumer)) => consumer,
+            Some(Outcome::Consumer(consumer) | Outcome::Attached(_, consumer)) => consumer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A consumer that a client names, of a group that is made where it is not there. The subject must be.
+    pub fn attach(&mut self, subject: &str, group: &str, start: GroupStart, consumer: &str, block: u32) -> Place {
+        let subject = self.node().subject_number(subject).unwrap();
+        let fact = self.node().attach(&Attach { subject, start, block, group, consumer }).unwrap().unwrap();
+        self.settle();
+        match self.node().take_outcome(fact) {
+            Some(Outcome::Attached(group, consumer)) => (group, consumer),
             other => panic!("{other:?}"),
         }
     }

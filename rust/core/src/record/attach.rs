@@ -1,0 +1,101 @@
+//! A consumer that a client named begins, or is there already: attach (kind 20). It is the facts of a
+//! group, a consumer and a reserve in one, since none of these can be written before the one before it
+//! was applied.
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::name::{GroupStart, start_number, start_of};
+use super::read_struct;
+use crate::units::SubjectNumber;
+
+/// The kind byte of an attach.
+pub const KIND_ATTACH: u8 = 20;
+
+/// Fixed part of an attach; the payload is the group's name, then the consumer's.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 4 | `subject`: its number |
+/// | 4 | 4 | `start`: where the group starts if it is new: 0 earliest, 1 latest |
+/// | 8 | 4 | `block`: so many offsets and numbers are reserved |
+/// | 12 | 4 | `group_length`: bytes of the group's name |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct AttachFixed {
+    subject: U32,
+    start: U32,
+    block: U32,
+    group_length: U32,
+}
+const _: () = assert!(size_of::<AttachFixed>() == 16);
+
+/// The group begins where it is not there, then the consumer, which outlives an open; then `block`
+/// offsets above the consumer's next one and as many numbers above the group's cursor are reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the table above describes every field")]
+pub struct Attach<'a> {
+    pub subject: SubjectNumber,
+    pub start: GroupStart,
+    pub block: u32,
+    pub group: &'a str,
+    pub consumer: &'a str,
+}
+
+/// Appends an attach.
+pub fn encode_attach(out: &mut Vec<u8>, attach: &Attach<'_>) {
+    let fixed = AttachFixed {
+        subject: U32::new(attach.subject.0),
+        start: U32::new(start_number(attach.start)),
+        block: U32::new(attach.block),
+        group_length: U32::new(u32::try_from(attach.group.len()).unwrap_or(u32::MAX)),
+    };
+    encode_record(out, KIND_ATTACH, 0, fixed.as_bytes(), &[attach.group.as_bytes(), attach.consumer.as_bytes()]);
+}
+
+/// Reads an attach.
+pub fn decode_attach<'a>(record: &RawRecord<'a>) -> Option<Attach<'a>> {
+    let fixed: AttachFixed = read_struct(record.fixed)?;
+    let group_length = usize::try_from(fixed.group_length.get()).ok()?;
+    let (group, consumer) = record.payload.split_at_checked(group_length)?;
+    Some(Attach {
+        subject: SubjectNumber(fixed.subject.get()),
+        start: start_of(fixed.start.get())?,
+        block: fixed.block.get(),
+        group: std::str::from_utf8(group).ok()?,
+        consumer: std::str::from_utf8(consumer).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{header::read_record, seal_record};
+    use crate::units::Sequence;
+
+    #[test]
+    fn names_that_do_not_fit_their_length_are_no_attach() {
+        let attach = Attach {
+            subject: SubjectNumber(3),
+            start: GroupStart::Latest,
+            block: 256,
+            group: "βilling",
+            consumer: "host@@17",
+        };
+        for (length, is_one) in [(8, true), (1, false), (0, true), (17, false)] {
+            let mut bytes = Vec::new();
+            encode_attach(&mut bytes, &attach);
+            let mut fixed = bytes[16..32].to_vec();
+            fixed[12] = length;
+            let mut bytes = Vec::new();
+            encode_record(&mut bytes, KIND_ATTACH, 0, &fixed, &[attach.group.as_bytes(), attach.consumer.as_bytes()]);
+            seal_record(&mut bytes, Sequence(9)).unwrap();
+            let read = decode_attach(&read_record(&bytes, Sequence(9)).unwrap());
+            assert_eq!(read.is_some(), is_one, "{length}");
+            if length == 8 {
+                assert_eq!(read, Some(attach));
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A consumer of QMQ that gets every message of a subject. Nothing of it is stored.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::broadcast::BroadcastCursor;
+use delaymq_core::units::{PullOffset, ReadyNumber};
+use delaymq_engine::ReadNumbers;
+use tokio::task::yield_now;
+
+use crate::desks::Reading;
+use crate::hub::Hub;
+use crate::pool::Pool;
+use crate::pulling::{Gathered, Pulling, bytes_max, choose_of};
+
+/// See the module.
+pub(crate) struct Listening {
+    pub(crate) reading: Reading,
+    cursor: Cell<BroadcastCursor>,
+}
+
+impl Listening {
+    /// A consumer that received up to `received`, or is new and begins with the next message.
+    pub(crate) async fn begin(hub: &Rc<Hub>, subject: &str, received: Option<PullOffset>) -> Result<Rc<Self>> {
+        let reading = reading(hub, subject).await?;
+        // Nothing has the highest number, so the answer is the next one.
+        let latest = match read(&reading, ReadyNumber(u64::MAX), 1, 0).await? {
+            ReadNumbers::Nothing { next } => next,
+            _ => reading.reader.began_at(),
+        };
+        Ok(Rc::new(Self { reading, cursor: Cell::new(BroadcastCursor::new(received, latest)) }))
+    }
+
+    /// What a pull may be given.
+    pub(crate) async fn gather(&self, hub: &Rc<Hub>, pulling: &Pulling) -> Result<Gathered> {
+        let mut from = self.cursor.get().begin(pulling.received);
+        loop {
+            match read(&self.reading, from, pulling.count, bytes_max(pulling)).await? {
+                ReadNumbers::Messages { first, messages } => {
+                    let next = ReadyNumber(first.0.saturating_add(messages.len() as u64));
+                    let (found, filtered) = choose_of(pulling, PullOffset(first.0), messages);
+                    hub.consumers.counters.filtered.add(filtered.len() as u64);
+                    if let Some(found) = found {
+                        return Ok(found);
+                    }
+                    self.go_on(None, next);
+                    from = next;
+                }
+                ReadNumbers::BelowFloor { floor } => {
+                    hub.consumers.counters.fell_behind.add(1);
+                    from = floor;
+                }
+                ReadNumbers::Nothing { .. } | ReadNumbers::WouldWait => return Ok(Gathered::Nothing),
+            }
+            yield_now().await;
+        }
+    }
+
+    /// It was answered with so many messages.
+    pub(crate) fn answered(&self, first: PullOffset, count: usize) {
+        let next = ReadyNumber(first.0.saturating_add(count as u64));
+        self.go_on(Some(ReadyNumber(next.0.saturating_sub(1))), next);
+    }
+
+    /// This message cannot be told.
+    pub(crate) fn pass_over(&self, offset: PullOffset) {
+        self.go_on(None, ReadyNumber(offset.next().0));
+    }
+
+    fn go_on(&self, answered: Option<ReadyNumber>, next: ReadyNumber) {
+        let mut cursor = self.cursor.get();
+        cursor.went_on(answered, next);
+        self.cursor.set(cursor);
+    }
+}
+
+async fn read(reading: &Reading, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
+    match reading.reader.try_read(from, count_max, bytes_max)? {
+        ReadNumbers::WouldWait => {
+            let reader = Arc::clone(&reading.reader);
+            let read = Pool::run(move || reader.read(from, count_max, bytes_max));
+            read.await.unwrap_or(Err(Error::Closed))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Reads a subject beside all others who do.
+async fn reading(hub: &Rc<Hub>, subject: &str) -> Result<Reading> {
+    let known = hub.consumers.desks.borrow().reading(subject);
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let _permit = hub.consumers.attaching.acquire().await.ok();
+    let (store, name) = (Arc::clone(&hub.store), subject.to_owned());
+    let reader = Pool::run(move || store.subject_reader(&name)).await.unwrap_or(Err(Error::Closed))?;
+    // Another consumer may have come first.
+    let known = hub.consumers.desks.borrow().reading(subject);
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let token = hub.number();
+    hub.watch_subject(&reader, token)?;
+    Ok(hub.consumers.desks.borrow_mut().read(subject, reader, token))
+}

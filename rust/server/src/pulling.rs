@@ -1,0 +1,277 @@
+//! PULL: messages for a consumer of QMQ, at once or when there are some.
+
+use std::rc::Rc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
+use delaymq_core::queues::tags::Filter;
+use delaymq_core::record::limits::{check_name, check_qmq_subject};
+use delaymq_core::record::meta::MetaView;
+use delaymq_core::units::{DueKey, Millis, PullOffset};
+use delaymq_core::wire::filtering::{passes, passes_with_meta};
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
+use delaymq_core::wire::plain_text::{Stored, put_opaque_as_text, put_plain_text};
+use delaymq_core::wire::pull::{PullRequest, put_pulled};
+use delaymq_engine::{Delivered, Store};
+use tokio::task::yield_now;
+
+use crate::asking::Asking;
+use crate::consumers::Name;
+use crate::hub::Hub;
+use crate::session::{Attached, Job, Session};
+
+/// Payloads of one answer, in bytes, or one message more.
+const ANSWER_BYTES: usize = 4 << 20;
+/// How often a pull is tried with another life of its consumer.
+const LIVES_MAX: u32 = 3;
+
+/// A pull that is not answered yet.
+pub(crate) struct Pulling {
+    pub(crate) asking: Asking,
+    /// Of whom; `None` of one that nothing can be given to.
+    pub(crate) session: Option<Rc<Session>>,
+    /// While this is there, its consumer is not silent.
+    waiting: Option<Waiting>,
+    pub(crate) count: usize,
+    pub(crate) received: Option<PullOffset>,
+    pub(crate) filters: Vec<Filter>,
+    version: i16,
+    pub(crate) deadline: Millis,
+}
+
+/// A sign of life for as long as it is there.
+struct Waiting {
+    hub: Rc<Hub>,
+    number: u64,
+}
+
+impl Waiting {
+    fn new(hub: &Rc<Hub>, number: u64) -> Self {
+        hub.consumers.leases.borrow_mut().begin_wait(number, hub.now());
+        Self { hub: Rc::clone(hub), number }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.hub.consumers.leases.borrow_mut().end_wait(self.number, self.hub.now());
+    }
+}
+
+/// What a consumer may be given.
+pub(crate) enum Gathered {
+    /// Neighbouring messages, the first of them under this offset; at least one.
+    Run { first: PullOffset, messages: Vec<Delivered> },
+    /// There is nothing now.
+    Nothing,
+}
+
+/// Takes a pull.
+pub(crate) fn pull(asking: Asking, request: PullRequest<'_>, version: i16) {
+    let hub = Rc::clone(asking.hub());
+    let Some(count) = request.count_max() else { return asking.code(answer::NO_MESSAGE) };
+    let now = hub.now();
+    let pulling = Pulling {
+        asking,
+        session: None,
+        waiting: None,
+        count: count as usize,
+        received: request.received(),
+        version,
+        deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
+        filters: request.filters,
+    };
+    let name = Name::new(&request.name, request.is_broadcast);
+    if check(&name).is_err() {
+        return hub.refuse(pulling);
+    }
+    begin(&hub, pulling, name);
+}
+
+/// Makes sure that a consumer may have these names.
+pub(crate) fn check(name: &Name) -> Result<()> {
+    check_qmq_subject("subject", &name.subject)?;
+    check_name("group", &name.group)?;
+    check_name("consumer", &name.consumer)
+}
+
+/// Hands a pull to its consumer.
+pub(crate) fn begin(hub: &Rc<Hub>, mut pulling: Pulling, name: Name) {
+    let Some(session) = hub.consumers.session(name, hub.number(), false) else { return hub.refuse(pulling) };
+    pulling.waiting = Some(Waiting::new(hub, session.number));
+    hub.look_by(hub.now().plus(hub.options.lease_ms));
+    pulling.session = Some(Rc::clone(&session));
+    session.run(hub, Job::Pull(pulling));
+}
+
+/// Answers a pull, or lets it wait.
+pub(crate) async fn serve(hub: &Rc<Hub>, session: &Rc<Session>, pulling: Pulling) {
+    let Name { subject, group, consumer, .. } = &session.name;
+    if hub.registry.borrow().may_not_pull(consumer, subject, group) {
+        return hub.refuse(pulling);
+    }
+    let mut lives = 0;
+    loop {
+        let Ok(attached) = session.attach(hub, pulling.received).await else { return hub.refuse(pulling) };
+        let desk = Rc::clone(attached.desk());
+        if pulling.asking.peer().has_left() {
+            // Nobody reads it: the news that it was woken with is for the next one.
+            return hub.wake_next(&desk);
+        }
+        let news = desk.news();
+        let gathered = match &attached {
+            Attached::Sharing(sharing) => sharing.gather(hub, session, &pulling).await,
+            Attached::Listening(listening) => listening.gather(hub, &pulling).await,
+        };
+        match gathered {
+            Ok(Gathered::Run { first, messages }) => match told(hub, &pulling, first, &messages) {
+                Ok(count) => return went(hub, &attached, first, count),
+                Err(_) => put_aside(hub, session, &attached, first).await,
+            },
+            Ok(Gathered::Nothing) if desk.news() == news || pulling.deadline <= hub.now() => {
+                return hub.hold(pulling, &desk);
+            }
+            Ok(Gathered::Nothing) => {}
+            Err(_) if attached.is_gone() && lives < LIVES_MAX => lives += 1,
+            Err(_) => {
+                session.detach();
+                return hub.refuse(pulling);
+            }
+        }
+        yield_now().await;
+    }
+}
+
+/// Answers with as many of these messages as fit, and says with how many.
+///
+/// # Errors
+/// Where the first of them cannot be told in QMQ's words.
+fn told(hub: &Hub, pulling: &Pulling, first: PullOffset, messages: &[Delivered]) -> Result<usize> {
+    let mut count = messages.len();
+    loop {
+        let filled = pulling.asking.try_told(|out| {
+            put_pulled(out, first);
+            messages.iter().take(count).try_for_each(|message| put(out, &hub.store, message, pulling.version))
+        });
+        match filled {
+            Ok(()) => return Ok(count),
+            Err(error) if count <= 1 => return Err(error),
+            Err(_) => count /= 2,
+        }
+    }
+}
+
+fn went(hub: &Rc<Hub>, attached: &Attached, first: PullOffset, count: usize) {
+    hub.consumers.counters.answered.add(count as u64);
+    match attached {
+        // Its group may have more, for another.
+        Attached::Sharing(_) => hub.wake_next(attached.desk()),
+        Attached::Listening(listening) => listening.answered(first, count),
+    }
+}
+
+/// The first message cannot be told: nobody of the group could be, so it is put away.
+async fn put_aside(hub: &Rc<Hub>, session: &Rc<Session>, attached: &Attached, first: PullOffset) {
+    match attached {
+        Attached::Sharing(sharing) => {
+            if sharing.put_away(session, first).await.is_err() {
+                session.detach();
+            }
+        }
+        Attached::Listening(listening) => {
+            hub.consumers.counters.fell_behind.add(1);
+            listening.pass_over(first);
+        }
+    }
+}
+
+/// Payloads that an answer may have now.
+pub(crate) fn bytes_max(pulling: &Pulling) -> usize {
+    ANSWER_BYTES.min(pulling.asking.peer().answer_bytes_max())
+}
+
+/// Chooses what of these messages is answered, the first of which has the offset `first`; also what does
+/// not pass. `None` where nothing does.
+pub(crate) fn choose_of(
+    pulling: &Pulling,
+    first: PullOffset,
+    messages: Vec<Delivered>,
+) -> (Option<Gathered>, Vec<PullOffset>) {
+    let candidate = |(offset, message): (u64, &Delivered)| Candidate {
+        offset: PullOffset(offset),
+        passes: may_pass(&pulling.filters, message),
+        bytes: message.payload.all().len(),
+    };
+    let candidates: Vec<Candidate> = (first.0..).zip(&messages).map(candidate).collect();
+    let AnswerRun { answered, filtered } = choose(&candidates, bytes_max(pulling));
+    let first = first.plus(answered.start as u64);
+    let messages: Vec<Delivered> = messages.into_iter().skip(answered.start).take(answered.len()).collect();
+    let found = (!messages.is_empty()).then_some(Gathered::Run { first, messages });
+    (found, filtered)
+}
+
+/// True where a message passes. One that cannot be read is for its consumer to judge.
+fn may_pass(filters: &[Filter], message: &Delivered) -> bool {
+    if filters.is_empty() {
+        return true;
+    }
+    let payload = &message.payload;
+    if payload.is_opaque() {
+        return MetaView::read(payload.meta()).is_none_or(|meta| passes_with_meta(filters, &meta));
+    }
+    WireMessage::read_whole(payload.all()).map_or(true, |whole| passes(filters, &whole))
+}
+
+/// Appends a message as a QMQ client of this version reads it.
+fn put(out: &mut Vec<u8>, store: &Store, message: &Delivered, version: i16) -> Result<()> {
+    let payload = &message.payload;
+    let is_told_whole = version >= TAGS_VERSION;
+    let is_opaque = payload.all().first().is_some_and(|flags| flags & FLAG_OPAQUE_BODY != 0);
+    if !payload.is_opaque() && !is_opaque {
+        if is_told_whole {
+            out.extend_from_slice(payload.all());
+            return Ok(());
+        }
+        read(payload.all())?.put_for(out, version);
+        return Ok(());
+    }
+    if is_told_whole {
+        return put_as_text(out, store, message);
+    }
+    let mut text = Vec::new();
+    put_as_text(&mut text, store, message)?;
+    read(&text)?.put_for(out, version);
+    Ok(())
+}
+
+fn read(bytes: &[u8]) -> Result<WireMessage<'_>> {
+    WireMessage::read_whole(bytes).map_err(|malformed| Error::InvalidArgument {
+        argument: "message",
+        expected: "a message of QMQ".to_owned(),
+        found: malformed.to_string(),
+    })
+}
+
+/// Appends a message that is no QMQ producer's as one of QMQ.
+fn put_as_text(out: &mut Vec<u8>, store: &Store, message: &Delivered) -> Result<()> {
+    let payload = &message.payload;
+    let stored = Stored {
+        subject: &message.subject,
+        receipt: "",
+        published: message.published,
+        due: message.first_due,
+        attempt: message.attempt,
+    };
+    if !payload.is_opaque() {
+        return put_opaque_as_text(out, &stored, &read(payload.all())?);
+    }
+    let meta = MetaView::read(payload.meta()).unwrap_or_default();
+    if !meta.message_id().is_empty() {
+        return put_plain_text(out, &stored, &meta, payload.body());
+    }
+    let key = DueKey { due: message.first_due, sequence: message.sequence };
+    let size = u32::try_from(payload.body().len()).unwrap_or(u32::MAX);
+    let receipt = store.receipt_of(key, &message.subject, size)?.to_text();
+    put_plain_text(out, &Stored { receipt: &receipt, ..stored }, &meta, payload.body())
+}

@@ -1,0 +1,186 @@
+//! A consumer of a group whose messages go to one of its consumers each: what it was given, comes
+//! again, and has settled.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::pull_log::PullLog;
+use delaymq_core::record::limits::{GroupSubject, group_subject};
+use delaymq_core::store::Delivery;
+use delaymq_core::units::{PullOffset, Sequence};
+use delaymq_engine::{
+    GivenRun, GroupStart, IN_FLIGHT_MAX, NamedConsumer, NamedOptions, PullBounds, RetryRule, TriedRun,
+};
+use tokio::task::yield_now;
+
+use crate::consumers::Name;
+use crate::desks::Desk;
+use crate::hub::Hub;
+use crate::pool::Pool;
+use crate::pulling::{Gathered, Pulling, bytes_max, choose_of};
+use crate::session::Session;
+
+/// Messages that a consumer may hold in any case; QMQ knows no bound, so it grows with what a consumer
+/// asks for.
+const IN_FLIGHT_MIN: u32 = 256;
+/// Whoever was delivered a message once was delivered it often enough.
+const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0 };
+
+/// See the module.
+pub(crate) struct Sharing {
+    pub(crate) consumer: Arc<NamedConsumer>,
+    pub(crate) desk: Rc<Desk>,
+    log: RefCell<PullLog<Delivery>>,
+}
+
+impl Sharing {
+    /// Looks a consumer up, with all that it holds, or makes it with its group: that begins with the next
+    /// message, or, of a retry subject, with the first.
+    pub(crate) async fn begin(hub: &Rc<Hub>, name: &Name) -> Result<Rc<Self>> {
+        let _permit = hub.consumers.attaching.acquire().await.ok();
+        let (store, wanted) = (Arc::clone(&hub.store), name.clone());
+        let is_of_group =
+            matches!(group_subject(&name.subject), Some(GroupSubject { group, .. }) if group == name.group);
+        let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
+        let found = Pool::run(move || {
+            let consumer = store.named_consumer(wanted.id(), NamedOptions { start, in_flight_max: IN_FLIGHT_MIN })?;
+            let holding = consumer.holding()?;
+            Ok((consumer, holding))
+        });
+        let (consumer, holding) = found.await.unwrap_or(Err(Error::Closed))?;
+        let token = hub.number();
+        let (group, subject) = (consumer.group_number(), consumer.subject_number());
+        let desk = hub.consumers.desks.borrow_mut().of_group(group, subject, token);
+        hub.watch_group(&consumer, desk.token)?;
+        let log = RefCell::new(PullLog::new(holding.next, holding.held));
+        Ok(Rc::new(Self { consumer, desk, log }))
+    }
+
+    /// What a pull may be given: what the consumer did not receive, else what is new.
+    pub(crate) async fn gather(&self, hub: &Rc<Hub>, session: &Session, pulling: &Pulling) -> Result<Gathered> {
+        loop {
+            let bytes_max = bytes_max(pulling);
+            let lost = self.lost(pulling);
+            let run = if lost.is_empty() {
+                match self.pull(pulling.count, bytes_max, pulling.deadline > hub.now()).await? {
+                    None => return Ok(Gathered::Nothing),
+                    some => some,
+                }
+            } else {
+                self.read_again(lost, bytes_max).await?
+            };
+            if let Some(run) = run
+                && let Some(found) = self.choose(hub, session, pulling, run).await?
+            {
+                return Ok(found);
+            }
+            // Others have their turn, however much it is that does not pass.
+            yield_now().await;
+        }
+    }
+
+    fn lost(&self, pulling: &Pulling) -> Vec<Delivery> {
+        let log = self.log.borrow();
+        log.lost(pulling.received, pulling.count).map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect())
+    }
+
+    async fn pull(&self, count_max: usize, bytes_max: usize, may_wait: bool) -> Result<Option<GivenRun>> {
+        let wanted = self.log.borrow().len().saturating_add(count_max);
+        let in_flight_max = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(IN_FLIGHT_MIN, IN_FLIGHT_MAX);
+        let bounds = PullBounds { count_max, bytes_max, in_flight_max };
+        let run = match self.consumer.try_pull(bounds)? {
+            TriedRun::Run(run) => Some(run),
+            TriedRun::Nothing => None,
+            // Who waits is told when it is there.
+            TriedRun::Soon if may_wait => None,
+            TriedRun::Soon | TriedRun::WouldWait => {
+                let consumer = Arc::clone(&self.consumer);
+                Pool::run(move || consumer.pull(bounds)).await.unwrap_or(Err(Error::Closed))?
+            }
+        };
+        if let Some(run) = &run {
+            self.log.borrow_mut().given(run.first, run.deliveries.iter().copied());
+        }
+        Ok(run)
+    }
+
+    async fn read_again(&self, lost: Vec<Delivery>, bytes_max: usize) -> Result<Option<GivenRun>> {
+        let read = if let Some(read) = self.consumer.try_read_again(&lost, bytes_max)? {
+            read
+        } else {
+            let consumer = Arc::clone(&self.consumer);
+            let reading = Pool::run(move || consumer.read_again(&lost, bytes_max));
+            reading.await.unwrap_or(Err(Error::Closed))?
+        };
+        let mut log = self.log.borrow_mut();
+        for offset in read.damaged {
+            log.remove(offset);
+        }
+        Ok(read.run)
+    }
+
+    /// What of these is answered; what does not pass counts as done. `None` where nothing passes.
+    async fn choose(
+        &self,
+        hub: &Rc<Hub>,
+        session: &Session,
+        pulling: &Pulling,
+        run: GivenRun,
+    ) -> Result<Option<Gathered>> {
+        let (found, filtered) = choose_of(pulling, run.first, run.messages);
+        if !filtered.is_empty() {
+            hub.consumers.counters.filtered.add(filtered.len() as u64);
+            for offset in &filtered {
+                self.log.borrow_mut().remove(*offset);
+            }
+            let done: Vec<Range<PullOffset>> = filtered.iter().map(|offset| *offset..offset.next()).collect();
+            self.settle(session, done, Vec::new(), hub.consumers.rule).await?;
+        }
+        Ok(found)
+    }
+
+    /// The offsets `first` to `last` are done, and what lies below and was not done goes to the retry
+    /// subject. Durable from the position on that is returned.
+    pub(crate) async fn acknowledge(
+        &self,
+        hub: &Rc<Hub>,
+        session: &Session,
+        (first, last): (PullOffset, PullOffset),
+    ) -> Result<Sequence> {
+        let settled = self.log.borrow_mut().acknowledge(first, last);
+        if settled.done.is_empty() {
+            // It was done before, perhaps a moment ago.
+            return Ok(session.settled.get());
+        }
+        hub.consumers.counters.passed_over.add(settled.passed_over.len() as u64);
+        let passed_over = settled.passed_over.into_iter().map(|(_, delivery)| delivery).collect();
+        self.settle(session, vec![settled.done], passed_over, hub.consumers.rule).await
+    }
+
+    /// A message that cannot be told to a QMQ client becomes a dead letter of its group.
+    pub(crate) async fn put_away(&self, session: &Session, offset: PullOffset) -> Result<()> {
+        let delivery = self.log.borrow_mut().remove(offset);
+        self.settle(session, Vec::new(), delivery.into_iter().collect(), AT_ONCE).await.map(drop)
+    }
+
+    async fn settle(
+        &self,
+        session: &Session,
+        done: Vec<Range<PullOffset>>,
+        passed_over: Vec<Delivery>,
+        rule: RetryRule,
+    ) -> Result<Sequence> {
+        let position = if let Some(position) = self.consumer.try_settle(&done, &passed_over, rule)? {
+            position
+        } else {
+            let consumer = Arc::clone(&self.consumer);
+            let settling = Pool::run(move || consumer.settle(&done, &passed_over, rule));
+            settling.await.unwrap_or(Err(Error::Closed))?
+        };
+        session.settled.set(session.settled.get().max(position));
+        Ok(position)
+    }
+}

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from delaymq.cli.consuming import consuming_of
+from delaymq.cli.failures import UsageError
+from delaymq.cli.settings import load
+
+
+def test_only_what_is_given_is_chosen() -> None:
+    assert consuming_of(load(None, {}, [])) == {}
+    names = ("attempts", "held_pulls", "consumers", "groups", "subjects")
+    counts = [f"server.qmq_{name}_max={number}" for number, name in enumerate(names, 1)]
+    given = load(None, {}, ["server.qmq_lease_seconds=0.5", "server.qmq_retry_seconds=0", *counts])
+    assert consuming_of(given) == {
+        "lease_ms": 500,
+        "retry_delay_ms": 0,
+        "attempts_max": 1,
+        "held_pulls_max": 2,
+        "consumers_max": 3,
+        "groups_max": 4,
+        "subjects_max": 5,
+    }
+
+
+def test_a_lease_shorter_than_a_millisecond_is_one() -> None:
+    assert consuming_of(load(None, {}, ["server.qmq_lease_seconds=0.0001"])) == {"lease_ms": 1}
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "server.qmq_lease_seconds=0",
+        "server.qmq_lease_seconds=2592001",
+        "server.qmq_retry_seconds=1e300",
+        "server.qmq_groups_max=2147483648",
+    ],
+)
+def test_what_is_beyond_all_bounds_is_refused_by_its_name(pair: str) -> None:
+    with pytest.raises(UsageError, match=pair.partition("=")[0]):
+        consuming_of(load(None, {}, [pair]))
