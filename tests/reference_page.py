@@ -64,9 +64,21 @@ class Section:
 
 SECTIONS = (
     Section(
-        "Opening", "", (Entry("open", "store.py:Store.open"), Entry("open_async", "async_store.py:AsyncStore.open"))
+        "Opening",
+        "",
+        (
+            Entry("open", "store.py:Store.open"),
+            Entry("open_async", "async_store.py:AsyncStore.open"),
+            Entry("connect", "client/sync.py:Client.connect"),
+            Entry("connect_async", "client/asyncio_client.py:AsyncClient.connect"),
+        ),
     ),
     Section("Store", "", (Entry("Store", "store.py:Store,administration.py:Administration"),)),
+    Section(
+        "Client",
+        "A store of another process, behind a server. What its methods do, `Store` says.",
+        (Entry("Client", "client/sync.py:Client,client/administration.py:ClientAdministration", "Store"),),
+    ),
     Section(
         "Messages",
         "",
@@ -106,6 +118,11 @@ SECTIONS = (
             Entry("AsyncStore", "async_store.py:AsyncStore,async_administration.py:AsyncAdministration", "Store"),
             Entry("AsyncSubscription", "async_subscription.py:AsyncSubscription", "Subscription"),
             Entry("AsyncMessage", "async_message.py:AsyncMessage", "Message"),
+            Entry(
+                "AsyncClient",
+                "client/asyncio_client.py:AsyncClient,client/async_administration.py:AsyncClientAdministration",
+                "Client",
+            ),
         ),
     ),
     Section(
@@ -127,6 +144,8 @@ SECTIONS = (
             Entry("testing.ReadyMessage", "testing/store.py:ReadyMessage"),
             Entry("testing.crash", "testing/store.py:crash"),
             Entry("testing.last_life", "testing/store.py:last_life"),
+            Entry("testing.serve", "testing/server.py:serve"),
+            Entry("testing.Server", "testing/server.py:Server"),
             Entry("testing.strategies.subjects", "testing/strategies.py:subjects"),
             Entry("testing.strategies.bodies", "testing/strategies.py:bodies"),
             Entry("testing.strategies.delays", "testing/strategies.py:delays"),

@@ -15,6 +15,8 @@ The whole face, on one page; `help(delaymq.Store)` and so on say more:
 
     open(path, *, durability="disk", create=True, …) -> Store         `durability="os"` is faster
     open_async(path, *, …) -> AsyncStore             to be awaited, or entered with `async with`
+    connect(url, *, token, timeout, retry_ambiguous) -> Client      a server's store, over TCP
+    connect_async(url, *, …) -> AsyncClient          to be awaited, or entered with `async with`
     backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
     inspect(path) -> Inspection                      what is in a folder, also of an open store
     stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
@@ -29,6 +31,8 @@ Store
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
     subjects() -> [Subject]      expire(subject, older_than)
     dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
+
+Client has these too, but for checkpoint, pin and path; AsyncClient has them in coroutines.
 
 Subscription
     get(timeout) -> Message or None          for message in subscription: …
@@ -57,6 +61,8 @@ from delaymq._retire import Pin
 from delaymq.administration import DeadLetter, Group, Subject
 from delaymq.errors import (
     AlreadySettled,
+    AmbiguousError,
+    Busy,
     Closed,
     Corrupt,
     DamagedPayload,
@@ -71,10 +77,14 @@ from delaymq.errors import (
     NotAStore,
     PermissionDenied,
     Poisoned,
+    ProtocolError,
+    Stopping,
     StorageError,
     StoreError,
     TimedOut,
     TooLarge,
+    Unauthorized,
+    Unreachable,
     WrongLoop,
     WrongType,
 )
@@ -88,6 +98,8 @@ if TYPE_CHECKING:
     from delaymq.async_message import AsyncMessage
     from delaymq.async_store import AsyncStore, open_async
     from delaymq.async_subscription import AsyncSubscription
+    from delaymq.client.asyncio_client import AsyncClient, connect_async
+    from delaymq.client.sync import Client, connect
     from delaymq.inspection import Inspection, inspect
     from delaymq.protocols import AsyncDelayQueue, DelayQueue
     from delaymq.retries import backoff
@@ -95,10 +107,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadySettled",
+    "AmbiguousError",
+    "AsyncClient",
     "AsyncDelayQueue",
     "AsyncMessage",
     "AsyncStore",
     "AsyncSubscription",
+    "Busy",
+    "Client",
     "Closed",
     "Corrupt",
     "DamagedPayload",
@@ -121,10 +137,12 @@ __all__ = [
     "Pin",
     "Poisoned",
     "Progress",
+    "ProtocolError",
     "Publish",
     "Receipt",
     "Receipts",
     "Status",
+    "Stopping",
     "StorageError",
     "Store",
     "StoreError",
@@ -132,10 +150,14 @@ __all__ = [
     "Subscription",
     "TimedOut",
     "TooLarge",
+    "Unauthorized",
+    "Unreachable",
     "WrongLoop",
     "WrongType",
     "__version__",
     "backoff",
+    "connect",
+    "connect_async",
     "errors",
     "inspect",
     "open",
@@ -145,13 +167,17 @@ __all__ = [
 
 # What only some programs use is imported when it is asked for; asyncio alone takes longer than all else.
 _LATER = {
+    "AsyncClient": "delaymq.client.asyncio_client",
     "AsyncDelayQueue": "delaymq.protocols",
     "AsyncMessage": "delaymq.async_message",
     "AsyncStore": "delaymq.async_store",
     "AsyncSubscription": "delaymq.async_subscription",
+    "Client": "delaymq.client.sync",
     "DelayQueue": "delaymq.protocols",
     "Inspection": "delaymq.inspection",
     "backoff": "delaymq.retries",
+    "connect": "delaymq.client.sync",
+    "connect_async": "delaymq.client.asyncio_client",
     "inspect": "delaymq.inspection",
     "open_async": "delaymq.async_store",
     "stop_on_signals": "delaymq.signals",

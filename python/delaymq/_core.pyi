@@ -21,8 +21,9 @@ __version__: str
 
 Body: TypeAlias = bytes | bytearray | memoryview
 
-Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes]
-"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta"""
+Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes, bytes]
+"""key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta, and what a
+server told of the receipt, which is empty where the store is in this process"""
 
 Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
 """message_id, tags, attributes; None instead of all three where there is nothing"""
@@ -81,7 +82,7 @@ class Subscription:
         """News of this subscription is told under this token."""
     def begin_flush(self) -> int | None:
         """Sends what was queued; durable when that position is visible. None where that would wait."""
-    def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> Receipt:
+    def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with, from what its delivery says."""
     def acknowledge(self, key: int) -> None:
         """Queues one acknowledgement; never waits."""
@@ -237,6 +238,120 @@ class Server:
         """Begins to stop and returns; a later call with less patience counts instead."""
     def wait(self, wait_ms_max: int, /) -> int | None:
         """How many connections were ended with something under way, once it has stopped; None before."""
+
+Event: TypeAlias = tuple[int, int, Any, Any]
+"""Of an answer: call, command, value and error, one of them None. Of a delivery: -1, the number of its
+subscription, the trusted clock in milliseconds, and a list of `Delivery`."""
+
+@final
+class Request:
+    """A request to a server, encoded once; it may be asked again on another connection.
+
+    The names are those of docs/protocol.md. What a store would refuse of an argument is refused here.
+    """
+
+    @staticmethod
+    def hello(client: str, token: bytes, /) -> Request:
+        """Who connects. Its answer: a dict of server, stream, now_ms and delay_ms_max."""
+    @staticmethod
+    def ping() -> Request:
+        """Asks for a sign of life."""
+    @staticmethod
+    def publish(subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /) -> Request:
+        """One message, as `Store.publish`. Its answer: `Receipts`."""
+    @staticmethod
+    def publish_many(subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /) -> Request:
+        """Messages of one subject, as `Store.publish_many`."""
+    @staticmethod
+    def publish_mixed(rows: list[Row], /) -> Request:
+        """Messages of any subjects, as `Store.publish_mixed`."""
+    @staticmethod
+    def cancel(receipts: list[Receipt], stream: bytes, /) -> Request:
+        """As `Store.cancel_many`; ForeignReceipt where one is of another stream."""
+    @staticmethod
+    def subscribe(number: int, names: tuple[str, str, str], start: str, in_flight_max: int, /) -> Request:
+        """A consumer without credit, by subject, group and its own name.
+
+        Its answer: the name, and whether the group is new.
+        """
+    @staticmethod
+    def credit(number: int, credit: int, /) -> Request:
+        """Lets a subscription be sent so many messages more."""
+    @staticmethod
+    def acknowledge(number: int, keys: list[int], /) -> Request:
+        """Messages are done, by their keys."""
+    @staticmethod
+    def give_back(number: int, messages: list[tuple[int, int]], /) -> Request:
+        """Messages shall come again, by key and delay in milliseconds."""
+    @staticmethod
+    def put_away(number: int, keys: list[int], reason: str, /) -> Request:
+        """Messages are dead letters now."""
+    @staticmethod
+    def flush(number: int, /) -> Request:
+        """Answered when what a subscription settled is durable."""
+    @staticmethod
+    def unsubscribe(number: int, /) -> Request:
+        """Ends a subscription; answered when it has ended."""
+    @staticmethod
+    def status() -> Request:
+        """Its answer: the fields of `delaymq.Status`."""
+    @staticmethod
+    def groups(after: int, /) -> Request:
+        """A piece of the list. Its answer: where the next one begins, 0 for nowhere, and fields of `delaymq.Group`."""
+    @staticmethod
+    def subjects(after: int, /) -> Request:
+        """As `groups`, with what `subjects` of a store tells."""
+    @staticmethod
+    def start_group(subject: str, group: str, start: str, /) -> Request:
+        """As the function of this name."""
+    @staticmethod
+    def reset_group(subject: str, group: str, start: str, /) -> Request:
+        """As the function of this name."""
+    @staticmethod
+    def remove_group(subject: str, group: str, /) -> Request:
+        """As the function of this name."""
+    @staticmethod
+    def dead_letters(subject: str, group: str, after: int, limit: int, /) -> Request:
+        """As `groups`, with what `dead_letters` of a store tells; at most so many."""
+    @staticmethod
+    def redrive(subject: str, group: str, limit: int | None, /) -> Request:
+        """As the function of this name. Its answer: how many."""
+    @staticmethod
+    def expire(subject: str, older_than_ms: int, /) -> Request:
+        """As the function of this name. Its answer: how many."""
+    def __len__(self) -> int: ...
+
+@final
+class Caller:
+    """One connection to a server, without its socket. Threads may share it; nothing here waits."""
+
+    def __new__(cls) -> Caller: ...
+    def ask(self, request: Request, /) -> int | None:
+        """Makes a request; the call that its answer names, or None where there is no room now."""
+    def tell(self, request: Request, /) -> bool:
+        """Makes a request that only an error answers; False where there is no room now."""
+    def forget(self, call: int, /) -> bool:
+        """Nobody waits for this answer any more; False where it has come."""
+    def receive(self, stream: bytes, data: bytes, /) -> tuple[list[Event], Exception | None]:
+        """What these bytes say, in order, and what is wrong with the rest, after which nothing more is read.
+
+        Receipts of deliveries are of `stream`.
+        """
+    def output(self, bytes_max: int, /) -> bytes:
+        """The first bytes that wait to be written."""
+    @property
+    def output_bytes(self) -> int:
+        """How many bytes wait to be written."""
+    def sent(self, count: int, /) -> None:
+        """So many of them were written."""
+    def lost(self) -> list[int]:
+        """The connection is gone: the calls that nobody knows the end of."""
+    @staticmethod
+    def delivered_to(key: int, number: int, /) -> bool:
+        """True where the subscription of this number was handed the message of this key."""
+
+def receipt_of(delivery: Delivery, /) -> Receipt:
+    """The receipt of a message that a server delivered."""
 
 def decode_meta(meta: bytes, /) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """message_id ("" where none was given), tags and attributes of a delivery's meta."""

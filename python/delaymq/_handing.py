@@ -66,13 +66,13 @@ class Settling:
         self._core.dead_letter(key, reason)
         self.handing.has_room()
 
-    def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> Receipt:
+    def receipt(self, delivery: Delivery, /) -> Receipt:
         """The receipt that a message was published with.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.
         """
-        return self._core.receipt(sequence, first_due_ms, subject, size)
+        return self._core.receipt(delivery)
 
 
 class Handing:
@@ -150,14 +150,19 @@ class Handing:
         if self.stopped:
             self.stop()
         while self._waiting:
-            if self._returned:
-                self._put_back()
-            if self._buffered:
-                waiter, (count, *_) = self._waiting.popitem(last=False)
-                if not waiter.done():
-                    waiter.set_result(self._from_buffer(count))
-            elif self._fetching is not None or not self._fill():
+            if not self._hand_over() and (self._fetching is not None or not self._fill()):
                 return
+
+    def _hand_over(self) -> bool:
+        """Gives the first one that waits what there is; False where there is nothing."""
+        if self._returned:
+            self._put_back()
+        if not self._buffered:
+            return False
+        waiter, (count, *_) = self._waiting.popitem(last=False)
+        if not waiter.done():
+            waiter.set_result(self._from_buffer(count))
+        return True
 
     def _from_buffer(self, count: int) -> list[AsyncMessage]:
         buffered = self._buffered
@@ -192,9 +197,13 @@ class Handing:
                 self._keep(fetching.result())
             else:
                 self._fail(error)
-        self.look()
+        while self._waiting and self._hand_over():
+            pass
+        # Those whose time is over are not fetched for again.
         for waiter in late:
+            self._waiting.pop(waiter, None)
             _finish(waiter, [])
+        self.look()
 
     def _keep(self, deliveries: list[Delivery]) -> None:
         if not self._forgotten:

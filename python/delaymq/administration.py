@@ -111,7 +111,7 @@ class Administration:
         Raises:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return [_subject(fields) for fields in _core.subjects(self._core)]
+        return [subject_of(fields) for fields in _core.subjects(self._core)]
 
     def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
         """Makes a group without consuming for it. Returns when that is durable.
@@ -168,8 +168,8 @@ class Administration:
             StorageError: The operating system refused to read.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        rows = _core.dead_letters(self._core, subject, group, _limit(limit))
-        return [_dead_letter(fields) for fields in rows]
+        rows = _core.dead_letters(self._core, subject, group, checked_limit(limit))
+        return [dead_letter_of(fields) for fields in rows]
 
     def redrive(self, subject: str, group: str, limit: int | None = None) -> int:
         """Brings dead letters back, the oldest first: the group gets them now, as at the first time.
@@ -189,7 +189,7 @@ class Administration:
             StorageError: The operating system refused to read.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return _core.redrive(self._core, subject, group, None if limit is None else _limit(limit))
+        return _core.redrive(self._core, subject, group, None if limit is None else checked_limit(limit))
 
     def expire(self, subject: str, older_than: Duration) -> int:
         """Gives up ready messages that nobody took for too long: for all groups, and for ever.
@@ -219,17 +219,25 @@ def over(core: _core.Store) -> Administration:
     return alone
 
 
-def _subject(fields: dict[str, Any]) -> Subject:
+def subject_of(fields: dict[str, Any]) -> Subject:
+    """A subject, from what crossed the boundary."""
     before = fields.pop("expired_before_ms")
     return Subject(**fields, expiry=None if before is None else moment(before))
 
 
-def _dead_letter(fields: dict[str, Any]) -> DeadLetter:
+def dead_letter_of(fields: dict[str, Any]) -> DeadLetter:
+    """A dead letter, from what crossed the boundary."""
     died, published = fields.pop("died_ms"), fields.pop("published_ms")
     return DeadLetter(**fields, died=moment(died), published=None if published is None else moment(published))
 
 
-def _limit(limit: int) -> int:
+def checked_limit(limit: int) -> int:
+    """How many at most.
+
+    Raises:
+        WrongType: It is not an int.
+        InvalidArgument: It is below 1.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int):
         kind = type(limit).__name__
         raise WrongType(f"limit: expected int, found {kind}", argument="limit", expected="int", found=kind)

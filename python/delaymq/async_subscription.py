@@ -13,12 +13,11 @@ from delaymq._handing import Handing, Settling
 from delaymq.async_message import AsyncMessage
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import TimedOut
-from delaymq.subscription import PULL_MESSAGES, checked_batch
+from delaymq.subscription import PULL_MESSAGES, Opened, checked_batch
 
 if TYPE_CHECKING:
     from delaymq._core import Subscription as CoreSubscription
     from delaymq._event_loop import EventLoop
-    from delaymq.async_store import AsyncStore
 
 __all__ = ["AsyncSubscription"]
 
@@ -44,10 +43,15 @@ class AsyncSubscription:
         group: str,
         *,
         in_flight_max: int,
-        store: AsyncStore,
+        store: Opened,
         event_loop: EventLoop,
+        pull_messages: int = PULL_MESSAGES,
     ) -> None:
-        """Made by `AsyncStore.subscribe`; keeps the store open while somebody has the subscription."""
+        """Made by `AsyncStore.subscribe`; keeps the store open while somebody has the subscription.
+
+        A client pulls one message for one that is asked for, as `Subscription` says.
+        """
+        self._pull_messages = pull_messages
         self._core = core
         self._subject = subject
         self._group = group
@@ -93,7 +97,7 @@ class AsyncSubscription:
         buffered = self._handing.next()
         if buffered is not None:
             return buffered
-        batch = await self._handing.take(1, PULL_MESSAGES, timeout_ms)
+        batch = await self._handing.take(1, self._pull_messages, timeout_ms)
         return batch[0] if batch else None
 
     def batches(self, max_messages: int = 256, wait: Duration | None = None) -> AsyncIterator[list[AsyncMessage]]:

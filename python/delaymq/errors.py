@@ -23,7 +23,13 @@
         ├── ForkedProcess                         a forked child used its parent's store
         ├── AlreadySettled                        a message was settled a second time
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
-        └── TimedOut         (TimeoutError)       a wait ended before what it waited for
+        ├── TimedOut         (TimeoutError)       a wait ended before what it waited for
+        ├── Unreachable      (ConnectionError)    no server answers at an address
+        ├── AmbiguousError                        the answer was lost: it may be done or not
+        ├── ProtocolError                         the other side is no delaymq server, or of another version
+        ├── Unauthorized                          the server wants a token, or another one
+        ├── Busy                                  too much is under way in the server; try again later
+        └── Stopping                              the server is stopping
 
 An error that refuses an argument means that nothing was stored. The details are attributes, so
 that no program has to read the text: `path`, `offset`, `expected` and `found` name the place and
@@ -38,6 +44,8 @@ from typing import Any
 
 __all__ = [
     "AlreadySettled",
+    "AmbiguousError",
+    "Busy",
     "Closed",
     "Corrupt",
     "DamagedPayload",
@@ -52,10 +60,14 @@ __all__ = [
     "NotAStore",
     "PermissionDenied",
     "Poisoned",
+    "ProtocolError",
+    "Stopping",
     "StorageError",
     "StoreError",
     "TimedOut",
     "TooLarge",
+    "Unauthorized",
+    "Unreachable",
     "WrongLoop",
     "WrongType",
 ]
@@ -224,3 +236,35 @@ class TimedOut(StoreError, TimeoutError):
         """Keeps the message, ETIMEDOUT and each detail."""
         OSError.__init__(self, _errno.ETIMEDOUT, message or type(self).__doc__)
         vars(self).update(details)
+
+
+class Unreachable(StoreError, ConnectionError):
+    """No server answers at that address; what was asked was not done. `reason` says what the system said."""
+
+    def __init__(self, message: str = "", **details: object) -> None:
+        """Keeps the message, ECONNREFUSED and each detail."""
+        OSError.__init__(self, _errno.ECONNREFUSED, message or type(self).__doc__)
+        vars(self).update(details)
+
+
+class AmbiguousError(StoreError):
+    """The connection was lost, or the time was over, before the answer came: it may have been done or not.
+
+    Of a publish: the message may be stored. Of a flush: what was acknowledged may come again.
+    """
+
+
+class ProtocolError(StoreError):
+    """What the other side sent is not what a delaymq server of this version sends."""
+
+
+class Unauthorized(StoreError):
+    """The server wants a token, or the one that was given is wrong."""
+
+
+class Busy(StoreError):
+    """Too much is under way in the server; nothing was done, and the same may be asked again later."""
+
+
+class Stopping(StoreError):
+    """The server is stopping; nothing was done."""

@@ -59,7 +59,7 @@ class Settling(Protocol):
     def dead_letter(self, key: int, reason: str, /) -> None:
         """Queues that it is put away."""
 
-    def receipt(self, sequence: int, first_due_ms: int, subject: str, size: int, /) -> _core.Receipt:
+    def receipt(self, delivery: Delivery, /) -> _core.Receipt:
         """The receipt that a message was published with."""
 
 
@@ -138,8 +138,7 @@ class Received:
         Raises:
             ForkedProcess: The store was opened by the parent process.
         """
-        delivery = self._delivery
-        return self._subscription.receipt(delivery[7], delivery[8], delivery[1], len(delivery[2]))
+        return self._subscription.receipt(self._delivery)
 
     @property
     def message_id(self) -> str:

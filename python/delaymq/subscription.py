@@ -9,23 +9,52 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from delaymq._gathering import checked_reason, gathered
 from delaymq._refusals import shown
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import InvalidArgument, WrongType
-from delaymq.message import Message
+from delaymq.message import Message, Settling
 
 if TYPE_CHECKING:
-    from delaymq._core import Subscription as CoreSubscription
-    from delaymq.store import Store
+    from delaymq._core import Delivery
 
 __all__ = ["Subscription"]
 
 PULL_MESSAGES = 256  # messages that one crossing into the core brings at most for get() and iteration
 BATCH_MESSAGES_MAX = 10_000
 LOCK_WAIT_S_MAX = threading.TIMEOUT_MAX  # what the lock of Python takes, some centuries
+
+
+class Pulling(Settling, Protocol):
+    """What a subscription stands on: the core's side of it, or a client's."""
+
+    def pull(self, count_max: int, timeout_ms: int | None) -> list[Delivery]:
+        """Waits until something is there; an empty list at the timeout or after `stop`."""
+
+    def acknowledge_many(self, keys: list[int]) -> None:
+        """Queues acknowledgements."""
+
+    def flush(self, timeout_ms: int | None) -> None:
+        """Waits until what was queued is durable."""
+
+    def now_ms(self) -> int:
+        """The store's trusted clock, in milliseconds since 1970."""
+
+    def stop(self) -> None:
+        """Ends all pulls, from any thread."""
+
+    def close(self) -> None:
+        """Stops, flushes and gives back what is left."""
+
+
+class Opened(Protocol):
+    """A store, or a client."""
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is closed, in the process that opened it."""
 
 
 class Subscription:
@@ -44,14 +73,21 @@ class Subscription:
 
     def __init__(
         self,
-        core: CoreSubscription,
+        core: Pulling,
         subject: str,
         group: str,
         in_flight_max: int = PULL_MESSAGES,
-        store: Store | None = None,
+        store: Opened | None = None,
+        *,
+        pull_messages: int = PULL_MESSAGES,
     ) -> None:
-        """Made by `Store.subscribe`; keeps the store open while somebody has the subscription."""
+        """Made by `Store.subscribe`; keeps the store open while somebody has the subscription.
+
+        A client pulls one message for one that is asked for, since what it has not handed over yet is
+        kept where a lost connection is known.
+        """
         self._store = store
+        self._pull_messages = pull_messages
         self._in_flight_max = in_flight_max
         self._closed = False
         self._core = core
@@ -93,7 +129,7 @@ class Subscription:
         try:
             return None if self._stopped else self._waiting.popleft()
         except IndexError:
-            batch = self._taken(1, PULL_MESSAGES, timeout_ms)
+            batch = self._taken(1, self._pull_messages, timeout_ms)
             return batch[0] if batch else None
 
     def _taken(self, count_max: int, pull_max: int, timeout_ms: int | None) -> list[Message]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import delaymq
     import delaymq.testing
 
-__all__ = ["delaymq_clock", "delaymq_store"]
+__all__ = ["delaymq_clock", "delaymq_server", "delaymq_store"]
 
 
 @pytest.fixture
@@ -37,3 +37,12 @@ def delaymq_store(tmp_path: Path, delaymq_clock: delaymq.testing.Clock) -> Itera
         yield store
     finally:
         last_life(store).close()
+
+
+@pytest.fixture
+def delaymq_server(delaymq_store: delaymq.Store) -> Iterator[delaymq.testing.Server]:
+    """A server over `delaymq_store`, at a free port; `delaymq.connect(delaymq_server.url)` connects to it."""
+    from delaymq.testing import serve  # noqa: PLC0415 - see the module
+
+    with serve(delaymq_store) as server:
+        yield server

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import delaymq
+import faces
 from faces import Face
 
 
@@ -14,9 +15,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def store(folder: Path) -> Iterator[delaymq.Store]:
-    with delaymq.open(folder, durability="os", segment_bytes=1 << 20) as opened:
+@pytest.fixture(params=[False, True], ids=["store", "client"])
+def over_tcp(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test opens is a store, and then a client of one that is served."""
+    with faces.over_tcp(request.param):
+        yield
+
+
+@pytest.fixture(params=[False, True], ids=["store", "client"])
+def store(folder: Path, request: pytest.FixtureRequest) -> Iterator[delaymq.Store]:
+    """As `over_tcp`, for who needs one only."""
+    with faces.over_tcp(request.param), faces.opened(folder) as opened:
         yield opened
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import delaymq
+from faces import Served
 
 OPTIONS: dict[str, Any] = {"durability": "os", "segment_bytes": 1 << 16, "keep_finished": 0}
 IN_FLIGHT_MAX = 8
@@ -27,6 +28,12 @@ class Plain:
 
     def opening(self, folder: str) -> Any:
         return delaymq.open(folder, **OPTIONS)
+
+    def closed(self) -> None:
+        """What was opened is closed."""
+
+    def checkpoint(self, store: Any) -> None:
+        self.call(store.checkpoint)
 
 
 class Asyncio(Plain):
@@ -44,6 +51,36 @@ class Asyncio(Plain):
 
     def opening(self, folder: str) -> Any:
         return delaymq.open_async(folder, **OPTIONS)
+
+
+class Client(Plain):
+    """A client of a server in this process, over a store that is opened and closed with it."""
+
+    def __init__(self) -> None:
+        self.served: list[Served] = []
+
+    def opening(self, folder: str) -> Any:
+        self.served.append(Served(folder, **OPTIONS))
+        return delaymq.connect(self.served[-1].url)
+
+    def closed(self) -> None:
+        """The store and its server go after their client."""
+        self.served.pop().close()
+
+    def checkpoint(self, _store: Any) -> None:
+        self.served[-1].store.checkpoint()
+
+
+class AsyncioClient(Client, Asyncio):
+    """As `Client`, on an event loop."""
+
+    def __init__(self) -> None:
+        Asyncio.__init__(self)
+        Client.__init__(self)
+
+    def opening(self, folder: str) -> Any:
+        self.served.append(Served(folder, **OPTIONS))
+        return delaymq.connect_async(self.served[-1].url)
 
 
 class Driven:
@@ -89,6 +126,7 @@ class Driven:
         for messages in self.messages:
             self.face.call(messages.close)
         self.face.call(self.store.close)
+        self.face.closed()
         self.open()
 
     def publish(self, body: str, delay_ms: int, tag: str) -> str:
@@ -153,11 +191,12 @@ class Driven:
             self.face.call(lambda messages=messages: messages.flush(10))  # type: ignore[misc]
 
     def checkpoint(self) -> None:
-        self.face.call(self.store.checkpoint)
+        self.face.checkpoint(self.store)
 
 
 def main() -> None:
-    driven = Driven({"plain": Plain, "asyncio": Asyncio}[sys.argv[1]](), sys.argv[2])
+    faces = {"plain": Plain, "asyncio": Asyncio, "client": Client, "asyncio client": AsyncioClient}
+    driven = Driven(faces[sys.argv[1]](), sys.argv[2])
     print(json.dumps("ready"), flush=True)  # noqa: T201 - the answers go to whoever drives
     for line in sys.stdin:
         name, *arguments = json.loads(line)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import delaymq
 from delaymq import AlreadySettled, DeadLetter, Group, InvalidArgument, Message, Store, TooLarge, WrongType
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with delaymq.open(tmp_path / "store", durability="os") as opened:
-        yield opened
 
 
 def taken(store: Store, count: int, act: Callable[[Message], object]) -> list[bytes]:

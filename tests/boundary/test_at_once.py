@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from delaymq import Closed, Store
+from delaymq import Closed
 from delaymq.store import Durability
+from faces import opened, opened_async
 
 DURABILITIES: tuple[Durability, ...] = ("os", "disk")
 
 
-def opened(folder: Path, durability: Durability) -> Store:
-    return delaymq.open(folder, durability=durability, segment_bytes=1 << 20)
-
-
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_right_after_subscribing_what_is_ready_is_there(folder: Path, durability: Durability) -> None:
-    with opened(folder, durability) as store:
+    with opened(folder, durability=durability) as store:
         for number in range(20):
             subject = f"subject.{number}"
             store.publish(subject, b"now")
@@ -33,9 +31,10 @@ def test_right_after_subscribing_what_is_ready_is_there(folder: Path, durability
                 assert messages.get(timeout=0) is None
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_what_became_due_before_is_there_too(folder: Path, durability: Durability) -> None:
-    with opened(folder, durability) as store:
+    with opened(folder, durability=durability) as store:
         store.publish("a", b"later", delay=0.05)
         while not store.status().ready:
             time.sleep(0.005)
@@ -46,9 +45,10 @@ def test_what_became_due_before_is_there_too(folder: Path, durability: Durabilit
             assert batch == []
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_an_acknowledgement_makes_room_at_once(folder: Path, durability: Durability) -> None:
-    with opened(folder, durability) as store:
+    with opened(folder, durability=durability) as store:
         store.publish_many("a", [b"%d" % number for number in range(50)])
         with store.subscribe("a", group="g", in_flight_max=1) as messages:
             for number in range(50):
@@ -59,10 +59,11 @@ def test_an_acknowledgement_makes_room_at_once(folder: Path, durability: Durabil
                 message.ack()
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_on_an_event_loop_it_is_the_same(folder: Path, durability: Durability) -> None:
     async def main() -> None:
-        async with delaymq.open_async(folder, durability=durability, segment_bytes=1 << 20) as store:
+        async with opened_async(folder, durability=durability) as store:
             for number in range(20):
                 subject = f"subject.{number}"
                 await store.publish(subject, b"now")
@@ -106,9 +107,10 @@ async def _subscribed(store: delaymq.AsyncStore) -> delaymq.AsyncSubscription:
     return await store.subscribe("a", group="g")
 
 
+@pytest.mark.usefixtures("over_tcp")
 def test_a_get_from_a_closed_store_says_so(folder: Path) -> None:
     async def main() -> None:
-        async with delaymq.open_async(folder) as store:
+        async with opened_async(folder) as store:
             messages = await store.subscribe("a", group="g")
         with pytest.raises(Closed):
             await messages.get()
@@ -117,7 +119,7 @@ def test_a_get_from_a_closed_store_says_so(folder: Path) -> None:
         await messages.close()
 
     asyncio.run(asyncio.wait_for(main(), 60))
-    with opened(folder, "os") as store:
+    with opened(folder) as store:
         plain = store.subscribe("a", group="g")
     with pytest.raises(Closed):
         plain.get(0)

@@ -1,4 +1,4 @@
-"""Both faces under the same operations, reopened and killed with -9 in between, against one model.
+"""All faces under the same operations, reopened and killed with -9 in between, against one model.
 
 What was answered holds: an acknowledgement that was flushed, a cancel, a publish. What was not may
 come a second time, marked; nothing is lost and nothing comes early.
@@ -21,6 +21,7 @@ from boundary.face_child import IN_FLIGHT_MAX
 from commanding import uncounted
 
 CHILD = Path(__file__).with_name("face_child.py")
+TESTS = CHILD.parents[1]
 DELAYS_MS = st.sampled_from([0, 0, 1, 5, 20, 3_600_000])
 WHICH = st.sampled_from([0, 0, 1])
 
@@ -31,8 +32,9 @@ class Child:
     def __init__(self, face: str, folder: str) -> None:
         command = [sys.executable, str(CHILD), face, folder]
         # There are hundreds of them, and most are killed.
+        environment = {**uncounted(), "PYTHONPATH": str(TESTS)}
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=uncounted()
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         assert self._answer() == "ready"
 
@@ -239,10 +241,12 @@ class Model:
 class BothFaces(RuleBasedStateMachine):
     """The same operations for both, each judged by its own model."""
 
+    FACES: tuple[str, str] = ("plain", "asyncio")
+
     @initialize()
     def open(self) -> None:
         self.temporary = tempfile.TemporaryDirectory(prefix="delaymq-faces-")
-        self.models = [Model(face, f"{self.temporary.name}/{face}") for face in ("plain", "asyncio")]
+        self.models = [Model(face, f"{self.temporary.name}/{face}") for face in self.FACES]
         self.count = 0
 
     def bodies(self, count: int) -> list[str]:
@@ -389,3 +393,13 @@ BothFaces.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 TestBothFaces = BothFaces.TestCase
+
+
+class BothClients(BothFaces):
+    """The same over TCP: a kill takes the server, the store and the client together."""
+
+    FACES = ("client", "asyncio client")
+
+
+BothClients.TestCase.settings = BothFaces.TestCase.settings
+TestBothClients = BothClients.TestCase

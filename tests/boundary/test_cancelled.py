@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from boundary.test_asyncio import drained, one, one_batch, opened, run
+from boundary.test_asyncio import drained, one, one_batch, run
 from delaymq import AsyncSubscription
 from delaymq.store import Durability
+from faces import opened_async
 
 
+@pytest.mark.usefixtures("over_tcp")
 def test_a_message_given_to_a_cancelled_get_goes_to_the_next_one_first(folder: Path) -> None:
     async def main() -> None:
-        async with opened(folder) as store, store.subscribe("a", group="g") as messages:
+        async with opened_async(folder) as store, store.subscribe("a", group="g") as messages:
             first = asyncio.create_task(messages.get())
             second = asyncio.create_task(one_batch(messages, 3))
             await asyncio.sleep(0.05)
@@ -42,6 +44,7 @@ def _is_given(messages: AsyncSubscription, waiting: asyncio.Task[object]) -> boo
     return not messages._handing._waiting and not waiting.done()
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", ["os", "disk"])
 @pytest.mark.parametrize("seed", range(5))
 def test_gets_cancelled_at_any_moment_lose_and_double_nothing(folder: Path, durability: Durability, seed: int) -> None:
@@ -49,7 +52,7 @@ def test_gets_cancelled_at_any_moment_lose_and_double_nothing(folder: Path, dura
     count = 300
 
     async def main() -> None:
-        async with opened(folder, durability) as store, store.subscribe("a", group="g") as messages:
+        async with opened_async(folder, durability=durability) as store, store.subscribe("a", group="g") as messages:
             found: list[tuple[bytes, int]] = []
 
             async def consume() -> None:
@@ -81,10 +84,11 @@ def test_gets_cancelled_at_any_moment_lose_and_double_nothing(folder: Path, dura
     run(main())
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", ["os", "disk"])
 def test_a_cancelled_publish_happened_once_or_not_at_all(folder: Path, durability: Durability) -> None:
     async def main() -> None:
-        async with opened(folder, durability, segment_bytes=1 << 16) as store:
+        async with opened_async(folder, durability=durability, segment_bytes=1 << 16) as store:
             body, tasks = bytes(2000), []
             for number in range(300):
                 tasks.append(asyncio.create_task(store.publish("a", b"%d " % number + body)))
@@ -104,9 +108,10 @@ def test_a_cancelled_publish_happened_once_or_not_at_all(folder: Path, durabilit
     run(main())
 
 
+@pytest.mark.usefixtures("over_tcp")
 def test_a_cancelled_flush_takes_no_acknowledgement_with_it(folder: Path) -> None:
     async def main() -> None:
-        async with opened(folder, "disk") as store, store.subscribe("a", group="g") as messages:
+        async with opened_async(folder, durability="disk") as store, store.subscribe("a", group="g") as messages:
             await store.publish_many("a", [b""] * 50)
             for _ in range(50):
                 (await one(messages)).ack()
@@ -116,7 +121,7 @@ def test_a_cancelled_flush_takes_no_acknowledgement_with_it(folder: Path) -> Non
                 await asyncio.gather(flushing, return_exceptions=True)
             await messages.flush(5)
             assert (await store.status()).ready == 0
-        async with opened(folder) as store, store.subscribe("a", group="g") as messages:
+        async with opened_async(folder) as store, store.subscribe("a", group="g") as messages:
             assert await messages.get(0.2) is None
 
     run(main())
@@ -134,7 +139,7 @@ def test_a_cancelled_open_leaves_the_folder_free(folder: Path) -> None:
                 await ended.close()
             for _ in range(1000):
                 try:
-                    async with opened(folder):
+                    async with opened_async(folder):
                         break
                 except delaymq.Locked:
                     await asyncio.sleep(0.005)
@@ -154,15 +159,16 @@ def test_a_cancelled_close_closes(folder: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await closing
         await store.close()
-        async with opened(folder) as again:
+        async with opened_async(folder) as again:
             assert (await again.status()).pending == 1
 
     run(main())
 
 
+@pytest.mark.usefixtures("over_tcp")
 def test_a_timeout_around_a_get_takes_no_message(folder: Path) -> None:
     async def main() -> None:
-        async with opened(folder) as store, store.subscribe("a", group="g") as messages:
+        async with opened_async(folder) as store, store.subscribe("a", group="g") as messages:
             publishing = asyncio.create_task(_trickle(store))
             found: list[int] = []
             while len(found) < 100:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from boundary.test_asyncio import drained, opened, run
+from boundary.test_asyncio import drained, run
 from delaymq import AsyncStore, Outcome
 from delaymq.store import Durability
+from faces import opened_async
 
 ROUNDS = 40
 
@@ -31,12 +32,13 @@ async def cancelled_somewhen(chance: random.Random, call: Coroutine[Any, Any, An
     return answer
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", ["os", "disk"])
 def test_a_cancelled_publish_of_many_stores_all_or_none(folder: Path, durability: Durability) -> None:
     chance, many = random.Random(1), 30
 
     async def main() -> None:
-        async with opened(folder, durability) as store, store.subscribe("a", group="g") as messages:
+        async with opened_async(folder, durability=durability) as store, store.subscribe("a", group="g") as messages:
             answered = set()
             for number in range(ROUNDS):
                 bodies = [b"%d %d" % (number, place) for place in range(many)]
@@ -52,12 +54,13 @@ def test_a_cancelled_publish_of_many_stores_all_or_none(folder: Path, durability
     run(main())
 
 
+@pytest.mark.usefixtures("over_tcp")
 @pytest.mark.parametrize("durability", ["os", "disk"])
 def test_a_cancelled_cancel_took_its_message_back_or_not(folder: Path, durability: Durability) -> None:
     chance = random.Random(2)
 
     async def main() -> None:
-        async with opened(folder, durability) as store:
+        async with opened_async(folder, durability=durability) as store:
             receipts = list(await store.publish_many("a", [b""] * ROUNDS, 3600))
             told = [await cancelled_somewhen(chance, store.cancel(receipt)) for receipt in receipts]
             assert set(told) == {None, Outcome.DONE}, "some were cancelled, and some were not"
@@ -70,6 +73,7 @@ def test_a_cancelled_cancel_took_its_message_back_or_not(folder: Path, durabilit
     run(main())
 
 
+@pytest.mark.usefixtures("over_tcp")
 def test_a_cancelled_subscribe_leaves_no_consumer(folder: Path) -> None:
     chance = random.Random(3)
 
@@ -79,7 +83,7 @@ def test_a_cancelled_subscribe_leaves_no_consumer(folder: Path) -> None:
         return True
 
     async def main() -> None:
-        async with opened(folder) as store:
+        async with opened_async(folder) as store:
             await store.publish_many("a", [b"%d" % number for number in range(50)])
             told = [await cancelled_somewhen(chance, subscribe(store)) for _ in range(ROUNDS)]
             assert None in told, "some were cancelled"

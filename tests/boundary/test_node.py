@@ -74,7 +74,7 @@ def test_a_stage_of_the_start_that_fails(
 def test_a_stage_of_the_end_that_fails_after_its_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
-    for name in Face.NAMES:
+    for name in Face.EMBEDDED:
         threads = set(threading.enumerate())
         face = Face(folder, name)
         with monkeypatch.context() as patch:

@@ -215,7 +215,6 @@ TABLE += [
     ("flush(timeout)", "timeout", DURATIONS, lambda face, value: face.messages.flush(value)),
     ("batches(max_messages)", "max_messages", COUNTS, lambda face, value: face.messages.batches(value)),
     ("batches(wait)", "wait", DURATIONS, lambda face, value: face.messages.batches(5, value)),
-    ("pin(duration)", "duration", [*DURATIONS, *ENDS], lambda face, value: face.store.pin(value)),
     ("expire(older_than)", "older_than", DURATIONS, lambda face, value: face.store.expire("consumed", value)),
     ("expire(subject)", "subject", NAMES, lambda face, value: face.store.expire(value, 1)),
     ("start_group(subject)", "subject", NAMES, lambda face, value: face.store.start_group(value, "g")),
@@ -270,6 +269,13 @@ OPTIONS: dict[str, list[Bad]] = {
 }
 
 
+@pytest.mark.parametrize("face", Face.EMBEDDED, indirect=True)
+def test_a_pin_for_no_duration(face: Face) -> None:
+    for bad in [*DURATIONS, *ENDS]:
+        refused(face, bad, "duration", lambda bad=bad: face.store.pin(bad.value))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("face", Face.EMBEDDED, indirect=True)
 @pytest.mark.parametrize("option", OPTIONS)
 def test_each_argument_of_an_open(face: Face, tmp_path: Path, option: str) -> None:
     for bad in OPTIONS[option]:
@@ -369,7 +375,6 @@ def test_a_closed_store(face: Face) -> None:
         lambda: store.dead_letters("a", "g"),
         lambda: store.redrive("a", "g"),
         lambda: store.expire("consumed", 1),
-        lambda: store.pin(1),
         lambda: store.cancel_many([receipt]),
         lambda: messages.get(0),
         messages.get,
@@ -385,7 +390,7 @@ def test_a_closed_store(face: Face) -> None:
         lambda: face.store.publish_many("a", [b""]),
         lambda: face.store.cancel(receipt),
         lambda: face.store.subscribe("a", group="g"),
-        face.store.checkpoint,
+        *(() if face.is_remote else (store.checkpoint, lambda: store.pin(1))),
         message.ack,
         message.nack,
     ]
@@ -395,6 +400,7 @@ def test_a_closed_store(face: Face) -> None:
     face.call(face.store.close)
 
 
+@pytest.mark.parametrize("face", Face.EMBEDDED, indirect=True)
 def test_a_second_open_in_this_process(face: Face) -> None:
     with pytest.raises(Locked, match="this process has it open already; share that store, or close it first"):
         face.call(lambda: face.opening(face.folder))
@@ -444,6 +450,7 @@ def test_the_longest_durations_are_taken(face: Face) -> None:
         face.call(found.ack)
 
 
+@pytest.mark.parametrize("face", Face.EMBEDDED, indirect=True)
 def test_an_open_with_the_longest_durations(face: Face, tmp_path: Path) -> None:
     far = timedelta.max
     other = face.call(lambda: face.opening(tmp_path / "other", keep_finished=far, expire={"a": far, "none": far}))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import delaymq
-from faces import Face
+from faces import Face, opened
 
 COUNT = 200
 
@@ -106,11 +106,12 @@ def test_what_was_fetched_and_never_taken_counts_as_an_attempt(face: Face, in_fl
     assert (untouched.body, untouched.attempt, untouched.redelivered) == (b"untouched", attempt, attempt > 1)
 
 
+@pytest.mark.usefixtures("over_tcp")
 def test_threads_that_get_and_threads_that_take_batches_share_all_and_end_at_a_stop(folder: Path) -> None:
     bodies = [b"%d" % number for number in range(2000)]
     found: list[bytes] = []
     with (
-        delaymq.open(folder, durability="os") as store,
+        opened(folder) as store,
         store.subscribe("a", group="g", in_flight_max=64) as messages,
     ):
 

@@ -19,6 +19,7 @@ PYTHON_WORDS: dict[type[Exception], type[Exception]] = {
     errors.PermissionDenied: PermissionError,
     errors.MissingFile: FileNotFoundError,
     errors.TimedOut: TimeoutError,
+    errors.Unreachable: ConnectionError,
 }
 
 

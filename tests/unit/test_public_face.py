@@ -15,10 +15,12 @@ import pytest
 import delaymq
 from commanding import uncounted
 from delaymq import (
+    AsyncClient,
     AsyncDelayQueue,
     AsyncMessage,
     AsyncStore,
     AsyncSubscription,
+    Client,
     DelayQueue,
     Message,
     Store,
@@ -27,7 +29,10 @@ from delaymq import (
 )
 from delaymq.protocols import AsyncConsumer, Consumer
 
-TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, AsyncMessage)]
+TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, AsyncMessage), (Client, AsyncClient)]
+# What a store has of its folder, a client has not; and it is connected where a store is opened.
+OF_A_FOLDER = {"open", "path", "checkpoint", "pin"}
+OF_A_CONNECTION = {"connect", "url"}
 # What waits is a coroutine in the asyncio twin; all else is as it is in the plain one.
 COROUTINES = {
     "publish",
@@ -55,6 +60,11 @@ PAGE_LINES, PAGE_COLUMNS = 60, 100
 def satisfied(store: Store, twin: AsyncStore) -> tuple[DelayQueue, AsyncDelayQueue]:
     """mypy checks that the stores satisfy the protocols."""
     return store, twin
+
+
+def connected(client: Client, twin: AsyncClient) -> tuple[DelayQueue, AsyncDelayQueue]:
+    """As `satisfied`, for clients."""
+    return client, twin
 
 
 def consumers(plain: Subscription, twin: AsyncSubscription) -> tuple[Consumer, AsyncConsumer]:
@@ -89,6 +99,20 @@ def test_the_public_face_is_sorted_and_whole() -> None:
 def test_open_is_the_stores() -> None:
     assert delaymq.open.__func__ is Store.open.__func__  # type: ignore[attr-defined]
     assert delaymq.open_async.__func__ is AsyncStore.open.__func__  # type: ignore[attr-defined]
+    assert delaymq.connect.__func__ is Client.connect.__func__  # type: ignore[attr-defined]
+    assert delaymq.connect_async.__func__ is AsyncClient.connect.__func__  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("store", "client"), [(Store, Client), (AsyncStore, AsyncClient)])
+def test_a_client_has_the_face_of_a_store(store: type, client: type) -> None:
+    shared = names(store) - OF_A_FOLDER
+    assert names(client) - OF_A_CONNECTION == shared
+    compared = 0
+    for name in shared:
+        if callable(getattr(store, name)):
+            compared += 1
+            assert shape(method(store, name)) == shape(method(client, name)), name
+    assert compared >= 10
 
 
 @pytest.mark.parametrize(("plain", "twin"), TWINS)
@@ -115,6 +139,8 @@ def test_the_twins_have_the_same_signatures(plain: type, twin: type) -> None:
     [
         (DelayQueue, Store),
         (AsyncDelayQueue, AsyncStore),
+        (DelayQueue, Client),
+        (AsyncDelayQueue, AsyncClient),
         (Consumer, Subscription),
         (AsyncConsumer, AsyncSubscription),
     ],

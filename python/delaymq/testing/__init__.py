@@ -12,11 +12,12 @@
         delaymq_clock.advance(timedelta(days=30))
         assert [message.body for message in ready(delaymq_store, "reminder")] == [b"pay the rent"]
 
-The fixtures `delaymq_store` and `delaymq_clock` come with the package; `delaymq.testing.strategies` has
-hypothesis strategies for messages.
+The fixtures `delaymq_store`, `delaymq_clock` and `delaymq_server` come with the package;
+`delaymq.testing.strategies` has hypothesis strategies for messages.
 """
 
 from delaymq.testing.clock import Clock
+from delaymq.testing.server import Server, serve
 from delaymq.testing.store import ReadyMessage, crash, last_life, open_store, open_store_async, ready
 
-__all__ = ["Clock", "ReadyMessage", "crash", "last_life", "open_store", "open_store_async", "ready"]
+__all__ = ["Clock", "ReadyMessage", "Server", "crash", "last_life", "open_store", "open_store_async", "ready", "serve"]

@@ -3,6 +3,6 @@
 Where delaymq is installed pytest finds them by itself, through `pytest_delaymq`.
 """
 
-from pytest_delaymq import delaymq_clock, delaymq_store
+from pytest_delaymq import delaymq_clock, delaymq_server, delaymq_store
 
-__all__ = ["delaymq_clock", "delaymq_store"]
+__all__ = ["delaymq_clock", "delaymq_server", "delaymq_store"]

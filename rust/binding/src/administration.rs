@@ -16,7 +16,7 @@ pub(crate) fn groups<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyResul
     PyList::new(py, rows)
 }
 
-fn group_fields<'py>(py: Python<'py>, group: &GroupListed) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn group_fields<'py>(py: Python<'py>, group: &GroupListed) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("name", &group.name)?;
     fields.set_item("subject", &group.subject)?;
@@ -39,7 +39,7 @@ pub(crate) fn subjects<'py>(py: Python<'py>, store: &Bound<'py, Store>) -> PyRes
     PyList::new(py, rows)
 }
 
-fn subject_fields<'py>(py: Python<'py>, subject: &SubjectListed) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn subject_fields<'py>(py: Python<'py>, subject: &SubjectListed) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("name", &subject.name)?;
     fields.set_item("ready", subject.ready)?;

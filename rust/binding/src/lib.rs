@@ -2,10 +2,13 @@
 //! boundary's manual is `python/delaymq/_core.pyi`.
 
 mod administration;
+mod answers;
 mod bench;
+mod caller;
 mod clock;
 mod consuming;
 mod dead_letters;
+mod delivery_keys;
 mod errors;
 mod inspection;
 mod message;
@@ -15,6 +18,7 @@ mod publishing;
 mod qmq;
 mod receipt;
 mod records;
+mod requests;
 mod salvage;
 mod server;
 mod status;
@@ -42,6 +46,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<unblocked::Unblocked>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<unblocked::Publishing>()?;
+    module.add_class::<caller::Caller>()?;
+    module.add_class::<requests::Request>()?;
+    module.add_function(wrap_pyfunction!(receipt::receipt_of, module)?)?;
     module.add_function(wrap_pyfunction!(meta::decode_meta, module)?)?;
     module.add_function(wrap_pyfunction!(bench::measure, module)?)?;
     module.add_function(wrap_pyfunction!(inspection::inspect, module)?)?;

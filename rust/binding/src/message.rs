@@ -1,7 +1,8 @@
 //! Messages on their way in and out: bodies, delays, deliveries.
 
-use delaymq_core::error::Error;
-use delaymq_core::units::Millis;
+use delaymq_core::error::{Error, Result};
+use delaymq_core::units::{DueKey, Millis, Sequence};
+use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_engine::{Delivered, DeliveryKey, Due, PublishBatch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
@@ -13,8 +14,30 @@ const RETRY_BIT: u64 = 1 << 62;
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
 const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
 
+/// What messages are gathered in: a publish of a store in this process, or one to a server.
+pub(crate) trait Batch {
+    /// Adds a message; on an error it is as it was.
+    fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()>;
+}
+
+impl Batch for PublishBatch {
+    fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
+        Self::push(self, subject, due, meta, body)
+    }
+}
+
+impl Batch for PublishWriter {
+    fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
+        let due = match due {
+            Due::After(delay_ms) => DueTime::After(delay_ms),
+            Due::At(time) => DueTime::At(time),
+        };
+        Self::push(self, subject, due, meta, body)
+    }
+}
+
 /// Adds bodies that all have the same delay.
-pub(crate) fn push_all(batch: &mut PublishBatch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
+pub(crate) fn push_all(batch: &mut impl Batch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
     for (index, body) in sequence("bodies", bodies)?.enumerate() {
         push(batch, subject, &body?, due, &[]).map_err(|error| errors::at_index(bodies.py(), error, index))?;
     }
@@ -23,7 +46,7 @@ pub(crate) fn push_all(batch: &mut PublishBatch, subject: &str, bodies: &Bound<'
 
 /// Adds bodies that each have their own delay.
 pub(crate) fn push_each(
-    batch: &mut PublishBatch,
+    batch: &mut impl Batch,
     subject: &str,
     bodies: &Bound<'_, PyAny>,
     delays: &Bound<'_, PyAny>,
@@ -46,7 +69,7 @@ pub(crate) fn push_each(
 type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>);
 
 /// Adds rows of messages.
-pub(crate) fn push_rows(batch: &mut PublishBatch, rows: &Bound<'_, PyList>) -> PyResult<()> {
+pub(crate) fn push_rows(batch: &mut impl Batch, rows: &Bound<'_, PyList>) -> PyResult<()> {
     for (index, row) in rows.iter().enumerate() {
         let (subject, body, due_ms, absolute, about): Row<'_> = row.extract()?;
         let pushed = text("subject", &subject)
@@ -62,7 +85,7 @@ fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'p
 
 /// Adds one message to a batch; the body is copied while the interpreter is held.
 pub(crate) fn push(
-    batch: &mut PublishBatch,
+    batch: &mut impl Batch,
     subject: &str,
     body: &Bound<'_, PyAny>,
     due: Due,
@@ -94,6 +117,8 @@ fn named(error: Error, due: Due) -> Error {
             Error::InvalidArgument { argument, expected, found }
         }
         Error::TooLarge { argument: "meta", limit, found } => Error::TooLarge { argument: "attributes", limit, found },
+        // A request to a server is one frame.
+        Error::TooLarge { argument: "frame", limit, found } => Error::TooLarge { argument: "messages", limit, found },
         other => other,
     }
 }
@@ -162,8 +187,28 @@ fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bo
         message.sequence.0,
         message.first_due.0,
         PyBytes::new(py, &meta),
+        PyBytes::new(py, b""),
     );
     fields.into_pyobject(py)
+}
+
+/// What a delivery, as Python has it, says of its receipt.
+pub(crate) struct Told {
+    pub(crate) key: DueKey,
+    pub(crate) subject: String,
+    pub(crate) size: u32,
+}
+
+impl Told {
+    /// Reads the tuple that `_core.pyi` names.
+    pub(crate) fn of(delivery: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let (sequence, due): (u64, u64) = (delivery.get_item(7)?.extract()?, delivery.get_item(8)?.extract()?);
+        Ok(Self {
+            key: DueKey { due: Millis(due), sequence: Sequence(sequence) },
+            subject: delivery.get_item(1)?.extract()?,
+            size: u32::try_from(delivery.get_item(2)?.len()?)?,
+        })
+    }
 }
 
 /// A delivery key as one number.

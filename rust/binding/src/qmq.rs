@@ -12,10 +12,15 @@ const BODY_KEY: &str = "body";
 
 /// Meta and body of a payload, whoever published it. One of QMQ that cannot be read is all body.
 pub(crate) fn parts(payload: &Payload) -> (Cow<'_, [u8]>, Cow<'_, [u8]>) {
-    let qmq = (!payload.is_opaque()).then(|| WireMessage::read_whole(payload.all()).ok()).flatten();
+    parts_of(payload.is_opaque(), payload.meta(), payload.body())
+}
+
+/// As [`parts`]; a payload of QMQ is all body.
+pub(crate) fn parts_of<'a>(is_opaque: bool, meta: &'a [u8], body: &'a [u8]) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
+    let qmq = (!is_opaque).then(|| WireMessage::read_whole(body).ok()).flatten();
     match qmq.and_then(|message| own(&message)) {
         Some((meta, body)) => (Cow::Owned(meta), Cow::Owned(body)),
-        None => (Cow::Borrowed(payload.meta()), Cow::Borrowed(payload.body())),
+        None => (Cow::Borrowed(meta), Cow::Borrowed(body)),
     }
 }
 

@@ -4,7 +4,7 @@ use delaymq_core::store::Receipt as CoreReceipt;
 use delaymq_engine::Receipts as EngineReceipts;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice, PyString};
+use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple};
 
 use crate::errors;
 
@@ -43,6 +43,16 @@ impl Receipt {
     }
 }
 
+/// The receipt of a message that a server delivered, from the bytes at the end of its delivery.
+#[pyfunction]
+#[pyo3(signature = (delivery, /))]
+pub(crate) fn receipt_of(delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
+    let bytes = delivery.get_item(10)?;
+    let read = CoreReceipt::from_bytes(bytes.cast::<PyBytes>()?.as_bytes());
+    let refused = || errors::refused(delivery.py(), "receipt", "the bytes of a receipt", "others");
+    read.map(Receipt).ok_or_else(refused)
+}
+
 /// The exception for what was given instead of a receipt.
 pub(crate) fn no_receipt(found: &Bound<'_, PyAny>) -> PyErr {
     if found.is_instance_of::<PyString>() {
@@ -53,16 +63,24 @@ pub(crate) fn no_receipt(found: &Bound<'_, PyAny>) -> PyErr {
 
 /// The receipts of one publish.
 #[pyclass(frozen, sequence, module = "delaymq._core")]
-pub(crate) struct Receipts(pub(crate) EngineReceipts);
+pub(crate) struct Receipts(Kept);
+
+/// Where receipts are.
+enum Kept {
+    /// In this process's store, each computed when it is asked for.
+    Engine(EngineReceipts),
+    /// As a server told them.
+    Told(Vec<CoreReceipt>),
+}
 
 #[pymethods]
 impl Receipts {
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.count()
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let length = isize::try_from(self.0.len())?;
+        let length = isize::try_from(self.count())?;
         if let Ok(slice) = index.cast::<PySlice>() {
             let range = slice.indices(length)?;
             let chosen =
@@ -77,7 +95,28 @@ impl Receipts {
 impl Receipts {
     fn at(&self, index: isize) -> PyResult<Receipt> {
         let index = usize::try_from(index).map_err(|_| PyIndexError::new_err("no such receipt"))?;
-        Self::one(&self.0, index)
+        let found = match &self.0 {
+            Kept::Engine(receipts) => receipts.get(index),
+            Kept::Told(receipts) => receipts.get(index).copied(),
+        };
+        found.map(Receipt).ok_or_else(|| PyIndexError::new_err("no such receipt"))
+    }
+
+    /// Those of a publish into this process's store.
+    pub(crate) const fn of(receipts: EngineReceipts) -> Self {
+        Self(Kept::Engine(receipts))
+    }
+
+    /// Those that a server told.
+    pub(crate) const fn told(receipts: Vec<CoreReceipt>) -> Self {
+        Self(Kept::Told(receipts))
+    }
+
+    fn count(&self) -> usize {
+        match &self.0 {
+            Kept::Engine(receipts) => receipts.len(),
+            Kept::Told(receipts) => receipts.len(),
+        }
     }
 
     /// One of an engine's receipts.

@@ -41,7 +41,7 @@ pub(crate) fn report(report: &Report) -> ReportTuple {
     (level, report.kind(), report.to_string())
 }
 
-const fn durability_word(durability: Durability) -> &'static str {
+pub(crate) const fn durability_word(durability: Durability) -> &'static str {
     match durability {
         Durability::Disk => "disk",
         Durability::Os => "os",

@@ -69,12 +69,12 @@ impl Store {
         delays: &Bound<'_, PyAny>,
     ) -> PyResult<Receipts> {
         let batch = self.publisher.many(subject, bodies, delays)?;
-        self.publisher.stored(subject.py(), batch).map(Receipts)
+        self.publisher.stored(subject.py(), batch).map(Receipts::of)
     }
 
     #[pyo3(signature = (rows, /))]
     fn publish_mixed(&self, rows: &Bound<'_, PyList>) -> PyResult<Receipts> {
-        self.publisher.stored(rows.py(), self.publisher.mixed(rows)?).map(Receipts)
+        self.publisher.stored(rows.py(), self.publisher.mixed(rows)?).map(Receipts::of)
     }
 
     fn unblocked(&self) -> Unblocked {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use delaymq_core::units::{DueKey, Millis, Sequence};
 use delaymq_engine::{Pulled, Subscription as EngineSubscription};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::receipt::Receipt;
 use crate::waits::Wait;
@@ -111,10 +110,11 @@ impl Subscription {
         Ok(end.map(|end| end.0))
     }
 
-    #[pyo3(signature = (sequence, first_due_ms, subject, size, /))]
-    fn receipt(&self, py: Python<'_>, sequence: u64, first_due_ms: u64, subject: &str, size: u32) -> PyResult<Receipt> {
-        let key = DueKey { due: Millis(first_due_ms), sequence: Sequence(sequence) };
-        self.engine.receipt_of(key, subject, size).map(Receipt).map_err(|error| errors::raised(py, error))
+    #[pyo3(signature = (delivery, /))]
+    fn receipt(&self, delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
+        let told = message::Told::of(delivery)?;
+        let found = self.engine.receipt_of(told.key, &told.subject, told.size);
+        found.map(Receipt).map_err(|error| errors::raised(delivery.py(), error))
     }
 
     fn stop(&self, py: Python<'_>) {

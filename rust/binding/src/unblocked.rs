@@ -25,7 +25,7 @@ impl Unblocked {
 
     fn answer<'py>(&self, py: Python<'py>, batch: PublishBatch) -> PyResult<Bound<'py, PyAny>> {
         let state = match self.publisher.begun(py, batch)? {
-            Begun::Stored(receipts) => return Ok(Receipts(receipts).into_pyobject(py)?.into_any()),
+            Begun::Stored(receipts) => return Ok(Receipts::of(receipts).into_pyobject(py)?.into_any()),
             Begun::Accepted(ticket) => State::accepted(&ticket),
             Begun::Full(batch) => State::Full(batch),
         };
@@ -118,7 +118,7 @@ impl Publishing {
     #[getter]
     fn receipts(&self, py: Python<'_>) -> PyResult<Receipts> {
         match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(State::Accepted(_, receipts)) => Ok(Receipts(receipts.clone())),
+            Some(State::Accepted(_, receipts)) => Ok(Receipts::of(receipts.clone())),
             _ => Err(errors::refused(py, "receipts", "a publish that was accepted", "one that was not")),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delaymq_core::error::{Error, Result};
 use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::Millis;
 
@@ -69,5 +70,22 @@ pub struct SubscribeOptions {
 impl Default for SubscribeOptions {
     fn default() -> Self {
         Self { start: GroupStart::Earliest, in_flight_max: 256 }
+    }
+}
+
+impl SubscribeOptions {
+    /// Makes sure that a store takes them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `in_flight_max`.
+    pub fn check(&self) -> Result<()> {
+        if (1..=IN_FLIGHT_MAX).contains(&self.in_flight_max) {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument {
+            argument: "in_flight_max",
+            expected: format!("1 to {IN_FLIGHT_MAX}"),
+            found: self.in_flight_max.to_string(),
+        })
     }
 }

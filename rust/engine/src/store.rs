@@ -22,7 +22,6 @@ use crate::held;
 use crate::lock::StoreLock;
 use crate::manual_clock::TimedStore;
 use crate::member::{MAIN, Member};
-use crate::named_consumer::check_in_flight;
 use crate::names::{Subject, check_name};
 use crate::opening::{Opened, open};
 use crate::options::{Durability, GroupStart, Options, SubscribeOptions};
@@ -205,6 +204,11 @@ impl Store {
         self.shared.issuer.stream
     }
 
+    /// The longest delay that it accepts, in milliseconds.
+    pub fn delay_ms_max(&self) -> u64 {
+        self.shared.options.delay_ms_max
+    }
+
     /// Begins to consume a subject for a group. Returns when both are durable.
     ///
     /// # Errors
@@ -214,7 +218,7 @@ impl Store {
         self.shared.check()?;
         check_name("subject", subject)?;
         check_name("group", group)?;
-        check_in_flight(options.in_flight_max)?;
+        options.check()?;
         let shared = &self.shared;
         let retries = shared.names.subject(&retry_subject(subject, group))?;
         let subject = shared.names.subject(subject)?;

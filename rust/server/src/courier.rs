@@ -12,9 +12,10 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
 use delaymq_core::record::meta::MetaView;
-use delaymq_core::units::Sequence;
+use delaymq_core::units::{DueKey, Sequence};
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
+use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::message::WireMessage;
 use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
 use tokio::task::spawn_local;
@@ -39,10 +40,21 @@ const REST: Duration = Duration::from_millis(100);
 
 /// What is done on a thread of the pool.
 pub(crate) enum Errand {
-    Pull { count: usize },
-    GiveBack { messages: Vec<(DeliveryKey, u64)>, is_flushed: bool },
-    PutAway { keys: Vec<DeliveryKey>, reason: String, is_flushed: bool },
+    Pull {
+        count: usize,
+    },
+    GiveBack {
+        messages: Vec<(DeliveryKey, u64)>,
+        is_flushed: bool,
+    },
+    PutAway {
+        keys: Vec<DeliveryKey>,
+        reason: String,
+        is_flushed: bool,
+    },
     Flush,
+    /// Nothing: it is done when what was asked for before it is.
+    Look,
     Close,
 }
 
@@ -60,7 +72,7 @@ impl Errand {
         match self {
             Self::GiveBack { messages, .. } => messages.len(),
             Self::PutAway { keys, .. } => keys.len(),
-            Self::Pull { .. } | Self::Flush | Self::Close => 0,
+            Self::Pull { .. } | Self::Flush | Self::Look | Self::Close => 0,
         }
     }
 
@@ -79,6 +91,7 @@ impl Errand {
                 flush(is_flushed)
             }
             Self::Flush => flush(true),
+            Self::Look => Ok(Done::Settled),
             Self::Close => subscription.close().map(|()| Done::Settled),
         }
     }
@@ -158,6 +171,32 @@ impl Courier {
         }
     }
 
+    /// Answers when everything that is ready, as far as credit goes, was handed to the connection; what
+    /// only facts on their way keep back is waited for.
+    pub(crate) fn look(self: &Rc<Self>, asking: Asking) {
+        self.pump();
+        let count = PULL_MESSAGES.min(self.credit.get() as usize);
+        if self.is_pulling.get() {
+            return self.run(Errand::Look, Some(asking));
+        }
+        if self.is_ended.get() || self.is_starved() || count == 0 {
+            return asking.done();
+        }
+        match self.subscription.try_pull_within(count, PULL_BYTES, true) {
+            Ok(Pulled::Messages(messages)) => {
+                self.take(messages);
+                self.send_ready();
+                asking.done();
+            }
+            Ok(Pulled::Nothing) => asking.done(),
+            Ok(Pulled::WouldWait) => {
+                self.is_pulling.set(true);
+                self.run(Errand::Pull { count }, Some(asking));
+            }
+            Err(error) => asking.failed(&error),
+        }
+    }
+
     /// Takes what was pulled; what the filters do not let pass counts as done.
     fn take(&self, mut messages: Vec<Delivered>) {
         if !self.filters.is_empty() {
@@ -194,7 +233,7 @@ impl Courier {
             }
             let put = |out: &mut Vec<u8>| {
                 put_deliver(out, self.number, self.subscription.now(), count)?;
-                ready.iter().take(count).try_for_each(|message| sent(message).put(out))
+                ready.iter().take(count).try_for_each(|message| self.sent(message)?.put(out))
             };
             match peer.push(DELIVER, put) {
                 Ok(true) => {
@@ -211,6 +250,28 @@ impl Courier {
                 }
             }
         }
+    }
+
+    fn sent<'a>(&self, message: &'a Delivered) -> Result<Sent<'a>> {
+        let payload = &message.payload;
+        let key = DueKey { due: message.first_due, sequence: message.sequence };
+        let receipt = self.subscription.receipt_of(key, &message.subject, payload.body().len() as u32)?;
+        Ok(Sent {
+            queue: message.key.queue,
+            offset: message.key.offset,
+            form: if payload.is_opaque() { PayloadForm::Opaque } else { PayloadForm::Qmq },
+            redelivered: message.redelivered,
+            attempt: message.attempt,
+            sequence: message.sequence,
+            due: message.due,
+            first_due: message.first_due,
+            published: message.published,
+            proof: Proof::of(&receipt),
+            subject: &message.subject,
+            meta_length: payload.meta().len() as u32,
+            check: payload.check(),
+            payload: payload.all(),
+        })
     }
 
     /// True where nothing is under way that a flush would have to wait for.
@@ -255,9 +316,13 @@ impl Courier {
 
     fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>) {
         match (done, asking) {
-            (Ok(Done::Pulled(messages)), _) => {
+            (Ok(Done::Pulled(messages)), asking) => {
                 self.is_pulling.set(false);
                 self.take(messages);
+                self.send_ready();
+                if let Some(asking) = asking {
+                    asking.done();
+                }
             }
             (Ok(Done::Submitted(position)), Some(asking)) => self.hub.promise(position, Promise::of(asking)),
             (Ok(Done::Settled), Some(asking)) => asking.done(),
@@ -302,25 +367,6 @@ impl Courier {
             courier.hub.closing.set(courier.hub.closing.get().saturating_sub(1));
             courier.hub.left.notify_one();
         });
-    }
-}
-
-fn sent(message: &Delivered) -> Sent<'_> {
-    let payload = &message.payload;
-    Sent {
-        queue: message.key.queue,
-        offset: message.key.offset,
-        form: if payload.is_opaque() { PayloadForm::Opaque } else { PayloadForm::Qmq },
-        redelivered: message.redelivered,
-        attempt: message.attempt,
-        sequence: message.sequence,
-        due: message.due,
-        first_due: message.first_due,
-        published: message.published,
-        subject: &message.subject,
-        meta_length: payload.meta().len() as u32,
-        check: payload.check(),
-        payload: payload.all(),
     }
 }
 

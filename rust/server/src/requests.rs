@@ -84,6 +84,7 @@ fn welcome(asking: Asking, hello: &Hello<'_>) {
         body_bytes_max: BODY_BYTES_MAX as u32,
         in_flight_max: IN_FLIGHT_MAX,
         now: hub.store.now(),
+        delay_ms_max: hub.store.delay_ms_max(),
     };
     asking.told(|out| welcome.put(out));
 }

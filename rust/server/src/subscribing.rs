@@ -102,12 +102,16 @@ fn unknown(words: &str) -> RemoteError {
     RemoteError::new(ErrorCode::UnknownSubscription, words)
 }
 
-/// Lets more messages be sent.
+/// Lets more messages be sent. Who wants an answer has it behind what is ready.
 pub(crate) fn credit(asking: Asking, credit: Credit) {
     if let Some((asking, courier)) = of(asking, credit.subscription) {
         courier.add_credit(credit.credit);
-        asking.done();
-        courier.pump();
+        if asking.is_one_way() {
+            asking.done();
+            courier.pump();
+        } else {
+            courier.look(asking);
+        }
     }
 }
 

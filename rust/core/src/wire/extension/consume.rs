@@ -2,7 +2,8 @@
 //!
 //! A client numbers its subscriptions; the number means nothing on another connection. A subscription
 //! is given no more messages than it has credit for, and holds no more than `in_flight_max`
-//! unsettled; each message takes one of its credit. CREDIT adds to it and has no answer.
+//! unsettled; each message takes one of its credit. CREDIT adds to it; one that wants an answer has it
+//! once what is ready was sent.
 //!
 //! | bytes | field of a subscribe |
 //! |---|---|
@@ -31,6 +32,7 @@
 //! | 4 | `attempt` |
 //! | 8 | `sequence` |
 //! | 8 each | `due_ms`, `first_due_ms`, `published_ms` |
+//! | 4, 4, 5 | what is left of its receipt: `epoch`, `subject`, `check` |
 //! | str | `subject` |
 //! | 4 | `meta_length`; 0 for a message of QMQ |
 //! | 4 | `payload_length`: meta and body |
@@ -39,11 +41,13 @@
 
 use bytes::BufMut;
 
+use super::proof::Proof;
 use crate::error::Result;
 use crate::queues::tags::Filter;
 use crate::record::limits::{BATCH_MESSAGES_MAX, at_most};
 use crate::record::name::GroupStart;
-use crate::units::{Millis, Sequence};
+use crate::store::Receipt;
+use crate::units::{DueKey, Millis, Sequence};
 use crate::wire::fields::put_text;
 use crate::wire::malformed::{Malformed, Read};
 use crate::wire::pull::{ConsumerName, put_filters, read_filters};
@@ -54,7 +58,7 @@ pub const IN_FLIGHT_MAX: u32 = 1 << 16;
 /// The most credit that a subscription may have.
 pub const CREDIT_MAX: u32 = 1 << 20;
 /// Bytes of a delivered message without its subject and payload.
-const DELIVERED_HEAD_BYTES: usize = 61;
+const DELIVERED_HEAD_BYTES: usize = 74;
 
 /// Begins to consume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -246,6 +250,8 @@ pub struct Delivered<'a> {
     pub first_due: Millis,
     /// When it was received.
     pub published: Millis,
+    /// What its receipt says beside this.
+    pub proof: Proof,
     /// The subject that it was published to.
     pub subject: &'a str,
     /// Bytes of the payload before the body.
@@ -262,6 +268,14 @@ impl<'a> Delivered<'a> {
         self.payload.split_at_checked(self.meta_length as usize).unwrap_or((&[], self.payload))
     }
 
+    /// The receipt that it was published with, in the stream that the connection is of.
+    pub fn receipt(&self, stream: [u8; 16]) -> Receipt {
+        let key = DueKey { due: self.first_due, sequence: self.sequence };
+        let size = self.parts().1.len() as u32;
+        let Proof { epoch, subject, check } = self.proof;
+        Receipt { stream, epoch, key, subject, size, check }
+    }
+
     /// True where the payload is what its producer computed the check over.
     pub fn is_whole(&self) -> bool {
         crc32fast::hash(self.payload) == self.check
@@ -274,6 +288,7 @@ impl<'a> Delivered<'a> {
         let sequence = Sequence(reader.u64("sequence")?);
         let (due, first_due) = (Millis(reader.u64("due_ms")?), Millis(reader.u64("first_due_ms")?));
         let published = Millis(reader.u64("published_ms")?);
+        let proof = Proof::read(reader)?;
         let subject = reader.text("subject")?;
         let (meta_length, payload_length) = (reader.u32("meta")?, reader.u32("payload")?);
         let check = reader.u32("check")?;
@@ -292,6 +307,7 @@ impl<'a> Delivered<'a> {
             due,
             first_due,
             published,
+            proof,
             subject,
             meta_length,
             check,
@@ -313,6 +329,7 @@ impl<'a> Delivered<'a> {
         out.put_u64(self.due.0);
         out.put_u64(self.first_due.0);
         out.put_u64(self.published.0);
+        self.proof.put(out);
         put_text(out, "subject", self.subject)?;
         out.put_u32(self.meta_length);
         out.put_u32(self.payload.len() as u32);

@@ -12,6 +12,7 @@
 //! | 4 | `body_bytes_max` of a message |
 //! | 4 | `in_flight_max` of a subscription |
 //! | 8 | `now_ms`: the trusted clock |
+//! | 8 | `delay_ms_max`: the longest delay that is accepted |
 //!
 //! A ping has any bytes, at most 1,024, and its answer the same.
 
@@ -93,6 +94,8 @@ pub struct Welcome {
     pub in_flight_max: u32,
     /// The trusted clock.
     pub now: Millis,
+    /// The longest delay that is accepted.
+    pub delay_ms_max: u64,
 }
 
 impl Welcome {
@@ -111,6 +114,7 @@ impl Welcome {
             body_bytes_max: reader.u32("body_bytes_max")?,
             in_flight_max: reader.u32("in_flight_max")?,
             now: Millis(reader.u64("now_ms")?),
+            delay_ms_max: reader.u64("delay_ms_max")?,
         };
         reader.finish("welcome").map(|()| welcome)
     }
@@ -128,6 +132,7 @@ impl Welcome {
         out.put_u32(self.body_bytes_max);
         out.put_u32(self.in_flight_max);
         out.put_u64(self.now.0);
+        out.put_u64(self.delay_ms_max);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ pub mod consume;
 pub mod dead_letters;
 pub mod errors;
 pub mod hello;
+pub mod proof;
 pub mod publish;
 pub mod request;
 pub mod settle;

@@ -5,6 +5,7 @@ use super::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, p
 use super::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
 use super::errors::RemoteError;
 use super::hello::{Hello, Welcome, put_ping};
+use super::proof::Proof;
 use super::publish::{DueTime, PublishWriter, put_receipts};
 use super::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use super::status::StatusTold;
@@ -98,6 +99,7 @@ pub(super) fn delivered(payload: &[u8], form: PayloadForm) -> Delivered<'_> {
         due: Millis(20),
         first_due: Millis(10),
         published: Millis(5),
+        proof: Proof { epoch: Epoch(3), subject: SubjectNumber(5), check: 0xAB_CDEF_0123 },
         subject: "orders",
         meta_length: 2,
         check: crc32fast::hash(payload),
@@ -141,6 +143,7 @@ pub(super) fn welcome() -> Welcome {
         body_bytes_max: 4 << 20,
         in_flight_max: IN_FLIGHT_MAX,
         now: Millis(1_800_000_000_000),
+        delay_ms_max: 86_400_000,
     }
 }
 

@@ -7,6 +7,7 @@ use super::consume::{Deliver, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, 
 use super::dead_letters::Letters;
 use super::errors::{Attribute, ERROR_TEXT_BYTES_MAX, ErrorCode, RemoteError, Value};
 use super::hello::{Hello, Welcome};
+use super::proof::Proof;
 use super::publish::{Cancelled, DueTime, put_outcomes, put_receipts, read_outcomes, read_receipts};
 use super::request::OwnRequest;
 use super::samples::{
@@ -217,6 +218,22 @@ fn a_delivery_reads_back_and_damage_on_the_way_is_noticed() {
     for cut in 0..out.len() {
         assert!(Deliver::read(&out[..cut]).is_err(), "{cut}");
     }
+}
+
+#[test]
+fn a_delivery_tells_the_receipt_that_its_message_was_published_with() {
+    let published = receipt(11);
+    let message = Delivered {
+        sequence: published.key.sequence,
+        first_due: published.key.due,
+        proof: Proof::of(&published),
+        ..delivered(&[7; 19], PayloadForm::Opaque)
+    };
+    let mut out = Vec::new();
+    put_deliver(&mut out, 4, Millis(21), 1).unwrap();
+    message.put(&mut out).unwrap();
+    let read = Deliver::read(&out).unwrap().messages[0].receipt(published.stream);
+    assert!(read == published && read.is_genuine(&[9; 16]));
 }
 
 #[test]

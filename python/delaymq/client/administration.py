@@ -1,0 +1,130 @@
+"""What an operator asks of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from delaymq._core import Request
+from delaymq.administration import (
+    DEAD_LETTERS,
+    DeadLetter,
+    Group,
+    Subject,
+    checked_limit,
+    dead_letter_of,
+    subject_of,
+)
+from delaymq.durations import Duration, delay_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from delaymq.store import Start
+
+__all__ = ["ClientAdministration"]
+
+
+class ClientAdministration:
+    """The part of a client that is for operators; `Client` has these methods.
+
+    Each does what its twin of `delaymq.Store` does. One that changes something raises AmbiguousError
+    where the connection is lost before the answer came.
+    """
+
+    def groups(self) -> list[Group]:
+        """All groups, by subject, as `delaymq.Store.groups`.
+
+        Raises:
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
+        """
+        return by_subject([Group(**fields) for fields in self._listed(Request.groups)])
+
+    def subjects(self) -> list[Subject]:
+        """All subjects, in the order in which they came to be, as `delaymq.Store.subjects`.
+
+        Raises:
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
+        """
+        return [subject_of(fields) for fields in self._listed(Request.subjects)]
+
+    def start_group(self, subject: str, group: str, start: Start = "earliest") -> None:
+        """Makes a group without consuming for it, as `delaymq.Store.start_group`.
+
+        Raises:
+            WrongType, InvalidArgument, DiskFull: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        self._call(Request.start_group(subject, group, start))
+
+    def reset_group(self, subject: str, group: str, start: Start) -> None:
+        """Lets a group begin again, as `delaymq.Store.reset_group`.
+
+        Raises:
+            WrongType, InvalidArgument: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        self._call(Request.reset_group(subject, group, start))
+
+    def remove_group(self, subject: str, group: str) -> None:
+        """Removes a group for ever, as `delaymq.Store.remove_group`.
+
+        Raises:
+            WrongType, InvalidArgument: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        self._call(Request.remove_group(subject, group))
+
+    def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
+        """The dead letters of a group, the oldest first, as `delaymq.Store.dead_letters`.
+
+        Raises:
+            WrongType, InvalidArgument, StorageError: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
+        """
+        left, after = checked_limit(limit), 0
+        found: list[DeadLetter] = []
+        while True:
+            after, rows = self._call(Request.dead_letters(subject, group, after, left), reads=True)
+            found += [dead_letter_of(fields) for fields in rows]
+            left -= len(rows)
+            if not after or left <= 0:
+                return found
+
+    def redrive(self, subject: str, group: str, limit: int | None = None) -> int:
+        """Brings dead letters back, the oldest first, as `delaymq.Store.redrive`.
+
+        Raises:
+            WrongType, InvalidArgument, StorageError: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        count: int = self._call(Request.redrive(subject, group, None if limit is None else checked_limit(limit)))
+        return count
+
+    def expire(self, subject: str, older_than: Duration) -> int:
+        """Gives up ready messages that nobody took for too long, as `delaymq.Store.expire`.
+
+        Raises:
+            WrongType, InvalidArgument, StorageError: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        count: int = self._call(Request.expire(subject, delay_ms(older_than, "older_than")))
+        return count
+
+    def _listed(self, piece: Callable[[int], Request]) -> list[dict[str, Any]]:
+        """All rows of a list that comes in pieces."""
+        rows: list[dict[str, Any]] = []
+        after = 0
+        while True:
+            after, more = self._call(piece(after), reads=True)
+            rows += more
+            if not after:
+                return rows
+
+    def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401 - whatever it is answered with
+        """Asks and waits; the client knows how."""
+        raise NotImplementedError
+
+
+def by_subject(groups: list[Group]) -> list[Group]:
+    """In the order in which a store lists them; a server does by their age."""
+    return sorted(groups, key=lambda group: (group.subject, group.name))

@@ -1,0 +1,37 @@
+"""A request of a client: what came of it, and what a lost connection means for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from delaymq import _core
+
+__all__ = ["Asked", "Heard"]
+
+Heard: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Is told the value of the answer, or what went wrong."""
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """One request.
+
+    Attributes:
+        request: What is sent.
+        heard: Is told what came of it, once.
+        reads: It changes nothing.
+        again: Where the connection is lost before the answer came it is asked again.
+        number: The subscription that it is of, which ends with its connection; 0 for none.
+        one_way: No answer is wanted, and none is waited for.
+        call: What its answer names, on the connection that it was sent on last; None before it was sent.
+    """
+
+    request: _core.Request
+    heard: Heard
+    reads: bool = False
+    again: bool = False
+    number: int = 0
+    one_way: bool = False
+    call: int | None = None

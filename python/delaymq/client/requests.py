@@ -1,0 +1,127 @@
+"""The requests of a client: those that wait for a connection, and those that are under way on one.
+
+What is under way when a connection is lost is asked again on the next where that does no harm, and else
+is told that nobody knows its end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from delaymq.errors import (
+    AmbiguousError,
+    Closed,
+    DelaymqError,
+    ProtocolError,
+    StoreError,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from delaymq import _core
+    from delaymq.client.asked import Asked
+    from delaymq.client.chosen import Chosen
+
+__all__ = ["Requests"]
+
+LASTING = (Unauthorized, ProtocolError)  # troubles that time does not heal: nobody waits for their end
+
+
+class Requests:
+    """Whoever calls this has the session's lock."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        """No request yet, and no connection."""
+        self._where = chosen.address
+        self._timeout = f"{chosen.timeout_s:g} s"
+        self._caller: _core.Caller | None = None
+        self._trouble: StoreError | None = None  # why the last connection ended
+        self._is_lasting = False
+        self._under_way: dict[int, Asked] = {}
+        self._waiting: deque[Asked] = deque()
+
+    def add(self, asked: Asked) -> None:
+        """One more; it is sent by `send`, in its turn."""
+        if self._is_lasting:
+            asked.heard(None, self._trouble)
+        else:
+            self._waiting.append(asked)
+
+    def begin(self, caller: _core.Caller) -> None:
+        """There is a connection that takes requests."""
+        self._caller, self._is_lasting = caller, False
+        self.send()
+
+    def send(self) -> None:
+        """Hands over to the connection what it has room for, in order."""
+        caller, waiting = self._caller, self._waiting
+        while caller is not None and waiting and self.sent(caller, waiting[0]):
+            waiting.popleft()
+
+    def sent(self, caller: _core.Caller, asked: Asked) -> bool:
+        """Hands one over; False where there is no room for it now."""
+        if asked.one_way:
+            return caller.tell(asked.request)
+        call = caller.ask(asked.request)
+        if call is None:
+            return False
+        asked.call = call
+        self._under_way[call] = asked
+        return True
+
+    def answered(self, call: int, value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - of any request
+        """An answer came; one that nobody waits for is let be."""
+        asked = self._under_way.pop(call, None)
+        if asked is not None:
+            asked.heard(value, error)
+
+    def give_up(self, asked: Asked) -> DelaymqError:
+        """Nobody waits for this any more; the error that says what is known of it."""
+        was_waiting = asked in self._waiting
+        if was_waiting:
+            self._waiting.remove(asked)
+        elif asked.call is not None:
+            self._under_way.pop(asked.call, None)
+            if self._caller is not None:
+                self._caller.forget(asked.call)
+        reason = None if self._trouble is None else str(self._trouble)
+        if asked.call is None and self._caller is None:
+            return Unreachable(
+                f"no connection to {self._where} within {self._timeout}; nothing was asked", reason=reason
+            )
+        if asked.call is None and was_waiting:
+            return TimedOut(f"{self._where} took no more requests within {self._timeout}; nothing was asked")
+        words = f"{self._where} did not answer within {self._timeout}"
+        if asked.reads:
+            return TimedOut(words, reason=reason)
+        return AmbiguousError(f"{words}: it may have been done or not", reason="no answer in time")
+
+    def lose(self, trouble: StoreError, *, was_ready: bool) -> None:
+        """The connection is gone, or none could be made: each goes on, or is told why not."""
+        self._caller, self._trouble = None, trouble
+        is_lasting = self._is_lasting = not was_ready and isinstance(trouble, LASTING)
+        words = f"the connection to {self._where} was lost before the answer came: it may have been done or not"
+        left = [*self._under_way.values(), *self._waiting]
+        self._under_way.clear()
+        self._waiting.clear()
+        for asked in left:
+            in_doubt = asked.call is not None and not asked.reads
+            if asked.number or (in_doubt and (is_lasting or not asked.again)):
+                asked.heard(None, AmbiguousError(words, reason=str(trouble)))
+            elif is_lasting:
+                asked.heard(None, trouble)
+            else:
+                self._waiting.append(asked)
+
+    def end(self) -> None:
+        """Nothing is asked from now on; what is left is told so."""
+        left = [*self._under_way.values(), *self._waiting]
+        self._under_way.clear()
+        self._waiting.clear()
+        words = "the client was closed before the answer came: it may have been done or not"
+        for asked in left:
+            in_doubt = asked.call is not None and not asked.reads
+            asked.heard(None, AmbiguousError(words) if in_doubt else Closed("the client is closed"))

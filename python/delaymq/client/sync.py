@@ -1,0 +1,305 @@
+"""The client of threads: `delaymq.connect(url)`."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from delaymq._core import Request
+from delaymq._gathering import listed
+from delaymq.client.administration import ClientAdministration
+from delaymq.client.asked import Asked
+from delaymq.client.blocking_intake import BlockingIntake
+from delaymq.client.chosen import TIMEOUT_S, Chosen
+from delaymq.client.publishing import Publication
+from delaymq.client.socket_thread import SocketThread
+from delaymq.client.waiting import into, waited
+from delaymq.durations import Duration
+from delaymq.errors import InvalidArgument, StoreError, WrongType
+from delaymq.message import NO_TAGS, Publish
+from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.status import Status
+from delaymq.subscription import Subscription
+
+if TYPE_CHECKING:
+    from delaymq.store import Start
+
+__all__ = ["Client", "connect"]
+
+IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
+
+
+class Client(ClientAdministration):
+    """A connection to a delaymq server, with the face of a `Store`.
+
+    Threads may share it; a forked child may not use it. Close it, or use it as a context manager. Where
+    the connection is lost another is made by itself, and what is asked meanwhile waits for it.
+    """
+
+    def __init__(self, chosen: Chosen, thread: SocketThread) -> None:
+        """Made by `connect`."""
+        self._chosen = chosen
+        self._thread = thread
+        self._session = thread.session
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._consuming: weakref.WeakSet[BlockingIntake] = weakref.WeakSet()  # the session holds them
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        token: str | bytes | None = None,
+        timeout: Duration = TIMEOUT_S,
+        retry_ambiguous: bool = False,
+    ) -> Self:
+        """Connects to the server at `delaymq://host:port`.
+
+        ::
+
+            with delaymq.connect("delaymq://127.0.0.1:20801") as store:
+                store.publish("order.timeout", b"42", delay=30)
+
+        Args:
+            url: Where the server is; without a port it is 20801.
+            token: What proves to the server that it may connect, where it asks for that.
+            timeout: How long a call waits for its answer, a timedelta or seconds; 30 seconds by default.
+            retry_ambiguous: True sends a publish whose answer was lost again, under the same message
+                id (one is made where none was given): it may be stored twice, and is stored at least
+                once. False raises AmbiguousError.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: An argument is refused.
+            Unreachable: No server answers there.
+            TimedOut: What answers there says nothing.
+            ProtocolError: What answers there is no delaymq server, or of another version.
+            Unauthorized: The server wants a token, or another one.
+        """
+        chosen = Chosen.made(url, token, timeout, retry_ambiguous)
+        opened: Future[Any] = Future()
+        thread = SocketThread(chosen, into(opened))
+        try:
+            opened.result()
+        except BaseException:
+            thread.end()
+            raise
+        return cls(chosen, thread)
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is closed, in the process that made it; also while there is no connection."""
+        return self._session.closed is None and self._session.is_here
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return str(self._chosen.address)
+
+    def publish(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        level: int | None = None,
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+        message_id: str | None = None,
+    ) -> Receipt:
+        """Stores one message, to be delivered when it is due, as `delaymq.Store.publish` does.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned: As there.
+            AmbiguousError: The connection was lost, or the time over, before the answer came: it may
+                have been stored or not. Not with `retry_ambiguous`, but for the time.
+            Unreachable: There was no connection in time; nothing was stored.
+            Busy, Stopping: The server takes nothing now; nothing was stored.
+            Closed: The client is closed.
+            ForkedProcess: The client was made by the parent process.
+        """
+        message = Publish(subject, body, delay, at, level, tags, attributes, message_id)
+        return self._published(Publication.one(message, names=self._chosen.retry_ambiguous))[0]
+
+    @overload
+    def publish_many(
+        self,
+        subject: str,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+    ) -> Receipts: ...
+    @overload
+    def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    def publish_many(
+        self,
+        messages: str | Iterable[Publish],
+        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+    ) -> Receipts:
+        """Stores up to 10,000 messages of 8 MiB together, all or none, as `delaymq.Store.publish_many` does.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As there.
+            DiskFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed, ForkedProcess: As
+                `publish`.
+        """
+        return self._published(Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous))
+
+    def _published(self, publication: Publication) -> Receipts:
+        try:
+            receipts: Receipts = self._call(publication.request, again=self._chosen.retry_ambiguous)
+        except InvalidArgument as error:
+            raise publication.raised(error) from None
+        return receipts
+
+    def cancel(self, receipt: Receipt) -> Outcome:
+        """Takes a message back, if it is still pending, for all groups. The answer is durable.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel`.
+            Poisoned, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
+        """
+        return self.cancel_many((receipt,))[0]
+
+    def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
+        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+
+        A lost answer is asked for again: the same cancel has the same outcome. More than 10,000 are
+        cancelled in several requests.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel_many`.
+            Poisoned, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
+        """
+        self._session.check()
+        requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
+        return [Outcome(word) for request in requests for word in self._call(request, reads=True)]
+
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        group: str,
+        start: Start = "earliest",
+        in_flight_max: int = IN_FLIGHT_MAX,
+    ) -> Subscription:
+        """Becomes a consumer of a group, as `delaymq.Store.subscribe` does.
+
+        Where the connection is lost the subscription is made again, under the same consumer's name. What
+        was handed over before and is acknowledged only then may come again.
+
+        Raises:
+            WrongType, InvalidArgument, Poisoned: As there.
+            Busy, Stopping, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
+        """
+        self._session.check()
+        intake = BlockingIntake(self._session, (subject, group), start, in_flight_max)
+        intake.open()
+        self._consuming.add(intake)
+        subscription = Subscription(intake, subject, group, in_flight_max, self, pull_messages=1)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def status(self) -> Status:
+        """What the store of the server holds and how it is.
+
+        Raises:
+            Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
+        """
+        return Status(**self._call(Request.status(), reads=True))
+
+    def _call(self, request: Request, *, reads: bool = False, again: bool = False) -> Any:  # noqa: ANN401
+        session = self._session
+        answer: Future[Any] = Future()
+        asked = Asked(request, into(answer), reads=reads, again=reads or again)
+        session.ask(asked)
+        return waited(session, asked, answer, self._chosen.timeout_s)
+
+    def close(self) -> None:
+        """Ends all subscriptions, waits until what they acknowledged is durable, and disconnects.
+
+        A second call does nothing.
+
+        Raises:
+            AmbiguousError: The connection was lost before some of that was known to be durable.
+            StoreError: The server refused it.
+            ForkedProcess: The client was made by the parent process; nothing was touched.
+        """
+        if not self._session.is_here:
+            self._session.check()
+        if self._session.closed is not None:
+            return
+        try:
+            self._close_subscriptions()
+        finally:
+            self._thread.end()
+
+    def _close_subscriptions(self) -> None:
+        failures: list[StoreError] = []
+        for subscription in list(self._subscriptions):
+            subscription._forget()  # noqa: SLF001 - nobody is warned any more
+        for intake in list(self._consuming):
+            try:
+                intake.close(with_client=True)
+            except StoreError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is not None and session.closed is None and session.is_here:
+            try:
+                warnings.warn(
+                    f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2
+                )
+            finally:
+                with contextlib.suppress(StoreError):
+                    self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+
+connect = Client.connect
+"""`Client.connect`, for those who name no class; `delaymq.connect` is this."""
+
+
+def cancels(receipts: list[Receipt], stream: bytes) -> list[Request]:
+    """The requests that cancel these, all of them checked; one even where there is none.
+
+    Raises:
+        WrongType, ForeignReceipt: As `delaymq.Store.cancel_many`.
+    """
+    starts = range(0, max(1, len(receipts)), CANCELS_MAX)
+    requests = []
+    for start in starts:
+        try:
+            requests.append(Request.cancel(receipts[start : start + CANCELS_MAX], stream))
+        except (WrongType, InvalidArgument) as error:
+            if error.index is not None:
+                error.index += start
+            raise
+    return requests
+
+
+CANCELS_MAX = 10_000  # of one request

@@ -1,0 +1,100 @@
+"""Servers for tests, in the process of the test."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from delaymq import _core
+from delaymq.store import Store
+from delaymq.testing.store import crash
+
+__all__ = ["Server", "serve"]
+
+HOST = "127.0.0.1"
+STOP_MS = 5_000  # how long requests under way have to be answered at the end
+
+
+class Server:
+    """A server over a store of this process, at a port of this machine that was free.
+
+    ::
+
+        with delaymq.testing.serve(store) as server, delaymq.connect(server.url) as client:
+            ...
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Made by `serve`."""
+        self._store = store
+        self._core: _core.Server | None = self._started(0)
+        self._url = f"delaymq://{self._core.addresses()[0]}"
+
+    @property
+    def url(self) -> str:
+        """What `delaymq.connect` takes; it stays, whatever is restarted."""
+        return self._url
+
+    @property
+    def store(self) -> Store:
+        """The store that is served; after `crash` that of the next life."""
+        return self._store
+
+    def stop(self) -> None:
+        """Ends the server, and answers first what is under way. Nobody is at the address until `restart`."""
+        core, self._core = self._core, None
+        if core is not None:
+            core.stop(STOP_MS)
+            core.wait(2 * STOP_MS)
+
+    def restart(self) -> None:
+        """Ends the server without waiting for anybody, as a network that fails, and starts it at its address.
+
+        The store goes on. Clients connect again; what they had under way may have been done or not.
+        """
+        core, self._core = self._core, None
+        if core is not None:
+            core.stop(0)
+            core.wait(2 * STOP_MS)
+        self._core = self._started(int(self._url.rsplit(":", 1)[1]))
+
+    def crash(self) -> None:
+        """Ends server and store as `kill -9` ends their process, and starts them again: see `delaymq.testing.crash`."""
+        core, self._core = self._core, None
+        born = crash(self._store)
+        if core is not None:
+            core.stop(0)
+            core.wait(2 * STOP_MS)
+        self._store = born
+        self._core = self._started(int(self._url.rsplit(":", 1)[1]))
+
+    def _started(self, port: int) -> _core.Server:
+        return _core.Server.start(self._store._core, HOST, port, 0, None)  # noqa: SLF001 - as `delaymq serve` does
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Server({self._url!r})"
+
+
+def serve(store: Store) -> Server:
+    """Serves a store of this process, at a free port of this machine, until the server is stopped.
+
+    Args:
+        store: An open store. Close it after the server is stopped; by a clock of yours, that is by which
+            messages become due.
+
+    Raises:
+        Closed, ForkedProcess: The store is closed, or the parent process's.
+        StorageError: The system gives no port or thread.
+    """
+    return Server(store)

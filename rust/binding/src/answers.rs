@@ -1,0 +1,198 @@
+//! What a server answers, as plain Python values.
+
+use bytes::Bytes;
+use delaymq_core::store::{GroupListed, SubjectListed};
+use delaymq_core::wire::caller::told;
+use delaymq_core::wire::extension::administration::{Listed, read_number};
+use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
+use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
+use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_receipts};
+use delaymq_core::wire::extension::status::StatusTold;
+use delaymq_core::wire::extension::{
+    CANCEL, DEAD_LETTERS, EXPIRE, GROUPS, HELLO, PUBLISH, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+};
+use delaymq_core::wire::malformed::{Malformed, Read};
+use delaymq_core::wire::reader::Reader;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::administration::{group_fields, subject_fields};
+use crate::receipt::Receipts;
+use crate::{delivery_keys, errors, qmq, status};
+
+/// What stands in an event of a delivery where an answer has its call.
+const UNASKED: i32 = -1;
+
+/// An answer: its call, its command, its value and its error.
+pub(crate) fn answer<'py>(
+    py: Python<'py>,
+    call: i32,
+    command: i16,
+    code: i16,
+    body: &Bytes,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let value = match told(code, body) {
+        Ok(body) => value(py, command, &body)?,
+        Err(error) => Err(error),
+    };
+    match value {
+        Ok(value) => (call, command, value, py.None()).into_pyobject(py),
+        Err(error) => (call, command, py.None(), errors::told(py, error)).into_pyobject(py),
+    }
+}
+
+type Told<'py> = PyResult<Result<Bound<'py, PyAny>, RemoteError>>;
+
+fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
+    match command {
+        HELLO => read(Welcome::read(body), |welcome| welcome_fields(py, &welcome)),
+        PUBLISH => read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py))),
+        CANCEL => read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word)))),
+        SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
+        STATUS => read(StatusTold::read(body), |told| status_fields(py, &told)),
+        GROUPS => read(Listed::<GroupListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| group_fields(py, row)))
+        }),
+        SUBJECTS => read(Listed::<SubjectListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| subject_fields(py, row)))
+        }),
+        DEAD_LETTERS => read(Letters::read(body), |told| {
+            rows(py, told.next, told.letters.iter().map(|letter| letter_fields(py, letter)))
+        }),
+        REDRIVE | EXPIRE => read(read_number(body), |number| any(number.into_pyobject(py))),
+        _ => Ok(Ok(py.None().into_bound(py))),
+    }
+}
+
+fn read<'py, T>(read: Read<T>, make: impl FnOnce(T) -> PyResult<Bound<'py, PyAny>>) -> Told<'py> {
+    match read {
+        Ok(told) => make(told).map(Ok),
+        Err(malformed) => Ok(Err(RemoteError::from(&malformed))),
+    }
+}
+
+fn any<T, E: Into<PyErr>>(made: Result<Bound<'_, T>, E>) -> PyResult<Bound<'_, PyAny>> {
+    made.map(Bound::into_any).map_err(Into::into)
+}
+
+fn rows<'py>(
+    py: Python<'py>,
+    next: u64,
+    rows: impl Iterator<Item = PyResult<Bound<'py, PyDict>>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    any((next, rows.collect::<PyResult<Vec<_>>>()?).into_pyobject(py))
+}
+
+fn receipts(body: &[u8]) -> Read<Vec<delaymq_core::store::Receipt>> {
+    let mut reader = Reader::new(body);
+    let receipts = read_receipts(&mut reader)?;
+    reader.finish("receipts").map(|()| receipts)
+}
+
+const fn word(outcome: Cancelled) -> &'static str {
+    match outcome {
+        Cancelled::Done => "done",
+        Cancelled::AlreadyDispatched => "already_dispatched",
+        Cancelled::NotFound => "not_found",
+    }
+}
+
+fn welcome_fields<'py>(py: Python<'py>, welcome: &Welcome) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("server", &welcome.server)?;
+    fields.set_item("stream", PyBytes::new(py, &welcome.stream))?;
+    fields.set_item("now_ms", welcome.now.0)?;
+    fields.set_item("delay_ms_max", welcome.delay_ms_max)?;
+    Ok(fields.into_any())
+}
+
+fn status_fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("durability", status::durability_word(told.durability))?;
+    fields.set_item("epoch", told.epoch.0)?;
+    fields.set_item("created", told.created)?;
+    fields.set_item("closed", told.closed)?;
+    fields.set_item("pending", told.pending)?;
+    fields.set_item("ready", told.ready)?;
+    fields.set_item("accepted", told.accepted.0)?;
+    fields.set_item("visible", told.visible.0)?;
+    fields.set_item("applied", told.applied.0)?;
+    fields.set_item("now_ms", told.now.0)?;
+    fields.set_item("recovered_ms", told.recovered_ms)?;
+    fields.set_item("recovered_facts", told.recovered_facts)?;
+    fields.set_item("held", told.held)?;
+    fields.set_item("disk_full", told.disk_full)?;
+    fields.set_item("poisoned", told.poisoned.as_deref())?;
+    fields.set_item("aside", PyTuple::new(py, &told.aside)?)?;
+    fields.set_item("voided", told.voided)?;
+    fields.set_item("expired", told.expired)?;
+    Ok(fields.into_any())
+}
+
+fn letter_fields<'py>(py: Python<'py>, letter: &Letter<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let body = letter.payload.map_or_else(Vec::new, |payload| {
+        let (meta, body) = payload.bytes.split_at_checked(payload.meta_length as usize).unwrap_or((&[], payload.bytes));
+        qmq::parts_of(payload.form == PayloadForm::Opaque, meta, body).1.into_owned()
+    });
+    fields.set_item("number", letter.number.0)?;
+    fields.set_item("sequence", letter.sequence.0)?;
+    fields.set_item("died_ms", letter.died.0)?;
+    fields.set_item("attempt", letter.attempt)?;
+    fields.set_item("reason", letter.reason)?;
+    fields.set_item("published_ms", letter.payload.map(|payload| payload.published.0))?;
+    fields.set_item("body", PyBytes::new(py, &body))?;
+    fields.set_item("damage", letter.damage)?;
+    Ok(fields)
+}
+
+/// A delivery: -1, the number of its subscription, the trusted clock, and the tuples that `_core.pyi`
+/// names.
+pub(crate) fn deliver<'py>(py: Python<'py>, stream: &[u8], body: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+    let malformed = |malformed: &Malformed| errors::told(py, RemoteError::from(malformed));
+    let deliver = Deliver::read(body).map_err(|error| malformed(&error))?;
+    let stream = stream.try_into().unwrap_or_default();
+    let Some(first) = deliver.messages.first() else {
+        return (UNASKED, deliver.subscription, deliver.now.0, PyList::empty(py)).into_pyobject(py);
+    };
+    let (name, subject) = (first.subject, PyString::new(py, first.subject));
+    let tuples = deliver.messages.iter().map(|message| {
+        let is_other = message.subject != name;
+        let subject = if is_other { PyString::new(py, message.subject) } else { subject.clone() };
+        delivery(deliver.subscription, stream, subject, message)
+    });
+    let tuples = PyList::new(py, tuples.collect::<PyResult<Vec<_>>>()?)?;
+    (UNASKED, deliver.subscription, deliver.now.0, tuples).into_pyobject(py)
+}
+
+fn delivery<'py>(
+    number: u32,
+    stream: [u8; 16],
+    subject: Bound<'py, PyString>,
+    message: &Delivered<'_>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let py = subject.py();
+    let refused = |words| errors::told(py, RemoteError::new(ErrorCode::Malformed, words));
+    let key = delivery_keys::key(number, message).ok_or_else(|| refused("offset: expected less than 2^44"))?;
+    if !message.is_whole() {
+        return Err(refused("check: the payload of a delivery is not what was stored"));
+    }
+    let (meta, body) = message.parts();
+    let (meta, body) = qmq::parts_of(message.form == PayloadForm::Opaque, meta, body);
+    let fields = (
+        key,
+        subject,
+        PyBytes::new(py, &body),
+        message.due.0,
+        message.published.0,
+        message.attempt,
+        message.redelivered,
+        message.sequence.0,
+        message.first_due.0,
+        PyBytes::new(py, &meta),
+        PyBytes::new(py, &message.receipt(stream).to_bytes()),
+    );
+    fields.into_pyobject(py)
+}

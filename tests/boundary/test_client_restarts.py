@@ -1,0 +1,292 @@
+"""A server that is killed and started again at its address, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import delaymq
+from boundary.remote import FACES, Remote
+from commanding import arguments_of, uncounted
+from delaymq import AmbiguousError, ForkedProcess, Unreachable
+from faces import Served
+from proxies import ACKNOWLEDGE, PUBLISH, Relay
+
+COUNT = 400
+PATIENCE_S = 60
+# What was acknowledged just before a kill came again, and the end says so.
+MAY_COME_AGAIN = contextlib.suppress(AmbiguousError)
+
+
+class Process:
+    """A server that can be killed; it comes back at its port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+        self.url = f"delaymq://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        ports = ("--set", f"server.port={self.port}", "--set", "http.port=0")
+        command = arguments_of("serve", "--store", str(self.folder), "--json", *ports)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=uncounted())
+        assert self.process.stdout is not None
+        assert json.loads(self.process.stdout.readline())
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+
+@pytest.fixture
+def process(folder: Path) -> Iterator[Process]:
+    with delaymq.open(folder, segment_bytes=4 << 20):
+        pass
+    found = Process(folder)
+    yield found
+    found.kill()
+
+
+def restart_twice(process: Process, answered: set[bytes]) -> None:
+    """Once a third was answered, and once two were."""
+    for share in (1, 2):
+        while len(answered) < share * COUNT:
+            time.sleep(0.005)
+        process.restart()
+
+
+def test_nothing_that_was_answered_is_lost_and_threads_go_on(process: Process) -> None:
+    answered: set[bytes] = set()
+    seen: set[bytes] = set()
+    done = threading.Event()
+
+    def publish(client: delaymq.Client, name: str) -> None:
+        for number in range(COUNT):
+            body = f"{name} {number}".encode()
+            client.publish("a", body)
+            answered.add(body)
+
+    def consume(messages: delaymq.Subscription) -> None:
+        while (message := messages.get()) is not None:
+            seen.add(message.body)
+            message.ack()
+            if len(seen) == 3 * COUNT:
+                done.set()
+
+    with (
+        delaymq.connect(process.url, retry_ambiguous=True, timeout=PATIENCE_S) as producer,
+        delaymq.connect(process.url) as consumer,
+    ):
+        messages = consumer.subscribe("a", group="g")
+        threads = [threading.Thread(target=publish, args=(producer, name)) for name in "xyz"]
+        threads.append(threading.Thread(target=consume, args=(messages,)))
+        for thread in threads:
+            thread.start()
+        restart_twice(process, answered)
+        assert done.wait(PATIENCE_S), f"{len(answered)} answered, {len(seen)} seen"
+        messages.stop()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert answered == seen
+        with MAY_COME_AGAIN:
+            messages.close()
+
+
+def test_coroutines_go_on_too(process: Process) -> None:
+    async def publish(client: delaymq.AsyncClient, name: str, answered: set[bytes]) -> None:
+        for number in range(COUNT):
+            body = f"{name} {number}".encode()
+            await client.publish("a", body)
+            answered.add(body)
+
+    async def consume(messages: delaymq.AsyncSubscription, seen: set[bytes]) -> None:
+        while len(seen) < 3 * COUNT:
+            message = await messages.get(PATIENCE_S)
+            assert message is not None
+            seen.add(message.body)
+            message.ack()
+
+    async def run() -> None:
+        answered: set[bytes] = set()
+        seen: set[bytes] = set()
+        connect = delaymq.connect_async
+        async with connect(process.url, retry_ambiguous=True, timeout=PATIENCE_S) as producer:
+            consumer = await connect(process.url)
+            messages = await consumer.subscribe("a", group="g")
+            async with asyncio.timeout(2 * PATIENCE_S), asyncio.TaskGroup() as group:
+                for name in "xyz":
+                    group.create_task(publish(producer, name, answered))
+                group.create_task(consume(messages, seen))
+                await asyncio.to_thread(restart_twice, process, answered)
+            assert answered == seen
+            with MAY_COME_AGAIN:
+                await messages.close()
+            with MAY_COME_AGAIN:
+                await consumer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_server_that_is_not_there_for_a_while_is_waited_for(process: Process, face: str) -> None:
+    remote = Remote(face)
+    with remote.connected(process.url, timeout=PATIENCE_S) as client:
+        connection = client._session.caller
+        process.kill()
+        while client._session.caller is connection:
+            remote.call(lambda: asyncio.sleep(0.001)) if remote.runner else time.sleep(0.001)
+        starting = threading.Timer(0.2, process.start)
+        starting.start()
+        receipt = remote.call(lambda: client.publish("a", b"waited", delay=3600))
+        starting.join()
+        assert remote.call(lambda: client.cancel(receipt)) is delaymq.Outcome.DONE
+    remote.close()
+
+
+def test_a_client_may_not_be_used_in_a_forked_child(folder: Path) -> None:
+    served = Served(folder)
+    with delaymq.connect(served.url) as client, client.subscribe("a", group="g") as messages:
+        client.publish("a", b"1")
+        message = messages.get(20)
+        assert message is not None
+        child = os.fork()
+        if child == 0:
+            calls: list[Any] = [
+                lambda: client.publish("a", b""),
+                client.status,
+                client.close,
+                lambda: client.subscribe("a", group="g"),
+                lambda: messages.get(0),
+                message.ack,
+                lambda: messages.flush(1),
+                messages.close,
+            ]
+            refused = 0
+            for call in calls:
+                try:
+                    call()
+                except ForkedProcess as error:
+                    refused += error.caller == os.getpid() and error.owner == os.getppid()
+            os._exit(0 if refused == len(calls) and not client.is_open else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        message.ack()
+        messages.flush(20)
+        client.publish("a", b"2")
+        second = messages.get(20)
+        assert second is not None
+        assert second.body == b"2"
+        second.ack()
+    served.close()
+
+
+def test_threads_share_a_client(folder: Path) -> None:
+    served = Served(folder)
+    found: list[bytes] = []
+
+    def publish(name: str) -> None:
+        for number in range(100):
+            client.publish("a", f"{name} {number}".encode())
+
+    def consume() -> None:
+        for batch in messages.batches(10, wait=0.05):
+            found.extend(message.body for message in batch)
+            messages.ack(batch)
+            if len(found) >= 600:
+                messages.stop()
+
+    with delaymq.connect(served.url) as client, client.subscribe("a", group="g") as messages:
+        threads = [threading.Thread(target=publish, args=(f"p{number}",)) for number in range(6)]
+        threads += [threading.Thread(target=consume) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+    assert len(found) == len(set(found)) == 600
+    served.close()
+
+
+def test_publishes_are_pipelined_and_acknowledgements_go_together(folder: Path) -> None:
+    served = Served(folder)
+    relay = Relay(served.url)
+
+    async def run() -> None:
+        async with delaymq.connect_async(relay.url) as client, client.subscribe("a", group="g") as messages:
+            await asyncio.gather(*(client.publish_many("a", [b"x"] * 10) for _ in range(50)))
+            taken = 0
+            while taken < 500:
+                message = await messages.get(20)
+                assert message is not None
+                message.ack()
+                taken += 1
+
+    asyncio.run(run())
+    assert len(relay.bodies(PUBLISH)) == 50
+    assert 1 <= len(relay.bodies(ACKNOWLEDGE)) <= 100
+    relay.close()
+    served.close()
+
+
+def test_a_consumer_that_takes_nothing_holds_up_nobody(folder: Path) -> None:
+    served = Served(folder)
+    with (
+        delaymq.connect(served.url) as slow,
+        delaymq.connect(served.url) as quick,
+        slow.subscribe("a", group="g") as idle,
+        quick.subscribe("a", group="g") as busy,
+    ):
+        for _ in range(5):
+            quick.publish_many("a", [bytes(1000)] * 1_000)
+        first = idle.get(20)
+        assert first is not None
+        [group] = quick.groups()
+        assert group.in_flight <= 256, "no more than it has room for"
+        taken = 0
+        for batch in busy.batches(500, wait=20):
+            taken += len(batch)
+            busy.ack(batch)
+            if taken >= 5_000 - 256:
+                break
+        first.ack()
+    served.close()
+
+
+def test_a_client_that_nobody_closed_is_warned_of_and_ends(folder: Path) -> None:
+    program = (
+        "import delaymq, sys, gc, warnings\n"
+        "warnings.simplefilter('always')\n"
+        "client = delaymq.connect(sys.argv[1])\n"
+        "client.publish('a', b'x')\n"
+        "del client\n"
+        "gc.collect()\n"
+    )
+    served = Served(folder)
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore::RuntimeWarning", "-c", program, served.url],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "ResourceWarning" in ended.stderr
+    served.close()
+    with pytest.raises(Unreachable):
+        delaymq.connect(served.url)
