@@ -63,14 +63,14 @@ impl Name {
 
 /// See the module.
 pub(crate) struct Consumers {
-    sessions: RefCell<HashMap<Name, Rc<Session>>>,
+    sessions: RefCell<HashMap<Rc<Name>, Rc<Session>>>,
     by_number: RefCell<HashMap<u64, Rc<Session>>>,
     sessions_max: usize,
     pub(crate) leases: RefCell<Leases<u64>>,
     pub(crate) desks: RefCell<Desks>,
     pub(crate) held: RefCell<HeldPulls<u64>>,
     /// What is held, by the number that the held pulls know it by.
-    pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Pulling)>>,
+    pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<Pulling>)>>,
     pub(crate) attaching: Semaphore,
     pub(crate) rule: RetryRule,
     pub(crate) counters: ConsumerCounters,
@@ -121,7 +121,8 @@ impl Consumers {
         if sessions.len() >= self.sessions_max && !is_stored {
             return None;
         }
-        let session = Rc::new(Session::new(name.clone(), number, is_stored));
+        let name = Rc::new(name);
+        let session = Rc::new(Session::new(Rc::clone(&name), number, is_stored));
         sessions.insert(name, Rc::clone(&session));
         self.by_number.borrow_mut().insert(number, Rc::clone(&session));
         Some(session)
