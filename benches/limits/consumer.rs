@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::case::{Case, Failure, Figures, now_us};
+use crate::case::{Case, Failure, Figures, figure, now_us};
 use crate::client::{connect, tell_others, told_by_others};
 
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
@@ -12,5 +12,5 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     while left > 0 {
         left -= socket.read(&mut input)? as u64;
     }
-    Ok(Figures::from([("value", 0.0), ("ended_us", now_us() as f64)]))
+    Ok(Figures::from([("value", 0.0), ("ended_us", figure(now_us()))]))
 }

@@ -1,7 +1,7 @@
 //! Limit of `memory`: an array of what cannot be left out: 8 bytes of an entry in the window, two bits
 //! of one in a run, 32 bytes of one that is in no run yet.
 
-use crate::case::{Case, Failure, Figures};
+use crate::case::{Case, Failure, Figures, figure};
 use crate::memory::{MIB, anonymous_bytes};
 
 /// So many arrays in one, so that the allocator's own share does not show.
@@ -34,5 +34,5 @@ pub(crate) fn standing(case: &Case) -> Result<Figures, Failure> {
     let array = std::hint::black_box(vec![[1_u64; 10 * TIMES as usize]; usize::try_from(count).unwrap_or(0)]);
     let after = anonymous_bytes();
     drop(array);
-    Ok(Figures::from([("value", (after - before) / (MIB * TIMES as f64))]))
+    Ok(Figures::from([("value", (after - before) / (MIB * figure(TIMES)))]))
 }

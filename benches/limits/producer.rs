@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create, wait};
 
-use crate::case::{Case, Failure, Figures, now_us, rate};
+use crate::case::{Case, Failure, Figures, figure, now_us, rate};
 use crate::client::{connect, told_by_others};
 
 const ANSWER_BYTES: u64 = 16;
@@ -49,5 +49,5 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         }
     }
     let value = rate(case.count("messages")?, started.elapsed());
-    Ok(Figures::from([("value", value), ("began_us", began_us as f64)]))
+    Ok(Figures::from([("value", value), ("began_us", figure(began_us))]))
 }

@@ -83,6 +83,12 @@ pub(crate) fn rate(count: u64, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
 }
 
+/// A count, or a time in microseconds, as figures have it.
+#[expect(clippy::cast_precision_loss, reason = "counts, and microseconds of our time, fit into 2^52")]
+pub(crate) fn figure(count: u64) -> f64 {
+    count as f64
+}
+
 /// Wall clock in microseconds since 1970.
 pub(crate) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))

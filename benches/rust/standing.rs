@@ -3,11 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::Millis;
-use delaymq_core::wire::extension::consume::Subscribe;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
-use delaymq_core::wire::extension::{DELIVER, EXTENSION_VERSION, PUBLISH, SUBSCRIBE};
+use delaymq_core::wire::extension::{EXTENSION_VERSION, PUBLISH};
 use delaymq_core::wire::frame::Header;
 use delaymq_core::wire::pull::{ConsumerName, PULL, PullRequest, put_pull};
 use rustix::buffer::spare_capacity;
@@ -22,6 +20,9 @@ const LINES: u64 = 16;
 const SUBJECTS: u64 = 100;
 const HOLD_MS: i64 = 300_000;
 const PULL_VERSION: i16 = 9;
+/// Pulls that are sent together, and the pause behind them.
+const GROUP: u64 = 100;
+const GROUP_PAUSE: Duration = Duration::from_millis(30);
 /// Between two messages that wake somebody.
 const WAKE_EVERY_MS: u64 = 4;
 const SILENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
@@ -43,8 +44,8 @@ pub(crate) fn idle(case: &Case) -> Result<Figures, Failure> {
     Ok(Figures::from([("value", (full - empty).max(0.0) / MIB), ("empty_bytes", empty), ("full_bytes", full)]))
 }
 
-/// MiB that so many held `pulls` add to the server, with how long after the due time some are woken.
-/// Where `subscribes` is set they are subscriptions with credit for one message each.
+/// MiB that so many held `pulls` add to the server, each of a consumer of its own that is made with it, and
+/// how long after the due time some are woken.
 pub(crate) fn held(case: &Case) -> Result<Figures, Failure> {
     let mut publisher = Line::of(case)?;
     let mut lines = (0..LINES).map(|_| Line::of(case)).collect::<Result<Vec<_>, _>>()?;
@@ -53,10 +54,11 @@ pub(crate) fn held(case: &Case) -> Result<Figures, Failure> {
     for number in 0..case.count("pulls")? {
         let place = usize::try_from(number % LINES).unwrap_or(0);
         let Some(line) = lines.get_mut(place) else { continue };
-        if case.flag("subscribes") {
-            subscribe(line, number)?;
-        } else {
-            pull(line, number)?;
+        pull(line, number)?;
+        if number % GROUP == GROUP - 1 {
+            // As of clients that come one after another; all at once they would wait for the disk.
+            lines.iter_mut().try_for_each(Line::send)?;
+            std::thread::sleep(GROUP_PAUSE);
         }
     }
     lines.iter_mut().try_for_each(Line::ping)?;
@@ -86,24 +88,6 @@ fn pull(line: &mut Line, number: u64) -> Result<(), Failure> {
     };
     let opaque = i32::try_from(number + 1).unwrap_or(i32::MAX);
     line.put(Header::request(PULL, PULL_VERSION, opaque), |out| put_pull(out, &request, PULL_VERSION))
-}
-
-fn subscribe(line: &mut Line, number: u64) -> Result<(), Failure> {
-    let (subject, consumer) = (subject(number), format!("consumer-{number}"));
-    let request = Subscribe {
-        subscription: u32::try_from(number + 1).unwrap_or(u32::MAX),
-        name: ConsumerName { subject: &subject, group: "bench", consumer: &consumer },
-        start: GroupStart::Earliest,
-        is_broadcast: false,
-        in_flight_max: 1,
-        credit: 1,
-        filters: Vec::new(),
-    };
-    let opaque = i32::try_from(number + 1).unwrap_or(i32::MAX);
-    line.put(Header::request(SUBSCRIBE, EXTENSION_VERSION, opaque), |out| request.put(out))?;
-    line.send()?;
-    let (answered, _) = line.wait()?;
-    if answered.code == 0 { Ok(()) } else { Err(Failure(format!("a subscribe was answered {}", answered.code))) }
 }
 
 /// Publishes `wakes` messages, each due a little after the one before, and tells how long after its due
@@ -137,8 +121,8 @@ fn wake(case: &Case, publisher: &mut Line, lines: &mut [Line]) -> Result<Vec<f64
             let Some(line) = lines.get_mut(number) else { continue };
             line.receive()?;
             let now = now_us();
-            while let Some((header, body)) = line.next()? {
-                let woken = woken(&header, &body)?;
+            while let Some((header, _)) = line.next()? {
+                let woken = woken(&header)?;
                 let due_ms = dues.get_mut(&(woken % SUBJECTS)).and_then(VecDeque::pop_front).unwrap_or(0);
                 #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
                 late.push(now as f64 / 1e3 - due_ms as f64);
@@ -148,12 +132,8 @@ fn wake(case: &Case, publisher: &mut Line, lines: &mut [Line]) -> Result<Vec<f64
     Ok(late)
 }
 
-/// Which of those that wait this frame is for.
-fn woken(header: &Header, body: &[u8]) -> Result<u64, Failure> {
-    if header.code == DELIVER && !header.is_answer() {
-        let number = body.first_chunk().copied().map_or(0, u32::from_be_bytes);
-        return Ok(u64::from(number).saturating_sub(1));
-    }
+/// Which of those that wait this answer is for.
+fn woken(header: &Header) -> Result<u64, Failure> {
     if header.request_code != PULL || header.code != 0 {
         return Err(Failure(format!("an answer {} to {}", header.code, header.request_code)));
     }

@@ -25,7 +25,6 @@ GOOD = {"connections": 1, "in_flight": 1, "batch": 1, "body_bytes": 256, "delay_
 GOOD_EVERY_US = 1000
 GOOD_SECONDS = 6
 ARRAY_WORDS = "80 bytes each in one array"
-SUBSCRIBES = 1  # 0 once a server holds QMQ's pulls
 
 
 def cases_held(quick: bool) -> Sequence[Case]:
@@ -40,7 +39,6 @@ def cases_held(quick: bool) -> Sequence[Case]:
                 port=server.port,
                 pid=server.pid,
                 pulls=pulls,
-                subscribes=SUBSCRIBES,
                 wakes=wakes,
                 lead_ms=WAKE_LEAD_MS,
             )
