@@ -41,6 +41,7 @@ def test_the_details_that_name_a_case() -> None:
     assert [case.durability for case in BENCHES["loopback"](False)] == ["disk"] * 4 + ["os"] * 4
     assert values("connections", "connections") == [64, 8]
     assert values("connections", "in_flight") == [1, 64]
+    assert values("asyncio_client", "call") == ["publish", "consume"]
     assert values("held_pulls", "pulls") == [10_000]
     assert values("idle", "connections") == [2000]
     assert values("wheel", "pending") == [1_000_000]
@@ -50,7 +51,7 @@ def test_the_details_that_name_a_case() -> None:
 
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:
-    through = {"lateness", "loopback", "connections", "held_pulls", "idle", "ready", "neighbour"}
+    through = {"lateness", "loopback", "connections", "asyncio_client", "held_pulls", "idle", "ready", "neighbour"}
     assert {case.bench for case in planned([], quick=False, served=True)} == through
     assert [case.detail["over"] for case in planned(["lateness"], quick=True, served=True)] == ["tcp"]
     assert planned(["append"], quick=True, served=True) == []

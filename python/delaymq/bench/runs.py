@@ -9,6 +9,7 @@ from pathlib import Path
 
 from delaymq.bench import (
     append,
+    asyncio_client,
     burst,
     commit,
     event_loop,
@@ -38,6 +39,7 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "asyncio": event_loop.cases,
     "loopback": loopback.cases,
     "connections": loopback.cases_of_connections,
+    "asyncio_client": asyncio_client.cases,
     "held_pulls": standing.cases_held,
     "idle": standing.cases_idle,
     "ready": standing.cases_ready,

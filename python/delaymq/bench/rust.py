@@ -14,7 +14,7 @@ from pathlib import Path
 from delaymq import _core
 from delaymq.bench.row import Figures, Measurement
 
-__all__ = ["killed_afterwards", "measurement", "own_process", "together"]
+__all__ = ["beside", "killed_afterwards", "measurement", "own_process", "together"]
 
 PATIENCE_S = 120.0  # after it, processes that measure together are lost
 LOOK_S = 0.02
@@ -49,18 +49,28 @@ def together(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> dict[st
     Raises:
         RuntimeError: One of them failed, or they did not end in time.
     """
+    with beside(folder, orders) as found:
+        pass
+    return found
+
+
+@contextmanager
+def beside(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Figures]]:
+    """As `together`, beside what the block does; what they found is there after it."""
+    found: dict[str, Figures] = {}
     with ExitStack() as running:
         began = {name: running.enter_context(_begun(name, folder, numbers)) for name, numbers in orders.items()}
+        yield found
         until = time.monotonic() + PATIENCE_S
         while any(process.poll() is None for process in began.values()):
             failed = [name for name, process in began.items() if process.poll()]
             if failed or time.monotonic() > until:
                 raise RuntimeError(f"{' and '.join(failed or began)} did not end well")
             time.sleep(LOOK_S)
-        ended = {name: process.communicate()[0] for name, process in began.items() if process.returncode == 0}
-    if ended.keys() != began.keys():
-        raise RuntimeError(f"{' and '.join(began.keys() - ended.keys())} did not end well")
-    return {name: json.loads(text) for name, text in ended.items()}
+        failed = [name for name, process in began.items() if process.returncode != 0]
+        if failed:
+            raise RuntimeError(f"{' and '.join(failed)} did not end well")
+        found.update((name, json.loads(process.communicate()[0])) for name, process in began.items())
 
 
 @contextmanager
