@@ -31,6 +31,7 @@ NAMING = (
     "over",
     "consumer",
     "connections",
+    "pulls",
     "in_flight",
     "batch",
     "pending",

@@ -104,7 +104,7 @@ def cases_ready(quick: bool) -> Sequence[Case]:
             pairs=interleaved(ours, limit, quick=quick),
             limit_words="a Python that is started, imports nothing and prints one line",
             higher_is_better=False,
-            detail={"from": "python"},
+            detail={"where": "empty store", "from": "python"},
             is_served=True,
         )
     ]
