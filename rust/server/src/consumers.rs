@@ -139,7 +139,7 @@ impl Consumers {
     /// The sessions of a group.
     pub(crate) fn of_group(&self, subject: &str, group: &str) -> Vec<Rc<Session>> {
         let sessions = self.sessions.borrow();
-        let is_of_group = |name: &Name| !name.is_broadcast && name.subject == subject && name.group == group;
+        let is_of_group = |name: &Rc<Name>| !name.is_broadcast && name.subject == subject && name.group == group;
         sessions.iter().filter(|(name, _)| is_of_group(name)).map(|(_, session)| Rc::clone(session)).collect()
     }
 

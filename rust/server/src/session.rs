@@ -102,7 +102,7 @@ impl Session {
             }
         }
         self.is_busy.set(false);
-        // There are many, and mostly they wait for what is held elsewhere.
+        // Most of the time it waits, and keeps no room for what it may be asked next.
         self.jobs.take();
         if !self.is_stored.get() && self.attached.borrow().is_none() {
             // Nothing came of it, so it takes no room.
