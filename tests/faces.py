@@ -23,7 +23,7 @@ class Served:
 
     def __init__(self, folder: str | Path, **options: Any) -> None:
         self.store = delaymq.open(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
-        self.server = _core.Server.start(self.store._core, "127.0.0.1", 0, 0, None)
+        self.server = _core.Server.start(self.store._core, "127.0.0.1", 0, 0, None, {})
         self.url = f"delaymq://{self.server.addresses()[0]}"
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ class Server:
         self._core = self._started(int(self._url.rsplit(":", 1)[1]))
 
     def _started(self, port: int) -> _core.Server:
-        return _core.Server.start(self._store._core, HOST, port, 0, None)  # noqa: SLF001 - as `delaymq serve` does
+        return _core.Server.start(self._store._core, HOST, port, 0, None, {})  # noqa: SLF001 - as `delaymq serve` does
 
     def __enter__(self) -> Self:
         return self
