@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import delaymq
-from delaymq import _core
+import delaymq.testing
 
 __all__ = ["Face", "Served", "is_over_tcp", "opened", "opened_async", "over_tcp"]
 
@@ -23,12 +23,11 @@ class Served:
 
     def __init__(self, folder: str | Path, **options: Any) -> None:
         self.store = delaymq.open(folder, **{"durability": "os", "segment_bytes": 4 << 20, **options})
-        self.server = _core.Server.start(self.store._core, "127.0.0.1", 0, 0, None)
-        self.url = f"delaymq://{self.server.addresses()[0]}"
+        self.server = delaymq.testing.serve(self.store)
+        self.url = self.server.url
 
     def close(self) -> None:
-        self.server.stop(5_000)
-        assert self.server.wait(10_000) is not None
+        self.server.stop()
         self.store.close()
 
 

@@ -28,6 +28,12 @@ impl From<delaymq_core::error::Error> for Failure {
     }
 }
 
+impl From<rustix::io::Errno> for Failure {
+    fn from(error: rustix::io::Errno) -> Self {
+        std::io::Error::from(error).into()
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self(error.to_string())
@@ -75,6 +81,12 @@ impl Case {
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn rate(count: u64, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
+}
+
+/// A count, or a time in microseconds, as figures have it.
+#[expect(clippy::cast_precision_loss, reason = "counts, and microseconds of our time, fit into 2^52")]
+pub(crate) fn figure(count: u64) -> f64 {
+    count as f64
 }
 
 /// Wall clock in microseconds since 1970.

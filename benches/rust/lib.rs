@@ -6,10 +6,17 @@ mod append;
 mod backlog;
 mod burst;
 mod case;
+mod client;
 mod commit;
+mod consuming;
+mod frames;
+mod hostile;
 mod lateness;
 mod memory;
+mod producing;
 mod restart;
+mod served_lateness;
+mod standing;
 mod subjects;
 mod wheel;
 
@@ -19,10 +26,14 @@ mod limits {
     pub(crate) mod append;
     pub(crate) mod burst;
     pub(crate) mod commit;
+    pub(crate) mod consumer;
+    pub(crate) mod group;
     pub(crate) mod heap;
     pub(crate) mod memory;
     pub(crate) mod prepared;
+    pub(crate) mod producer;
     pub(crate) mod read;
+    pub(crate) mod relay;
     pub(crate) mod subjects;
     pub(crate) mod tick;
 }
@@ -45,18 +56,28 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "burst_limit" => limits::burst::run(case),
         "commit" => commit::run(case),
         "commit_limit" => limits::commit::run(case),
+        "consuming" => consuming::run(case),
+        "consuming_limit" => limits::consumer::run(case),
+        "held" => standing::held(case),
+        "hostile" => hostile::run(case),
+        "idle" => standing::idle(case),
         "lateness" => lateness::run(case),
         "lateness_limit" => limits::tick::run(case),
         "memory" => memory::run(case),
         "memory_limit" => limits::memory::run(case),
         "memory_recent" => memory::recent(case),
         "memory_recent_limit" => limits::memory::recent(case),
+        "producing" => producing::run(case),
+        "producing_limit" => limits::producer::run(case),
+        "relay_limit" => limits::relay::run(case),
         "restart" => restart::run(case),
         "restart_fill" => restart::fill(case),
         "restart_limit" => limits::read::run(case),
         "restart_forget" => limits::read::forget(case),
         "subjects" => subjects::run(case),
         "subjects_limit" => limits::subjects::run(case),
+        "served_lateness" => served_lateness::run(case),
+        "standing_limit" => limits::memory::standing(case),
         "wheel" => wheel::run(case),
         "wheel_limit" => limits::heap::run(case),
         _ => Err(Failure(format!("there is no measurement {name:?}"))),

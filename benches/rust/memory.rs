@@ -67,7 +67,12 @@ fn settle(store: &delaymq_engine::Store) -> Result<(), Failure> {
 
 /// Anonymous memory of this process.
 pub(crate) fn anonymous_bytes() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    anonymous_bytes_of("self")
+}
+
+/// Anonymous memory of a process, by its number.
+pub(crate) fn anonymous_bytes_of(process: &str) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kilobytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());
     kilobytes.unwrap_or(0.0) * 1024.0

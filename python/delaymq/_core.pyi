@@ -233,7 +233,7 @@ class ServerChoices(TypedDict):
     token_hash: str | None
     admin_token_hash: str | None
     qmq_clients_from: list[str]
-    switched_off: str
+    switched_off: str | None
     consuming: ConsumingChoices
 
 @final

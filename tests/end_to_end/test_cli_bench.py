@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from commanding import arguments_of, command, environment, on_terminal
 from delaymq.bench import BENCHES
+from delaymq.bench.rust import together
+from delaymq.bench.served import served
 
 ROW = re.compile(r"wheel +pending 200,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
 
@@ -85,3 +91,29 @@ def test_the_help_lists_every_bench_and_another_name_is_refused() -> None:
     refused = command("bench", "speed")
     assert refused.returncode == 2
     assert "'speed' is not one of append" in refused.stderr
+
+
+def test_with_server_only_what_goes_through_one_is_measured() -> None:
+    [line] = command("bench", "lateness", "--server", "--quick", "--json").stdout.splitlines()
+    assert json.loads(line)["detail"]["over"] == "tcp"
+    refused = command("bench", "append", "wheel", "--server")
+    assert refused.returncode == 2
+    assert "none of append, wheel goes through a server" in refused.stderr
+
+
+def test_processes_that_measure_together_end_together(tmp_path: Path) -> None:
+    consuming = {"port": 1, "messages": 1}
+    waiting = {"messages": 1, "requests": 1, "frame_bytes": 1, "in_flight": 1, "connections": 1, "meets": 1}
+    with pytest.raises(RuntimeError, match="consuming did not end well"):
+        together(tmp_path, {"consuming": consuming, "producing_limit": waiting})
+
+
+def test_a_server_that_does_not_start_is_said(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("no folder")
+    with pytest.raises(RuntimeError, match="did not start"), served(tmp_path / "store", "disk"):
+        pass
+
+
+def test_a_server_that_dies_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="ended with -9"), served(tmp_path / "store", "disk") as server:
+        os.kill(server.pid, signal.SIGKILL)

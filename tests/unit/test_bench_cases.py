@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from delaymq.bench import BENCHES
+from delaymq.bench import BENCHES, planned
 from delaymq.bench.machine import STATUS, anonymous_bytes
 from tidy.documents import Row, table_after
 
@@ -35,13 +35,28 @@ def test_the_details_that_name_a_case() -> None:
     assert values("commit", "batch") == [1] * 5
     assert values("publish", "batch") == [1, 1]
     rates = list(zip(values("lateness", "rate_per_s"), values("lateness", "beside"), strict=True))
-    assert rates == [(1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing")]
+    assert rates == [(1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing"), (1000, None)]
+    assert values("lateness", "over") == [None] * 4 + ["tcp"]
+    assert values("loopback", "batch") == [1, 16, 64, 256] * 2
+    assert [case.durability for case in BENCHES["loopback"](False)] == ["disk"] * 4 + ["os"] * 4
+    assert values("connections", "connections") == [64, 8]
+    assert values("connections", "in_flight") == [1, 64]
+    assert values("asyncio_client", "call") == ["publish", "consume"]
+    assert values("held_pulls", "pulls") == [10_000]
+    assert values("idle", "connections") == [2000]
     assert values("wheel", "pending") == [1_000_000]
     assert values("restart", "pending") == [1_000_000, 1_000_000, 10_000_000, 10_000_000]
     assert values("restart", "moment") == ["publish", "delivery"] * 2
     assert values("burst", "consumer") == ["rust", "python"]
     assert values("subjects", "subjects") == [10_000]
     assert values("backlog", "ready") == [10_000_000]
+
+
+def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:
+    through = {"lateness", "loopback", "connections", "asyncio_client", "held_pulls", "idle", "ready", "neighbour"}
+    assert {case.bench for case in planned([], quick=False, served=True)} == through
+    assert [case.detail["over"] for case in planned(["lateness"], quick=True, served=True)] == ["tcp"]
+    assert planned(["append"], quick=True, served=True) == []
 
 
 def test_a_second_limit_stands_where_memory_or_a_timer_is_below_the_first() -> None:

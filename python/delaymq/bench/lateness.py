@@ -5,26 +5,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
-from delaymq.bench.row import Case, Figures
-from delaymq.bench.rust import measurement
+from delaymq.bench.row import Case, Figures, Measurement
+from delaymq.bench.rust import measurement, own_process
+from delaymq.bench.served import served
 
 __all__ = ["cases"]
 
 CASES = ((1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing"))
+SERVED_RATE_PER_S = 1000
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """1,000/s and 20,000/s alone, and 1,000/s beside a busy Python thread and beside publishing."""
-    return [_case(rate_per_s, beside, quick=quick) for rate_per_s, beside in CASES]
+    """1,000/s and 20,000/s alone, 1,000/s beside a busy Python thread and beside publishing, and over TCP."""
+    return [*(_case(rate_per_s, beside, quick=quick) for rate_per_s, beside in CASES), _served(quick=quick)]
+
+
+def _numbers(rate_per_s: int, *, quick: bool) -> dict[str, int]:
+    lead_ms = 200 if quick else 700  # between the last publish and the first due time
+    return {"rate_per_s": rate_per_s, "milliseconds": 200 if quick else 10_000, "lead_ms": lead_ms, "disk": 1}
 
 
 def _case(rate_per_s: int, beside: str, *, quick: bool) -> Case:
-    milliseconds = 200 if quick else 10_000
-    lead_ms = 200 if quick else 700  # between the last publish and the first due time
-    numbers = {"rate_per_s": rate_per_s, "milliseconds": milliseconds, "lead_ms": lead_ms, "disk": 1}
+    numbers = _numbers(rate_per_s, quick=quick)
     alone = measurement("lateness", beside_publishing=int(beside == "publishing"), **numbers)
 
     def ours(folder: Path) -> Figures:
@@ -33,16 +39,31 @@ def _case(rate_per_s: int, beside: str, *, quick: bool) -> Case:
         with computing():
             return alone(folder)
 
+    return _beside_its_limit(ours, numbers, {"beside": beside}, quick=quick)
+
+
+def _served(*, quick: bool) -> Case:
+    """From a server to a process that consumes."""
+    numbers = _numbers(SERVED_RATE_PER_S, quick=quick)
+
+    def ours(folder: Path) -> Figures:
+        with served(folder / "store", "disk", settled=not quick) as server:
+            return own_process("served_lateness", folder, port=server.port, **numbers)
+
+    return replace(_beside_its_limit(ours, numbers, {"over": "tcp"}, quick=quick), is_served=True)
+
+
+def _beside_its_limit(ours: Measurement, numbers: dict[str, int], named: dict[str, str], *, quick: bool) -> Case:
     return Case(
         bench="lateness",
         unit="ms",
         durability="disk",
-        n=rate_per_s * milliseconds // 1000,
+        n=numbers["rate_per_s"] * numbers["milliseconds"] // 1000,
         pairs=interleaved(ours, measurement("lateness_limit", **numbers), quick=quick),
         limit_words="clock_nanosleep to each due millisecond, pwrite, fdatasync; nothing beside it",
         higher_is_better=False,
         plain_words="clock_nanosleep alone: p99 of how late it wakes, of the ticks to which it could sleep",
-        detail={"rate_per_s": rate_per_s, "beside": beside, "figure": "p99_ms", "from": "rust"},
+        detail={"rate_per_s": numbers["rate_per_s"], **named, "figure": "p99_ms", "from": "rust"},
     )
 
 

@@ -28,7 +28,10 @@ NAMING = (
     "where",
     "rate_per_s",
     "beside",
+    "over",
     "consumer",
+    "connections",
+    "pulls",
     "in_flight",
     "batch",
     "subjects",
@@ -55,6 +58,7 @@ class Case:
         plain_words: What the second limit does, which a run of the limit tells as `plain`; None
             where there is none that would say something.
         detail: What names the case: rate_per_s, in_flight, …
+        is_served: True where it goes through a server in a process of its own.
     """
 
     bench: str
@@ -66,6 +70,7 @@ class Case:
     higher_is_better: bool = True
     plain_words: str | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    is_served: bool = False
 
 
 @dataclass(frozen=True)

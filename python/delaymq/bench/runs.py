@@ -9,14 +9,17 @@ from pathlib import Path
 
 from delaymq.bench import (
     append,
+    asyncio_client,
     backlog,
     burst,
     commit,
     event_loop,
     lateness,
+    loopback,
     memory,
     publish,
     restart,
+    standing,
     subjects,
     wheel,
 )
@@ -38,17 +41,26 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "asyncio": event_loop.cases,
     "subjects": subjects.cases,
     "backlog": backlog.cases,
+    "loopback": loopback.cases,
+    "connections": loopback.cases_of_connections,
+    "asyncio_client": asyncio_client.cases,
+    "held_pulls": standing.cases_held,
+    "idle": standing.cases_idle,
+    "ready": standing.cases_ready,
+    "neighbour": standing.cases_neighbour,
 }
 
 
-def planned(names: Sequence[str], *, quick: bool) -> list[Case]:
+def planned(names: Sequence[str], *, quick: bool, served: bool = False) -> list[Case]:
     """The cases of the benches named, or of all, in the order in which they are measured.
 
     Args:
         names: Names out of `BENCHES`; none means all.
         quick: Fewer messages and runs.
+        served: Only those that go through a server.
     """
-    return [case for name in names or BENCHES for case in BENCHES[name](quick)]
+    cases = (case for name in names or BENCHES for case in BENCHES[name](quick))
+    return [case for case in cases if case.is_served or not served]
 
 
 def run(cases: Iterable[Case], *, quick: bool, folder: Path | None = None) -> Iterator[Row]:

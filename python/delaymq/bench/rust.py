@@ -6,12 +6,18 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from delaymq import _core
 from delaymq.bench.row import Figures, Measurement
 
-__all__ = ["killed_afterwards", "measurement", "own_process"]
+__all__ = ["beside", "killed_afterwards", "measurement", "own_process", "together"]
+
+PATIENCE_S = 120.0  # after it, processes that measure together are lost
+LOOK_S = 0.02
 
 
 def measurement(name: str, **numbers: float) -> Measurement:
@@ -33,11 +39,57 @@ def killed_afterwards(name: str, folder: Path, **numbers: float) -> Figures:
     return _child(name, folder, numbers, kill=True)
 
 
+def together(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> dict[str, Figures]:
+    """Measurements that are made at the same time, each in a fresh process; one that fails ends the others.
+
+    Args:
+        folder: The folder of all of them, through which they meet.
+        orders: The numbers of each, by its name.
+
+    Raises:
+        RuntimeError: One of them failed, or they did not end in time.
+    """
+    with beside(folder, orders) as found:
+        pass
+    return found
+
+
+@contextmanager
+def beside(folder: Path, orders: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Figures]]:
+    """As `together`, beside what the block does; what they found is there after it."""
+    found: dict[str, Figures] = {}
+    with ExitStack() as running:
+        began = {name: running.enter_context(_begun(name, folder, numbers)) for name, numbers in orders.items()}
+        yield found
+        until = time.monotonic() + PATIENCE_S
+        while any(process.poll() is None for process in began.values()):
+            failed = [name for name, process in began.items() if process.poll()]
+            if failed or time.monotonic() > until:
+                raise RuntimeError(f"{' and '.join(failed or began)} did not end well")
+            time.sleep(LOOK_S)
+        failed = [name for name, process in began.items() if process.returncode != 0]
+        if failed:
+            raise RuntimeError(f"{' and '.join(failed)} did not end well")
+        found.update((name, json.loads(process.communicate()[0])) for name, process in began.items())
+
+
+@contextmanager
+def _begun(name: str, folder: Path, numbers: Mapping[str, float]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(_command(name, folder, numbers, kill=False), stdout=subprocess.PIPE, text=True)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _command(name: str, folder: Path, numbers: Mapping[str, float], *, kill: bool) -> list[str]:
+    orders = json.dumps({"name": name, "folder": str(folder), "numbers": dict(numbers), "kill": kill})
+    return [sys.executable, "-m", "delaymq.bench.child", orders]
+
+
 def _child(name: str, folder: Path, numbers: dict[str, float], *, kill: bool) -> Figures:
-    orders = json.dumps({"name": name, "folder": str(folder), "numbers": numbers, "kill": kill})
-    ended = subprocess.run(
-        [sys.executable, "-m", "delaymq.bench.child", orders], stdout=subprocess.PIPE, text=True, check=False
-    )
+    ended = subprocess.run(_command(name, folder, numbers, kill=kill), stdout=subprocess.PIPE, text=True, check=False)
     if ended.returncode != (-signal.SIGKILL if kill else 0):
         raise RuntimeError(f"{name} ended with {ended.returncode}")
     figures: dict[str, float] = json.loads(ended.stdout)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from delaymq.bench import BENCHES, planned
 from delaymq.bench import run as run_benches
 from delaymq.cli.arguments import add_verb
+from delaymq.cli.failures import UsageError
 from delaymq.cli.figures import FigureTable
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ def add_to(verbs: Verbs) -> None:
         summary="measure each row beside its limit",
         details="The limit is what the machine itself can do, measured in the same run; the bar is the share of it "
         "that was reached.",
-        examples=("delaymq bench", "delaymq bench append commit --quick", "delaymq bench lateness --json"),
+        examples=("delaymq bench", "delaymq bench append commit --quick", "delaymq bench lateness --server --json"),
     )
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     verb.add_argument("--quick", action="store_true", help="fewer messages and one run; under 5 s a bench")
+    verb.add_argument("--server", action="store_true", help="only what goes through a server in a process of its own")
     verb.add_argument("--folder", type=Path, metavar="DIR", help="a folder on the disk to measure (default: temporary)")
 
 
@@ -43,7 +45,9 @@ def _known(name: str) -> str:
 
 def run(chosen: argparse.Namespace) -> int:
     """Measures and prints each row as it is ready."""
-    cases = planned(chosen.names, quick=chosen.quick)
+    cases = planned(chosen.names, quick=chosen.quick, served=chosen.server)
+    if not cases:
+        raise UsageError(f"none of {', '.join(chosen.names)} goes through a server")
     rows = run_benches(cases, quick=chosen.quick, folder=chosen.folder)
     if chosen.json:
         for row in rows:

@@ -141,9 +141,7 @@ def _allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _start(
-    store: Store, settings: Settings, consuming: _core.ConsumingChoices, switched_off: str
-) -> _core.Server:
+def _start(store: Store, settings: Settings, consuming: _core.ConsumingChoices, switched_off: str) -> _core.Server:
     host = settings.get("server.host", HOST)
     choices: _core.ServerChoices = {
         "host": host,

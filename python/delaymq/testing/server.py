@@ -69,7 +69,19 @@ class Server:
         self._core = self._started(int(self._url.rsplit(":", 1)[1]))
 
     def _started(self, port: int) -> _core.Server:
-        return _core.Server.start(self._store._core, HOST, port, 0, None)  # noqa: SLF001 - as `delaymq serve` does
+        choices: _core.ServerChoices = {
+            "host": HOST,
+            "port": port,
+            "http_host": HOST,
+            "http_port": 0,
+            "advertised_address": None,
+            "token_hash": None,
+            "admin_token_hash": None,
+            "qmq_clients_from": [],
+            "switched_off": None,
+            "consuming": {},
+        }
+        return _core.Server.start(self._store._core, choices)  # noqa: SLF001 - as `delaymq serve` does
 
     def __enter__(self) -> Self:
         return self

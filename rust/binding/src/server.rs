@@ -33,7 +33,7 @@ pub(crate) struct Choices<'py> {
     token_hash: Option<String>,
     admin_token_hash: Option<String>,
     qmq_clients_from: Vec<String>,
-    switched_off: PathBuf,
+    switched_off: Option<PathBuf>,
     consuming: Bound<'py, PyDict>,
 }
 
@@ -48,7 +48,7 @@ impl Server {
             http: Some(SocketAddr::new(address(py, "http.host", &choices.http_host)?, choices.http_port)),
             guard: guard(&choices).map_err(|error| errors::raised(py, error))?,
             advertised_address: choices.advertised_address,
-            switched_off: Some(choices.switched_off),
+            switched_off: choices.switched_off,
             ..ServerOptions::default()
         };
         let options = with_consuming(&choices.consuming, options)?;

@@ -12,6 +12,7 @@ use crate::attendance::{Attendance, Rest};
 use crate::delivery::{DeliveryKey, DeliveryRange};
 use crate::held;
 use crate::names::Subject;
+use crate::offset_hasher::ByOffset;
 use crate::settled::{Moved, Settled};
 use crate::waiting::News;
 
@@ -33,7 +34,7 @@ pub(crate) const RETRY: u8 = 1;
 struct Hands {
     consuming: [Option<Consuming>; QUEUES],
     /// What was handed to the user and is not finished.
-    held: HashMap<DeliveryKey, Delivery>,
+    held: HashMap<DeliveryKey, Delivery, ByOffset>,
     /// What was assigned and could not be read yet.
     unread: VecDeque<(u8, Delivery)>,
     acknowledged: [Vec<u64>; QUEUES],

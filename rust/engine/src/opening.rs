@@ -28,7 +28,7 @@ use crate::notifier::Notifiers;
 use crate::options::{Options, SEGMENT_BYTES_MIN};
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
-use crate::publish::Issuer;
+use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
 use crate::shared::{Shared, Time};
 use crate::subject_reader::SubjectReaders;

@@ -1,4 +1,4 @@
-//! Publishing: a batch that is encoded as it is filled, a ticket for one under way, the receipts.
+//! Publishing: a batch that is encoded as it is filled, and a ticket for one under way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,23 +7,18 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
-use delaymq_core::record::message::{Message, encode_message};
+use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
 use delaymq_core::record::name::{encode_group, encode_subject};
-use delaymq_core::store::{Receipt, is_of_users, sent_retry_due};
-use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
+use delaymq_core::store::{is_of_users, sent_retry_due};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
 use crate::options::{Due, GroupStart};
+use crate::receipts::{Note, Notes};
 use crate::shared::Shared;
 
-/// What a receipt says about its message beside the sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Note {
-    due: Millis,
-    subject: SubjectNumber,
-    size: u32,
-}
+pub use crate::receipts::Receipts;
 
 /// Messages on their way into the store, checked and encoded one by one. Made by
 /// [`crate::Store::batch`], used again after each publish; after a refused publish it still holds
@@ -82,16 +77,31 @@ impl PublishBatch {
     /// `InvalidArgument` or `TooLarge` naming `subject`, `due`, `meta`, `message_id`, `tags`,
     /// `attributes`, `body` or `messages`; the batch is as it was.
     pub fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
-        let (now, from) = match self.now {
-            Some(times) => times,
-            None => self.shared.now(),
-        };
+        self.push_with(subject, due, (meta, body), encode_message)
+    }
+
+    /// As [`Self::push`], with the CRC-32 over meta and body that was seen to be right: it is stored.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_checked(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), check: u32) -> Result<()> {
+        self.push_with(subject, due, parts, |out, message| encode_checked_message(out, message, check))
+    }
+
+    fn push_with(
+        &mut self,
+        subject: &str,
+        due: Due,
+        (meta, body): (&[u8], &[u8]),
+        encode: impl FnOnce(&mut Vec<u8>, &Message<'_>),
+    ) -> Result<()> {
+        let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
         let due = self.due_time(due, now, from)?;
         check_meta(meta)?;
         check_body(body.len())?;
         self.check_room(meta.len().saturating_add(body.len()))?;
         let number = self.subject_number(subject, check_name, u32::MAX)?;
-        self.add(&Message { due, published: now, subject: number, opaque: true, meta, body });
+        self.add(&Message { due, published: now, subject: number, opaque: true, meta, body }, encode);
         self.now = Some((now, from));
         Ok(())
     }
@@ -120,7 +130,8 @@ impl PublishBatch {
             self.new_groups.push((number, owner.group.to_owned()));
         }
         let due = owner.map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
-        self.add(&Message { due, published: now, subject: number, opaque: false, meta: &[], body: whole });
+        let message = Message { due, published: now, subject: number, opaque: false, meta: &[], body: whole };
+        self.add(&message, encode_message);
         self.now = Some((now, from));
         Ok(())
     }
@@ -133,8 +144,8 @@ impl PublishBatch {
         at_most("messages", self.shared.submission_bytes_max(), bytes_after.saturating_add(RECORD_OVERHEAD))
     }
 
-    fn add(&mut self, message: &Message<'_>) {
-        encode_message(&mut self.records, message);
+    fn add(&mut self, message: &Message<'_>, encode: impl FnOnce(&mut Vec<u8>, &Message<'_>)) {
+        encode(&mut self.records, message);
         let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
         self.notes.push(Note { due: message.due, subject: message.subject, size });
         self.earliest_due = self.earliest_due.min(message.due);
@@ -152,7 +163,7 @@ impl PublishBatch {
         if subject.needs_fact && !self.new_subjects.iter().any(|new| new.number == number) {
             self.new_subjects.push(subject);
         }
-        self.add(&Message { due, subject: number, ..*message });
+        self.add(&Message { due, subject: number, ..*message }, encode_message);
         Ok(())
     }
 
@@ -164,11 +175,9 @@ impl PublishBatch {
             Due::At(time) => time,
         };
         if time.since(from) > delay_ms_max {
-            return Err(Error::InvalidArgument {
-                argument: "due",
-                expected: format!("at most {delay_ms_max} ms ahead"),
-                found: format!("{} ms ahead", time.since(from)),
-            });
+            let expected = format!("at most {delay_ms_max} ms ahead");
+            let found = format!("{} ms ahead", time.since(from));
+            return Err(Error::InvalidArgument { argument: "due", expected, found });
         }
         Ok(time)
     }
@@ -317,76 +326,5 @@ impl Ticket {
     /// The publish is durable when everything below this is visible.
     pub fn end(&self) -> Sequence {
         self.end
-    }
-}
-
-/// Who gives receipts out in this epoch.
-#[derive(Debug)]
-pub(crate) struct Issuer {
-    pub(crate) stream: [u8; 16],
-    pub(crate) epoch: Epoch,
-    pub(crate) nonce: [u8; 16],
-}
-
-#[derive(Clone, Debug)]
-enum Notes {
-    One(Note),
-    Many(Arc<Vec<Note>>),
-}
-
-impl Notes {
-    fn none() -> Self {
-        Self::Many(Arc::new(Vec::new()))
-    }
-
-    fn as_slice(&self) -> &[Note] {
-        match self {
-            Self::One(note) => std::slice::from_ref(note),
-            Self::Many(notes) => notes,
-        }
-    }
-}
-
-/// The receipts of one publish, in the order of its messages. Each is computed when asked for.
-#[derive(Clone, Debug)]
-pub struct Receipts {
-    issuer: Arc<Issuer>,
-    first: Sequence,
-    notes: Notes,
-}
-
-impl Receipts {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.notes.as_slice().len()
-    }
-
-    /// True for the publish of an empty batch.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The sequence of the first message; the others follow densely.
-    pub fn first_sequence(&self) -> Sequence {
-        self.first
-    }
-
-    /// The receipt of one message.
-    pub fn get(&self, index: usize) -> Option<Receipt> {
-        let note = self.notes.as_slice().get(index)?;
-        let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
-        let issuer = &self.issuer;
-        Some(Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce))
-    }
-
-    /// All receipts, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
-        (0..self.len()).map(|index| {
-            let note = self.notes.as_slice().get(index).copied();
-            let note = note.unwrap_or(Note { due: Millis(0), subject: SubjectNumber(0), size: 0 });
-            let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
-            let issuer = &self.issuer;
-            Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)
-        })
     }
 }

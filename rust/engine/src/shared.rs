@@ -36,7 +36,7 @@ use crate::notifier::Notifiers;
 use crate::options::Options;
 use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
-use crate::publish::Issuer;
+use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
 use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;

@@ -70,7 +70,7 @@ pub(crate) struct Consumers {
     pub(crate) desks: RefCell<Desks>,
     pub(crate) held: RefCell<HeldPulls<u64>>,
     /// What is held, by the number that the held pulls know it by.
-    pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Pulling)>>,
+    pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<Pulling>)>>,
     pub(crate) attaching: Semaphore,
     pub(crate) rule: RetryRule,
     pub(crate) counters: ConsumerCounters,

@@ -38,7 +38,7 @@ impl Hub {
         let held = self.consumers.held.borrow_mut().hold(HeldPull { owner, subject, group, is_broadcast, deadline });
         let Some(id) = held else { return pulling.asking.code(answer::NO_MESSAGE) };
         pulling.asking.peer().held.borrow_mut().insert(owner);
-        self.consumers.pulls.borrow_mut().insert(owner, (id, pulling));
+        self.consumers.pulls.borrow_mut().insert(owner, (id, Box::new(pulling)));
         self.look_by(deadline);
     }
 
@@ -94,7 +94,7 @@ impl Hub {
     fn take(&self, owner: u64) -> Option<Pulling> {
         let (_, pulling) = self.consumers.pulls.borrow_mut().remove(&owner)?;
         pulling.asking.peer().held.borrow_mut().remove(&owner);
-        Some(pulling)
+        Some(*pulling)
     }
 
     /// These pulls of one connection wait no longer, because that ends: they are told that there is

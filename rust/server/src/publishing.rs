@@ -49,7 +49,9 @@ pub(crate) fn publish(asking: Asking, publish: &Publish<'_>, bytes: usize) {
             DueTime::After(delay_ms) => Due::After(delay_ms),
             DueTime::At(time) => Due::At(time),
         };
-        let pushed = message.check().and_then(|()| batch.push(message.subject, due, message.meta, message.body));
+        let pushed = message.check();
+        let pushed =
+            pushed.and_then(|check| batch.push_checked(message.subject, due, (message.meta, message.body), check));
         if let Err(error) = pushed {
             asking.hub().give_back(batch);
             return asking.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));

@@ -82,7 +82,8 @@ impl Session {
     pub(crate) fn run(self: &Rc<Self>, hub: &Rc<Hub>, job: Job) {
         self.jobs.borrow_mut().push_back(job);
         if !self.is_busy.replace(true) {
-            spawn_local(Rc::clone(self).work(Rc::clone(hub)));
+            // A task has its memory aligned, which leaves holes; so its own is small, and the rest elsewhere.
+            spawn_local(Box::pin(Rc::clone(self).work(Rc::clone(hub))));
         }
     }
 

@@ -46,6 +46,18 @@ impl Consumer {
             held: BTreeMap::new(),
         }
     }
+
+    /// Takes what it holds from `first` up to `end`, not included: the numbers, by offset. What is held
+    /// longest, which mostly goes first, is taken in one piece.
+    pub(super) fn let_go_of(&mut self, first: PullOffset, end: PullOffset) -> Vec<ReadyNumber> {
+        let is_front = self.held.first_key_value().is_some_and(|(lowest, _)| *lowest >= first);
+        if is_front && end.since(first) > FEW_OFFSETS {
+            let rest = self.held.split_off(&end);
+            return std::mem::replace(&mut self.held, rest).into_values().map(|held| held.number).collect();
+        }
+        let offsets: Vec<PullOffset> = self.held.range(first..end).map(|(offset, _)| *offset).collect();
+        offsets.iter().filter_map(|offset| self.held.remove(offset)).map(|held| held.number).collect()
+    }
 }
 
 /// The consumers of a group, by number, and by name: those that clients named have names of their own,
@@ -132,24 +144,6 @@ mod tests {
             prop_assert_eq!(consumers.remove(ConsumerNumber(0)), None);
         }
     }
-
-    /// Takes what it holds from `first` up to `end`, not included: the numbers, by offset. What is held
-    /// longest, which mostly goes first, is taken in one piece.
-    pub(super) fn let_go_of(&mut self, first: PullOffset, end: PullOffset) -> Vec<ReadyNumber> {
-        let is_front = self.held.first_key_value().is_some_and(|(lowest, _)| *lowest >= first);
-        if is_front && end.since(first) > FEW_OFFSETS {
-            let rest = self.held.split_off(&end);
-            return std::mem::replace(&mut self.held, rest).into_values().map(|held| held.number).collect();
-        }
-        let offsets: Vec<PullOffset> = self.held.range(first..end).map(|(offset, _)| *offset).collect();
-        offsets.iter().filter_map(|offset| self.held.remove(offset)).map(|held| held.number).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
 
     proptest! {
         #[test]

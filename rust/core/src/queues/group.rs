@@ -270,6 +270,21 @@ mod tests {
     }
 
     #[test]
+    fn offsets_that_follow_each_other_are_done_by_their_own_numbers() {
+        let mut group = group();
+        reserve(&mut group, 8, 8);
+        // Numbers 4 and 5 went by before 1, and 2 and 3 to nobody.
+        assign(&mut group, 0, &[(0, 1), (4, 2)]);
+        assert!(acknowledge(&mut group, 0, 3));
+        assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6)]);
+        assign(&mut group, 3, &[(6, 2)]);
+        // One that is not the lowest that it holds, and more than it holds.
+        assert!(!acknowledge(&mut group, 4, 9));
+        assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6), (7, 8)]);
+        assert_eq!(group.consumers[&CONSUMER].held.keys().copied().collect::<Vec<_>>(), [PullOffset(3)]);
+    }
+
+    #[test]
     fn an_acknowledgement_of_a_void_offset_completes_nothing() {
         let mut group = group();
         reserve(&mut group, 4, 4);

@@ -136,6 +136,17 @@ fn check_of(record: &[u8], fixed_length: usize) -> Option<u32> {
 /// sequence is known. `payload` parts are joined. Lengths must be within [`RECORD_BYTES_MAX`];
 /// callers check their limits first.
 pub fn encode_record(out: &mut Vec<u8>, kind: u8, flags: u8, fixed: &[u8], payload: &[&[u8]]) {
+    encode_checked_record(out, (kind, flags), fixed, payload, check_of_parts(payload));
+}
+
+/// As [`encode_record`], with the check of the payload that is known.
+pub(super) fn encode_checked_record(
+    out: &mut Vec<u8>,
+    (kind, flags): (u8, u8),
+    fixed: &[u8],
+    payload: &[&[u8]],
+    payload_check: u32,
+) {
     let start = out.len();
     let payload_length: usize = payload.iter().map(|part| part.len()).sum();
     let length = RECORD_HEADER_BYTES + fixed.len() + payload_length;
@@ -146,7 +157,7 @@ pub fn encode_record(out: &mut Vec<u8>, kind: u8, flags: u8, fixed: &[u8], paylo
         kind,
         flags,
         fixed_length: U16::new(u16::try_from(fixed.len()).unwrap_or(u16::MAX)),
-        payload_check: U32::new(check_of_parts(payload)),
+        payload_check: U32::new(payload_check),
         header_check: U32::ZERO,
     };
     let mut hasher = crc32fast::Hasher::new();
@@ -161,7 +172,7 @@ pub fn encode_record(out: &mut Vec<u8>, kind: u8, flags: u8, fixed: &[u8], paylo
     out.resize(start + padded(length), 0);
 }
 
-fn check_of_parts(parts: &[&[u8]]) -> u32 {
+pub(super) fn check_of_parts(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for part in parts {
         hasher.update(part);

@@ -14,6 +14,8 @@
 //!
 //! As text: `dmq1-` and the 48 bytes in base64url without padding: 69 ASCII characters.
 
+use bytes::BufMut;
+
 use super::siphash::siphash_2_4;
 use crate::error::{Error, Result};
 use crate::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
@@ -67,16 +69,17 @@ impl Receipt {
     }
 
     /// The receipt's bytes; see the module's table.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(RECEIPT_BYTES);
-        bytes.push(VERSION);
-        bytes.extend_from_slice(&self.stream);
-        bytes.extend_from_slice(&self.epoch.0.to_le_bytes());
-        bytes.extend_from_slice(&self.key.sequence.0.to_le_bytes());
-        bytes.extend_from_slice(self.key.due.0.to_le_bytes().get(..6).unwrap_or_default());
-        bytes.extend_from_slice(&self.subject.0.to_le_bytes());
-        bytes.extend_from_slice(&self.size.to_le_bytes());
-        bytes.extend_from_slice(self.check.to_le_bytes().get(..5).unwrap_or_default());
+    pub fn to_bytes(&self) -> [u8; RECEIPT_BYTES] {
+        let mut bytes = [0; RECEIPT_BYTES];
+        let mut room = bytes.as_mut_slice();
+        room.put_u8(VERSION);
+        room.put_slice(&self.stream);
+        room.put_u32_le(self.epoch.0);
+        room.put_u64_le(self.key.sequence.0);
+        room.put_uint_le(self.key.due.0, 6);
+        room.put_u32_le(self.subject.0);
+        room.put_u32_le(self.size);
+        room.put_uint_le(self.check, 5);
         bytes
     }
 

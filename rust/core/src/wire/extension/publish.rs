@@ -61,14 +61,14 @@ pub struct Published<'a> {
 }
 
 impl Published<'_> {
-    /// Makes sure that meta and body are what the producer sent.
+    /// Makes sure that meta and body are what the producer sent, and tells their check.
     ///
     /// # Errors
     /// `InvalidArgument` naming `check`.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<u32> {
         let found = check_of(self.meta, self.body);
         if found == self.check {
-            return Ok(());
+            return Ok(found);
         }
         let (expected, found) = (format!("{:08x}", self.check), format!("{found:08x}"));
         Err(Error::InvalidArgument { argument: "check", expected, found })

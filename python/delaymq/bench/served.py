@@ -1,0 +1,96 @@
+"""A store that is served by a process of its own, as `delaymq serve` does it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Served", "served"]
+
+PREFIX = "DELAYMQ_"  # of what configures the command line
+SETTLE_S_MAX = 6.0
+SETTLE_PAUSE_S = 1.0
+STOP_S_MAX = 60.0
+PREPARED = "delaymq_prepared_segments_total "
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that runs.
+
+    Attributes:
+        port: Where it listens on this machine.
+        pid: Its process.
+        ready_s: From the start of the process until it said where it listens.
+    """
+
+    port: int
+    pid: int
+    ready_s: float
+
+
+@contextlib.contextmanager
+def served(folder: Path, durability: str, *, settled: bool = False) -> Iterator[Served]:
+    """Serves the store in a folder until the end of the block.
+
+    Args:
+        folder: The store's, made where there is none.
+        durability: `"disk"` or `"os"`.
+        settled: True gives it time to prepare its stock of segments first.
+
+    Raises:
+        RuntimeError: It did not start, or did not end in order.
+    """
+    chosen = {"server.port": 0, "http.port": 0, "store.durability": durability}
+    settings = [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "delaymq", "serve", "--store", str(folder), "--json", *settings]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    _allow_many_descriptors()
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            ready_s = time.perf_counter() - started
+            if not line:
+                raise RuntimeError("the server did not start")
+            where = json.loads(line)
+            if settled:
+                _settle(where["http_address"])
+            yield Served(int(where["address"].rpartition(":")[2]), process.pid, ready_s)
+            process.terminate()
+            if process.wait(STOP_S_MAX):
+                raise RuntimeError(f"the server ended with {process.returncode}")
+        finally:
+            process.kill()
+
+
+def _allow_many_descriptors() -> None:
+    """Lets this process and those that it starts have as many connections as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _settle(http_address: str) -> None:
+    """Waits until the store has prepared its stock of segments."""
+    until, before = time.monotonic() + SETTLE_S_MAX, 0.0
+    while time.monotonic() < until:
+        time.sleep(SETTLE_PAUSE_S)
+        prepared = _prepared(http_address)
+        if prepared and prepared == before:
+            return
+        before = prepared
+
+
+def _prepared(http_address: str) -> float:
+    with urllib.request.urlopen(f"http://{http_address}/metrics") as answer:
+        text: str = answer.read().decode()
+    return next((float(line.removeprefix(PREPARED)) for line in text.splitlines() if line.startswith(PREPARED)), 0.0)

@@ -1,0 +1,85 @@
+//! The receipts of a publish: what they are made of is kept, each is computed when it is asked for.
+
+use std::sync::Arc;
+
+use delaymq_core::store::Receipt;
+use delaymq_core::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
+
+/// What a receipt says about its message beside the sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Note {
+    pub(crate) due: Millis,
+    pub(crate) subject: SubjectNumber,
+    pub(crate) size: u32,
+}
+
+/// Who gives receipts out in this epoch.
+#[derive(Debug)]
+pub(crate) struct Issuer {
+    pub(crate) stream: [u8; 16],
+    pub(crate) epoch: Epoch,
+    pub(crate) nonce: [u8; 16],
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Notes {
+    One(Note),
+    Many(Arc<Vec<Note>>),
+}
+
+impl Notes {
+    pub(crate) fn none() -> Self {
+        Self::Many(Arc::new(Vec::new()))
+    }
+
+    fn as_slice(&self) -> &[Note] {
+        match self {
+            Self::One(note) => std::slice::from_ref(note),
+            Self::Many(notes) => notes,
+        }
+    }
+}
+
+/// The receipts of one publish, in the order of its messages. Each is computed when asked for.
+#[derive(Clone, Debug)]
+pub struct Receipts {
+    pub(crate) issuer: Arc<Issuer>,
+    pub(crate) first: Sequence,
+    pub(crate) notes: Notes,
+}
+
+impl Receipts {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.notes.as_slice().len()
+    }
+
+    /// True for the publish of an empty batch.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sequence of the first message; the others follow densely.
+    pub fn first_sequence(&self) -> Sequence {
+        self.first
+    }
+
+    /// The receipt of one message.
+    pub fn get(&self, index: usize) -> Option<Receipt> {
+        let note = self.notes.as_slice().get(index)?;
+        let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
+        let issuer = &self.issuer;
+        Some(Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce))
+    }
+
+    /// All receipts, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
+        (0..self.len()).map(|index| {
+            let note = self.notes.as_slice().get(index).copied();
+            let note = note.unwrap_or(Note { due: Millis(0), subject: SubjectNumber(0), size: 0 });
+            let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
+            let issuer = &self.issuer;
+            Receipt::new(issuer.stream, issuer.epoch, key, note.subject, note.size, &issuer.nonce)
+        })
+    }
+}
