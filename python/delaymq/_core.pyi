@@ -201,7 +201,6 @@ class Publishing:
     def submit(self) -> None:
         """Waits for room, on a thread that may."""
 
-@final
 class ServerChoices(TypedDict):
     """What a server is started with; ports may be 0 for any that is free.
 
@@ -218,6 +217,7 @@ class ServerChoices(TypedDict):
     qmq_clients_from: list[str]
     switched_off: str
 
+@final
 class Server:
     """A server over an open store; dropping it ends it at once."""
 
