@@ -141,7 +141,7 @@ mod tests {
     /// A frame with a body of `length` bytes, made from the table in `docs/protocol.md`.
     fn frame(opaque: i32, flags: i32, length: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend_from_slice(&(20 + length as i32).to_be_bytes());
+        bytes.extend_from_slice(&i32::try_from(20 + length).unwrap().to_be_bytes());
         bytes.extend_from_slice(&18_u16.to_be_bytes());
         bytes.extend_from_slice(&0xDEC1_0ADE_u32.to_be_bytes());
         bytes.extend_from_slice(&0_i16.to_be_bytes());
