@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
@@ -77,27 +77,40 @@ impl Shared {
         self.try_submit(Submission { records, record_count, class: Class::Finishing, must_sync: false }, haste)
     }
 
-    /// Has all that was decided so far written and applied.
+    /// Sends all that was decided so far, waiting for room where the log has none: it ends at the
+    /// sequence returned. `None` where that took longer than until `end`.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub(crate) fn catch_up(&self) -> Result<()> {
+    /// `Poisoned`, `Closed`, `DiskFull`, `ForkedProcess`.
+    pub(crate) fn send_all(&self, end: Option<Instant>) -> Result<Option<Sequence>> {
         loop {
             let seen = self.room.count();
-            let (end, is_all) = {
+            let (sent, is_all) = {
                 let mut guard = self.seat()?;
                 let seat = guard.get()?;
                 self.send(seat, Haste::URGENT)?;
                 (self.with_commits(|commits| commits.next_sequence()), seat.proposals.is_empty())
             };
-            self.lead(end);
-            self.wait_visible(end, None)?;
-            self.apply_until(end)?;
             if is_all {
-                return Ok(());
+                return Ok(Some(sent));
             }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(None);
+            }
+            self.lead(sent);
             self.await_room(seen);
         }
+    }
+
+    /// Has all that was decided so far written and applied.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        let Some(end) = self.send_all(None)? else { return Ok(()) };
+        self.lead(end);
+        self.wait_visible(end, None)?;
+        self.apply_until(end)
     }
 
     /// Has what is on its way to the log applied, where that takes no longer than `patience`: what is

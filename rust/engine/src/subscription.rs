@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{LoadRequest, Pull, PullRequest};
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::Millis;
 
 use crate::delivery::{Delivered, DeliveryKey, DeliveryRange};
 use crate::driver::{Seat, SeatGuard};
@@ -225,18 +225,12 @@ impl Subscription {
     pub fn flush(&self, timeout: Duration) -> Result<bool> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
-        let end = self.send_settled()?;
+        let until = Instant::now().checked_add(timeout);
+        self.propose_settled(self.shared.seat()?.get()?);
+        let Some(end) = self.shared.send_all(until)? else { return Ok(false) };
         self.shared.lead(end);
-        self.shared.wait_visible(end, Some(timeout))
-    }
-
-    /// Sends what is settled; everything sent so far ends at the sequence returned.
-    fn send_settled(&self) -> Result<Sequence> {
-        let mut guard = self.shared.seat()?;
-        let seat = guard.get()?;
-        self.propose_settled(seat);
-        self.shared.send(seat, Haste::URGENT)?;
-        Ok(self.shared.with_commits(|commits| commits.next_sequence()))
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        self.shared.wait_visible(end, left)
     }
 
     pub(crate) fn propose_settled(&self, seat: &mut Seat) -> bool {
@@ -265,28 +259,27 @@ impl Subscription {
     /// `Poisoned`, `ForkedProcess`.
     pub fn close(&self) -> Result<()> {
         self.shared.guard.check()?;
-        match self.leave()? {
-            None => Ok(()),
-            Some(end) => {
-                self.shared.lead(end);
-                self.shared.wait_visible(end, None).map(drop)
-            }
+        if !self.leave()? {
+            return Ok(());
         }
+        let Some(end) = self.shared.send_all(None)? else { return Ok(()) };
+        self.shared.lead(end);
+        self.shared.wait_visible(end, None).map(drop)
     }
 
-    /// Proposes the end of the consumers, once.
-    fn leave(&self) -> Result<Option<Sequence>> {
+    /// Proposes the end of the consumers, once; true where that is to be waited for.
+    fn leave(&self) -> Result<bool> {
         self.stop();
         if self.closed.swap(true, Ordering::SeqCst) {
-            return Ok(None);
+            return Ok(false);
         }
         self.shared.subscribers.remove(&self.member);
         if self.shared.closing.load(Ordering::SeqCst) {
-            return Ok(None);
+            return Ok(false);
         }
         self.shared.check_poison()?;
         let mut guard = self.shared.seat()?;
-        let Ok(seat) = guard.get() else { return Ok(None) };
+        let Ok(seat) = guard.get() else { return Ok(false) };
         self.propose_settled(seat);
         for queue in [MAIN, RETRY] {
             if let Some(Consuming { group, consumer }) = self.member.consuming(queue) {
@@ -294,7 +287,7 @@ impl Subscription {
             }
         }
         self.shared.send(seat, Haste::URGENT)?;
-        Ok(Some(self.shared.with_commits(|commits| commits.next_sequence())))
+        Ok(true)
     }
 }
 
@@ -305,7 +298,7 @@ impl Drop for Subscription {
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        if let Ok(Some(_)) = self.leave() {
+        if let Ok(true) = self.leave() {
             self.shared.committer.raise();
         }
     }

@@ -10,7 +10,6 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{SegmentNumber, Sequence};
 
 use crate::delivery::Delivered;
-use crate::driver::Seat;
 use crate::inbox::Haste;
 use crate::notifier::Tidings;
 use crate::options::Durability;
@@ -162,29 +161,31 @@ impl Subscription {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
         let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
-        self.flush_with(guard.get()?).map(|end| {
-            drop(guard);
-            self.shared.hasten(end);
-            Some(end)
-        })
+        let seat = guard.get()?;
+        self.shared.propose_settled(seat);
+        self.shared.send(seat, Haste::URGENT)?;
+        if !seat.proposals.is_empty() {
+            // The log has no room for all of it now.
+            return Ok(None);
+        }
+        let end = self.shared.with_commits(|commits| commits.next_sequence());
+        drop(guard);
+        self.shared.hasten(end);
+        Ok(Some(end))
     }
 
-    /// As [`Self::begin_flush`], waiting for other threads where it must, and never for the disk.
+    /// As [`Self::begin_flush`], waiting for other threads where it must, and for room in the log.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn submit_flush(&self) -> Result<Sequence> {
         self.shared.guard.check()?;
         self.shared.check_poison()?;
-        let end = self.flush_with(self.shared.seat()?.get()?)?;
+        self.shared.propose_settled(self.shared.seat()?.get()?);
+        // Without an end it waits for as long as it takes.
+        let end = self.shared.send_all(None)?.unwrap_or_default();
         self.shared.hasten(end);
         Ok(end)
-    }
-
-    fn flush_with(&self, seat: &mut Seat) -> Result<Sequence> {
-        self.shared.propose_settled(seat);
-        self.shared.send(seat, Haste::URGENT)?;
-        Ok(self.shared.with_commits(|commits| commits.next_sequence()))
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_engine::{Due, Durability, Options, Receipts, Report, Store};
+use delaymq_engine::{Delivered, Due, Durability, Options, Receipts, Report, Store, SubscribeOptions};
 use support::{Faults, bodies, collect, consume, eventually, open, options, publish, subscribe};
 
 fn open_faulty(path: &Path, options: Options) -> (Arc<Store>, Arc<support::Switches>) {
@@ -87,6 +87,35 @@ fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     assert_eq!(collect(&messages, 1).len(), 1);
     let kinds = reports(&store);
     assert!(kinds.contains(&"disk_full") && kinds.contains(&"room_again"), "{kinds:?}");
+    store.close().unwrap();
+}
+
+#[test]
+fn a_flush_covers_what_the_log_had_no_room_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, switches) = open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Os) });
+    let one_call = SubscribeOptions { in_flight_max: 8_192, ..SubscribeOptions::default() };
+    let messages = store.subscribe("orders", "billing", one_call).unwrap();
+    let mut batch = store.batch();
+    for chunk in 0..50_u8 {
+        for _ in 0..100 {
+            batch.push("orders", Due::After(0), &[0; 5], &[chunk]).unwrap();
+        }
+        store.publish(&mut batch).unwrap();
+    }
+    let given = collect(&messages, 5_000);
+    assert_eq!(given.len(), 5_000);
+    switches.no_segments.store(true, Ordering::SeqCst);
+    let settles_all = |chunk: &[Delivered]| {
+        chunk.iter().for_each(|message| messages.give_back(message.key, 60_000).unwrap());
+        messages.flush(Duration::from_millis(20)).unwrap()
+    };
+    // The facts of all of them need more than the segments that are there.
+    let are_settled = given.chunks(100).all(settles_all);
+    let begun = messages.begin_flush();
+    switches.no_segments.store(false, Ordering::SeqCst);
+    assert_eq!((are_settled, begun.unwrap()), (false, None));
+    assert!(messages.flush(Duration::from_secs(10)).unwrap());
     store.close().unwrap();
 }
 

@@ -76,6 +76,8 @@ pub(crate) struct Faults {
 pub(crate) struct Switches {
     pub(crate) no_space: AtomicBool,
     pub(crate) fail_syncs: AtomicBool,
+    /// Room for new segments is made once this is false again.
+    pub(crate) no_segments: AtomicBool,
     /// Syncs take until this is false again.
     pub(crate) stuck: AtomicBool,
     pub(crate) syncs: AtomicU64,
@@ -145,6 +147,9 @@ impl StorageFile for FaultyFile {
         self.file.write_at(offset, bytes)
     }
     fn allocate(&self, length: u64) -> Result<()> {
+        while self.switches.no_segments.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if self.switches.no_space.load(Ordering::SeqCst) {
             return Err(fault("allocate", self.path(), StorageFault::NoSpace));
         }
