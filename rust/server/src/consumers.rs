@@ -63,7 +63,7 @@ impl Name {
 
 /// See the module.
 pub(crate) struct Consumers {
-    sessions: RefCell<HashMap<Name, Rc<Session>>>,
+    sessions: RefCell<HashMap<Rc<Name>, Rc<Session>>>,
     by_number: RefCell<HashMap<u64, Rc<Session>>>,
     sessions_max: usize,
     pub(crate) leases: RefCell<Leases<u64>>,
@@ -121,7 +121,8 @@ impl Consumers {
         if sessions.len() >= self.sessions_max && !is_stored {
             return None;
         }
-        let session = Rc::new(Session::new(name.clone(), number, is_stored));
+        let name = Rc::new(name);
+        let session = Rc::new(Session::new(Rc::clone(&name), number, is_stored));
         sessions.insert(name, Rc::clone(&session));
         self.by_number.borrow_mut().insert(number, Rc::clone(&session));
         Some(session)
@@ -138,7 +139,7 @@ impl Consumers {
     /// The sessions of a group.
     pub(crate) fn of_group(&self, subject: &str, group: &str) -> Vec<Rc<Session>> {
         let sessions = self.sessions.borrow();
-        let is_of_group = |name: &Name| !name.is_broadcast && name.subject == subject && name.group == group;
+        let is_of_group = |name: &Rc<Name>| !name.is_broadcast && name.subject == subject && name.group == group;
         sessions.iter().filter(|(name, _)| is_of_group(name)).map(|(_, session)| Rc::clone(session)).collect()
     }
 

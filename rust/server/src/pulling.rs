@@ -107,7 +107,7 @@ pub(crate) fn begin(hub: &Rc<Hub>, mut pulling: Pulling, name: Name) {
 
 /// Answers a pull, or lets it wait.
 pub(crate) async fn serve(hub: &Rc<Hub>, session: &Rc<Session>, pulling: Pulling) {
-    let Name { subject, group, consumer, .. } = &session.name;
+    let Name { subject, group, consumer, .. } = &*session.name;
     if hub.registry.borrow().may_not_pull(consumer, subject, group) {
         return hub.refuse(pulling);
     }

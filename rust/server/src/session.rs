@@ -51,7 +51,7 @@ impl Attached {
 
 /// See the module.
 pub(crate) struct Session {
-    pub(crate) name: Name,
+    pub(crate) name: Rc<Name>,
     pub(crate) number: u64,
     jobs: RefCell<VecDeque<Job>>,
     is_busy: Cell<bool>,
@@ -65,7 +65,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(name: Name, number: u64, is_stored: bool) -> Self {
+    pub(crate) fn new(name: Rc<Name>, number: u64, is_stored: bool) -> Self {
         Self {
             name,
             number,
@@ -91,7 +91,7 @@ impl Session {
             let job = self.jobs.borrow_mut().pop_front();
             let Some(job) = job else { break };
             match job {
-                Job::Pull(pulling) if self.is_over.get() => pulling::begin(&hub, pulling, self.name.clone()),
+                Job::Pull(pulling) if self.is_over.get() => pulling::begin(&hub, pulling, Name::clone(&self.name)),
                 Job::Acknowledge(acknowledging) if self.is_over.get() => {
                     acknowledging::begin(&hub, acknowledging, &self.name);
                 }
@@ -101,6 +101,8 @@ impl Session {
             }
         }
         self.is_busy.set(false);
+        // Most of the time it waits, and keeps no room for what it may be asked next.
+        self.jobs.take();
         if !self.is_stored.get() && self.attached.borrow().is_none() {
             // Nothing came of it, so it takes no room.
             self.is_over.set(true);
