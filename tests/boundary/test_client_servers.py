@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -198,6 +200,33 @@ def test_garbage_after_a_hello_ends_the_connection_and_another_is_made(remote: R
     with played(play) as url, remote.connected(url) as client:
         assert remote.call(client.groups) == []
     assert seen == [0, 1]
+
+
+def test_a_token_that_is_not_taken_any_more_is_said_at_once_and_tried_again(remote: Remote) -> None:
+    is_taken = threading.Event()
+
+    def play(connection: socket.socket, number: int) -> None:
+        for code, opaque, _of, _whole in frames(connection):
+            if code == HELLO and (number == 0 or is_taken.is_set()):
+                connection.sendall(hello_answer(opaque))
+            elif code == HELLO:
+                connection.sendall(answer(HELLO, opaque, error_body("another token"), code=1030))
+            elif number == 0:
+                return
+            else:
+                connection.sendall(answer(code, opaque, EMPTY_LIST))
+
+    with played(play) as url, remote.connected(url, timeout=20) as client:
+        for _ in range(2):
+            with pytest.raises(Unauthorized, match="another token"):
+                remote.call(client.groups)
+        is_taken.set()
+        while True:
+            try:
+                assert remote.call(client.groups) == []
+                break
+            except Unauthorized:
+                remote.call(lambda: asyncio.sleep(0.01)) if remote.runner else time.sleep(0.01)
 
 
 def test_a_server_that_falls_silent_is_left_for_another_connection(

@@ -29,6 +29,16 @@ def test_what_was_crashed_is_closed_at_the_end(delaymq_store, delaymq_clock):
     assert len(ready(born, "reminder")) == 1
 """
 
+SERVED = """
+import delaymq
+from delaymq.testing import ready
+
+def test_a_served_store_is_the_tests_own(delaymq_server, delaymq_store):
+    with delaymq.connect(delaymq_server.url) as client:
+        client.publish("reminder", b"x")
+    assert len(ready(delaymq_store, "reminder")) == 1
+"""
+
 LIGHT = """
 import sys
 
@@ -55,6 +65,11 @@ def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 def test_the_fixtures_are_there_without_asking(project: pytest.Pytester) -> None:
     project.makepyfile(REMINDER)
     run(project).assert_outcomes(passed=3)
+
+
+def test_a_server_is_there_without_asking(project: pytest.Pytester) -> None:
+    project.makepyfile(SERVED)
+    run(project).assert_outcomes(passed=1)
 
 
 def test_the_fixtures_work_in_parallel_lives_of_one_project(project: pytest.Pytester) -> None:
