@@ -15,7 +15,9 @@ Rules of the boundary:
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias, TypedDict, final, overload
+from typing import Any, TypeAlias, final, overload
+
+from delaymq._server_choices import ServerChoices
 
 __version__: str
 
@@ -201,40 +203,6 @@ class Publishing:
         """The receipts; they mean nothing before the publish is durable."""
     def submit(self) -> None:
         """Waits for room, on a thread that may."""
-
-class ConsumingChoices(TypedDict, total=False):
-    """What a server keeps to with QMQ's clients; what is not given is as usual.
-
-    A consumer that is silent for longer than its lease loses what it holds to the retry subject, where it waits for
-    the delay; what was delivered as often as it may be is a dead letter. A message without the delay bit is due
-    `undelayed_ms` after it came. The rest bounds what clients may make.
-    """
-
-    lease_ms: int
-    retry_delay_ms: int
-    undelayed_ms: int
-    attempts_max: int
-    held_pulls_max: int
-    consumers_max: int
-    groups_max: int
-    subjects_max: int
-
-class ServerChoices(TypedDict):
-    """What a server is started with; ports may be 0 for any that is free.
-
-    Hosts that others than this machine reach need a token and an address to advertise.
-    """
-
-    host: str
-    port: int
-    http_host: str
-    http_port: int
-    advertised_address: str | None
-    token_hash: str | None
-    admin_token_hash: str | None
-    qmq_clients_from: list[str]
-    switched_off: str | None
-    consuming: ConsumingChoices
 
 @final
 class Server:

@@ -43,7 +43,7 @@ def cases_held(quick: bool) -> Sequence[Case]:
                 lead_ms=WAKE_LEAD_MS,
             )
 
-    detail = {"pulls": pulls, "subjects": 100, "connections": 16, "wakes": wakes, "from": "rust"}
+    detail = {"pulls": pulls, "subjects": 100, "wakes": wakes, "from": "rust"}
     return [_in_memory("held_pulls", ours, pulls, quick=quick, detail=detail)]
 
 

@@ -38,9 +38,10 @@ def add_to(verbs: Verbs) -> None:
 
 
 def _known(name: str) -> str:
-    if name not in BENCHES:
+    known = name.replace("-", "_")
+    if known not in BENCHES:
         raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(BENCHES)}")
-    return name
+    return known
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from delaymq.cli.failures import UsageError
 
 if TYPE_CHECKING:
-    from delaymq import _core
+    from delaymq._server_choices import ConsumingChoices
     from delaymq.cli.settings import Settings
 
 __all__ = ["consuming_of"]
@@ -16,13 +16,13 @@ SECONDS_MAX = 30 * 86_400
 COUNT_MAX = 2**31 - 1
 
 
-def consuming_of(settings: Settings) -> _core.ConsumingChoices:
+def consuming_of(settings: Settings) -> ConsumingChoices:
     """What is given of it.
 
     Raises:
         UsageError: For a lease of nothing, and for what is beyond all bounds.
     """
-    choices: _core.ConsumingChoices = {}
+    choices: ConsumingChoices = {}
     if "server.qmq_lease_seconds" in settings:
         choices["lease_ms"] = max(_milliseconds(settings, "server.qmq_lease_seconds"), 1)
     if "server.qmq_retry_seconds" in settings:

@@ -15,7 +15,7 @@ __all__ = ["FigureTable"]
 
 COLUMNS_PIPED = 120  # where there is no terminal to ask
 BAR_COLUMNS_MAX = 30
-BAR_COLUMNS_MIN = 8  # a shorter one tells nothing
+BAR_COLUMNS_MIN = 6  # a shorter one tells nothing
 FIGURE_COLUMNS = 11  # 999,999,999
 SHARE_COLUMNS = 6  # 9,999%
 GAP = "  "

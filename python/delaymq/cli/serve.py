@@ -27,6 +27,7 @@ from delaymq.cli.terminal import is_lively
 from delaymq.errors import DelaymqError
 
 if TYPE_CHECKING:
+    from delaymq._server_choices import ConsumingChoices, ServerChoices
     from delaymq.cli.arguments import Verbs
     from delaymq.cli.settings import Settings
     from delaymq.store import Progress, Store
@@ -141,9 +142,9 @@ def _allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _start(store: Store, settings: Settings, consuming: _core.ConsumingChoices, switched_off: str) -> _core.Server:
+def _start(store: Store, settings: Settings, consuming: ConsumingChoices, switched_off: str) -> _core.Server:
     host = settings.get("server.host", HOST)
-    choices: _core.ServerChoices = {
+    choices: ServerChoices = {
         "host": host,
         "port": settings.get("server.port", PORT),
         "http_host": settings.get("http.host", host),

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from delaymq import _core
+from delaymq._server_choices import ServerChoices
 from delaymq.store import Store
 from delaymq.testing.store import crash
 
@@ -69,7 +70,7 @@ class Server:
         self._core = self._started(int(self._url.rsplit(":", 1)[1]))
 
     def _started(self, port: int) -> _core.Server:
-        choices: _core.ServerChoices = {
+        choices: ServerChoices = {
             "host": HOST,
             "port": port,
             "http_host": HOST,
