@@ -107,7 +107,9 @@ fn a_flush_covers_what_the_log_had_no_room_for() {
     assert_eq!(given.len(), 5_000);
     switches.no_segments.store(true, Ordering::SeqCst);
     let settles_all = |chunk: &[Delivered]| {
-        chunk.iter().for_each(|message| messages.give_back(message.key, 60_000).unwrap());
+        for message in chunk {
+            messages.give_back(message.key, 60_000).unwrap();
+        }
         messages.flush(Duration::from_millis(20)).unwrap()
     };
     // The facts of all of them need more than the segments that are there.
