@@ -237,11 +237,8 @@ impl Courier {
             };
             match peer.push(DELIVER, put) {
                 Ok(true) => {
-                    let now = self.subscription.now();
-                    // The first time alone: what comes later says nothing of how late the server was.
-                    for first in ready.drain(..count).filter(|message| message.attempt == 1 && !message.redelivered) {
-                        self.hub.counters.lateness.add(now.since(first.due.max(first.published)));
-                    }
+                    self.hub.note_lateness(ready.iter().take(count));
+                    ready.drain(..count);
                     self.hub.counters.delivered.add(count as u64);
                     self.credit.set(self.credit.get().saturating_sub(count as u32));
                 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::registry::Registry;
-use delaymq_engine::{Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
+use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
 
@@ -224,6 +224,15 @@ impl Hub {
         let broken = self.waits.borrow_mut().take_all();
         for promise in broken {
             promise.break_with(error);
+        }
+    }
+
+    /// These messages are sent. The first time alone counts: what comes later says nothing of how late
+    /// the server was.
+    pub(crate) fn note_lateness<'a>(&self, messages: impl Iterator<Item = &'a Delivered>) {
+        let now = self.store.now();
+        for first in messages.filter(|message| message.attempt == 1 && !message.redelivered) {
+            self.counters.lateness.add(now.since(first.due.max(first.published)));
         }
     }
 

@@ -155,7 +155,10 @@ fn told(hub: &Hub, pulling: &Pulling, first: PullOffset, messages: &[Delivered])
             messages.iter().take(count).try_for_each(|message| put(out, &hub.store, message, pulling.version))
         });
         match filled {
-            Ok(()) => return Ok(count),
+            Ok(()) => {
+                hub.note_lateness(messages.iter().take(count));
+                return Ok(count);
+            }
             Err(error) if count <= 1 => return Err(error),
             Err(_) => count /= 2,
         }

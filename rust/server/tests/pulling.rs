@@ -11,7 +11,7 @@ use std::time::Duration;
 use delaymq_engine::{Durability, Store};
 use delaymq_server::{Server, ServerOptions};
 use support::qmq::{Pull, Qmq, ids, message, message_with, offsets, pull};
-use support::{Served, eventually, metric, options, serve, serve_with, store_options};
+use support::{Served, eventually, metric, options, page, serve, serve_with, store_options};
 
 /// Retries come at once, so that a test need not wait for them.
 fn hasty() -> ServerOptions {
@@ -329,4 +329,24 @@ fn who_hangs_up_while_it_waits_takes_nothing_along() {
     eventually("it waits no longer", || metric(&served, "held_pulls") == 0);
     qmq.store(&messages("order", &["a"]));
     assert_eq!(ids(&qmq.take(&pull("order", "g", "other"), 1)), ["a"]);
+}
+
+#[test]
+fn how_late_a_message_is_counts_when_it_is_pulled_the_first_time() {
+    let served = serve();
+    let (mut producer, mut consumer) = (client(&served), client(&served));
+    let names = pull("order", "g", "c1");
+    join(&mut consumer, &names);
+    producer.store(&messages("order", &["1", "2"]));
+    assert_eq!(consumer.take(&names, 2).len(), 2);
+    let counted = || {
+        let (_, text) = page(served.server.http_address().unwrap(), "GET /metrics");
+        let count = text.lines().find_map(|line| line.strip_prefix("delaymq_lateness_seconds_count "));
+        count.unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(counted(), 2);
+    // Nobody acknowledged them: they come again, under their old offsets.
+    let mut again = client(&served);
+    assert_eq!(ids(&again.pull(&names)), ["1", "2"]);
+    assert_eq!((counted(), metric(&served, "answered_messages")), (2, 4));
 }
