@@ -179,7 +179,7 @@ class Delivered(NamedTuple):
     body: bytes
 
 
-DELIVERED = struct.Struct(">BQBBIQQQQ")
+DELIVERED = struct.Struct(">BQBBIQQQQ13x")  # what is left of the receipt is passed over
 
 
 def deliveries(body: bytes) -> tuple[int, list[Delivered]]:

@@ -65,7 +65,7 @@ def test_an_address_is_read_from_its_url(url: str, host: str, port: int) -> None
     [
         *("", "127.0.0.1:20801", "http://127.0.0.1:20801", "delaymq://", "delaymq://:20801", "delaymq://a:0"),
         *("delaymq://a:65536", "delaymq://a:x", "delaymq://a/b", "delaymq://a?b", "delaymq://a#b", "delaymq://me@a"),
-        *("delaymq://me:secret@a", "delaymq://[::1"),
+        *("delaymq://me:secret@a", "delaymq://[::1", "delaymq://a..b:1", f"delaymq://{'a' * 70}:1", "delaymq://a\0b:1"),
     ],
 )
 def test_what_is_no_address_is_refused(remote: Remote, url: str) -> None:
@@ -101,6 +101,26 @@ def test_where_nobody_listens_it_is_said_at_once(remote: Remote) -> None:
         remote.connect(f"delaymq://127.0.0.1:{port}")
     assert isinstance(caught.value, ConnectionError)
     assert caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "words"),
+    [
+        (UnicodeError("label too long"), Unreachable, "no server answers"),
+        (RuntimeError("unforeseen"), StoreError, "failed: RuntimeError"),
+    ],
+)
+def test_whatever_keeps_from_connecting_is_said_and_not_waited_for(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch, trouble: Exception, kind: type[StoreError], words: str
+) -> None:
+    def fail(*_args: object, **_options: object) -> None:
+        raise trouble
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", fail)
+    with pytest.raises(kind, match=words) as caught:
+        remote.connect("delaymq://127.0.0.1:1")
+    assert type(caught.value) is kind
 
 
 def test_a_server_that_says_nothing(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_what_is_configured_of_consumers_is_kept_to(tmp_path: Path) -> None:
             connection.sendall(PULL + PULL.replace(b"\0\1g", b"\0\1h"))
             assert [received(connection) for _ in range(3)] == [NOTHING] * 3
             # Nobody waits any more, and all are silent.
-            wait_for(http, "expired_consumers", 1)
+            wait_for(http, "expired_consumers_total", 1)
             wait_for(http, "qmq_consumers", 0)
             process.send_signal(signal.SIGTERM)
             assert connection.recv(1) == b""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import delaymq
+from commanding import environment
 from snippets import run_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +73,26 @@ def test_nothing_else_is_needed_and_nothing_else_came(empty: Path, tmp_path: Pat
 def test_the_command_is_there(empty: Path, tmp_path: Path) -> None:
     assert "usage: delaymq" in said([empty.parent / "delaymq", "--help"], tmp_path)
     assert "usage: delaymq" in said([empty, "-m", "delaymq", "--help"], tmp_path)
+
+
+def test_the_command_serves_publishes_and_consumes(empty: Path, tmp_path: Path) -> None:
+    delaymq_of_wheel = empty.parent / "delaymq"
+    serve: list[str | Path] = [delaymq_of_wheel, "serve", "--store", tmp_path / "store", "--json"]
+    ports = ["--set", "server.port=0", "--set", "http.port=0"]
+    with subprocess.Popen(
+        [*serve, *ports], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as server:
+        assert server.stdout is not None
+        try:
+            place: list[str | Path] = ["--server", f"delaymq://{json.loads(server.stdout.readline())['address']}"]
+            taking = ["--group", "billing", "--count", "1"]
+            published = said([delaymq_of_wheel, "publish", "order", "the body", "--delay", "0s", *place], tmp_path)
+            assert published.startswith("dmq1-")
+            assert said([delaymq_of_wheel, "consume", "order", *taking, *place], tmp_path) == "the body\n"
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(timeout=20) == 0
+        finally:
+            server.kill()
 
 
 def test_the_wheel_is_one_for_all_pythons_and_typed(wheel: Path) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from java_client.driver import Got, JavaClient, MissingJavaError, built
-from qmq_client.bodies import Consumer, Pull
-from qmq_client.frame import PULL, UNKNOWN_CODE
 from qmq_served.serving import Served
 
 # Two clocks tell the same time, but not to the millisecond.
@@ -38,14 +36,6 @@ def client(class_path: str, served: Served, tmp_path_factory: pytest.TempPathFac
     log = tmp_path_factory.mktemp("said") / "one"
     with JavaClient(class_path, served.http_address, "host@@one", log) as java:
         yield java
-
-
-@pytest.fixture(scope="module")
-def pulls(served: Served) -> None:
-    with served.connected() as connection:
-        answer = connection.call(PULL, Pull(Consumer("pulls", "group", "host@@one")).encoded(9))
-    if answer.code == UNKNOWN_CODE:
-        pytest.skip("PULL, ACK and CONSUME_MANAGE are not served yet: they are answered with 3")
 
 
 @pytest.fixture
@@ -87,7 +77,6 @@ def test_a_producer_lives_through_a_restart(class_path: str, tmp_path: Path, sub
         client.store(subject, "after")
 
 
-@pytest.mark.usefixtures("pulls")
 def test_a_listener_gets_immediate_and_delayed_messages_with_their_tags(client: JavaClient, subject: str) -> None:
     listen(client, subject)
     client.store(subject, "later", delay_ms=DELAY_MS, tags=("a", "b"))
@@ -99,7 +88,6 @@ def test_a_listener_gets_immediate_and_delayed_messages_with_their_tags(client: 
     client.stop(subject)
 
 
-@pytest.mark.usefixtures("pulls")
 def test_a_listener_is_given_only_the_tags_it_wants(client: JavaClient, subject: str) -> None:
     listen(client, subject, tags=("a",))
     client.store(subject, "untagged")
@@ -109,7 +97,6 @@ def test_a_listener_is_given_only_the_tags_it_wants(client: JavaClient, subject:
     client.stop(subject)
 
 
-@pytest.mark.usefixtures("pulls")
 def test_a_consumer_that_pulls_gets_each_message_once(client: JavaClient, subject: str) -> None:
     assert client.pull(subject, "group", 1, 100) == [], "a group that is new begins at the latest message"
     names = {f"m{number}" for number in range(100)}
@@ -122,7 +109,6 @@ def test_a_consumer_that_pulls_gets_each_message_once(client: JavaClient, subjec
     assert sorted(one for one in found if not one.startswith("probe")) == sorted(names)
 
 
-@pytest.mark.usefixtures("pulls")
 def test_what_a_listener_failed_at_comes_again(client: JavaClient, subject: str) -> None:
     listen(client, subject)
     client.store(subject, "thrown", fails="1")
@@ -135,7 +121,6 @@ def test_what_a_listener_failed_at_comes_again(client: JavaClient, subject: str)
     client.stop(subject)
 
 
-@pytest.mark.usefixtures("pulls")
 def test_a_broadcast_comes_to_every_client(
     client: JavaClient, class_path: str, served: Served, tmp_path: Path, subject: str
 ) -> None:
@@ -153,7 +138,6 @@ def test_a_broadcast_comes_to_every_client(
         other.stop(subject)
 
 
-@pytest.mark.usefixtures("pulls")
 def test_listeners_live_through_a_restart_and_lose_nothing(class_path: str, tmp_path: Path, subject: str) -> None:
     with (
         Served(tmp_path / "store") as served,

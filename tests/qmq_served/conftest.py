@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from qmq_client.bodies import Consumer, Pull
+from qmq_client.bodies import Consumer
 from qmq_client.connection import Connection
-from qmq_client.frame import PULL, UNKNOWN_CODE
 from qmq_served.serving import Served
 
 NUMBERS = itertools.count()
@@ -35,12 +34,3 @@ def subject() -> str:
 @pytest.fixture
 def consumer(subject: str) -> Consumer:
     return Consumer(subject, "group", "host@@one")
-
-
-@pytest.fixture(scope="session")
-def pulls(served: Served) -> None:
-    """Wanted by every test that pulls."""
-    with served.connected() as connection:
-        answer = connection.call(PULL, Pull(Consumer("pulls", "group", "host@@one")).encoded(9))
-    if answer.code == UNKNOWN_CODE:
-        pytest.skip("PULL, ACK and CONSUME_MANAGE are not served yet: they are answered with 3")

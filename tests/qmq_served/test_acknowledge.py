@@ -11,8 +11,6 @@ from qmq_client.layout import i64, text
 from qmq_client.message import Message
 from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
 
-pytestmark = pytest.mark.usefixtures("pulls")
-
 
 def given(client: Connection, consumer: Consumer, count: int) -> list[str]:
     """Sends so many and pulls them all, acknowledging nothing; the ids by pull offset."""

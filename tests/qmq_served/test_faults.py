@@ -15,8 +15,6 @@ from qmq_client.bodies import PRODUCER, Consumer, Pull, registration
 from qmq_client.message import Message
 from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
 
-pytestmark = pytest.mark.usefixtures("pulls")
-
 
 def retry_of(consumer: Consumer, consumer_id: str) -> Consumer:
     return Consumer(f"%RETRY%{consumer.subject}%{consumer.group}", consumer.group, consumer_id)

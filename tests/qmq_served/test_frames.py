@@ -74,14 +74,12 @@ def test_1_a_registration_is_answered_even_to_who_wants_no_answer(client: Connec
     assert client.answer(number).code == frame.SUCCESS
 
 
-@pytest.mark.usefixtures("pulls")
 def test_1_a_pull_is_answered_even_to_who_wants_no_answer(client: Connection, consumer: Consumer) -> None:
     number = client.ask(frame.PULL, Pull(consumer).encoded(9), flag=frame.ONE_WAY)
     assert client.answer(number).code == frame.NO_MESSAGE
 
 
-def test_1_what_wanted_no_answer_was_stored_all_the_same(served: Served, pulls: None, consumer: Consumer) -> None:
-    del pulls
+def test_1_what_wanted_no_answer_was_stored_all_the_same(served: Served, consumer: Consumer) -> None:
     with served.connected() as client:
         join(client, consumer)
         client.ask(frame.SEND, send_body([Message(consumer.subject, "quiet")]), flag=frame.ONE_WAY)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
-
 from qmq_client import frame
 from qmq_client.bodies import Consumer, Pull
 from qmq_client.connection import ClosedError, Connection
@@ -72,7 +70,6 @@ def work_until_killed(served: Served, client: Connection, done: set[str], steps:
     served.kill()
 
 
-@pytest.mark.usefixtures("pulls")
 def test_what_was_answered_survives_every_kill_and_what_was_acknowledged_does_not_come_again(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     answered: set[str] = set()
@@ -104,7 +101,6 @@ def test_what_was_answered_survives_every_kill_and_what_was_acknowledged_does_no
                 assert client.acknowledge(WORKING, pulled.first, pulled.last) == frame.SUCCESS
 
 
-@pytest.mark.usefixtures("pulls")
 def test_a_kill_while_garbage_comes_loses_nothing(tmp_path: Path) -> None:
     with Served(tmp_path / "store") as served:
         with served.connected() as client:
@@ -125,7 +121,6 @@ def test_a_kill_while_garbage_comes_loses_nothing(tmp_path: Path) -> None:
             assert found == ["before", "during", "during", "during"]
 
 
-@pytest.mark.usefixtures("pulls")
 def test_a_pull_that_was_answered_and_lost_on_its_way_comes_again(tmp_path: Path) -> None:
     with Served(tmp_path / "store") as served:
         with served.connected() as client:

@@ -22,8 +22,6 @@ from qmq_client.layout import i32, i64
 from qmq_client.message import Message, attributes_of, send_body
 from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
 
-pytestmark = pytest.mark.usefixtures("pulls")
-
 COUNT_MAX = 10_000
 RETRY_DELAY_MS = 5_000
 

@@ -144,8 +144,7 @@ def test_2_2_ten_thousand_messages_are_a_batch_and_one_more_is_not(client: Conne
     assert caught.value.code == frame.BROKER_ERROR
 
 
-def test_2_2_one_send_may_have_many_subjects(served: Served, pulls: None, subject: str) -> None:
-    del pulls
+def test_2_2_one_send_may_have_many_subjects(served: Served, subject: str) -> None:
     consumers = [Consumer(f"{subject}.{number}", "group", "host@@one") for number in range(50)]
     with served.connected() as client:
         join(client, *consumers)
@@ -154,7 +153,6 @@ def test_2_2_one_send_may_have_many_subjects(served: Served, pulls: None, subjec
             assert ids(client.pull(Pull(one, hold_ms=HOLD_MS))) == [one.subject]
 
 
-@pytest.mark.usefixtures("pulls")
 def test_2_2_a_schedule_in_the_past_is_now_and_one_in_the_future_is_not(
     served: Served, client: Connection, consumer: Consumer
 ) -> None:
@@ -187,7 +185,6 @@ def test_2_2_nothing_is_clamped_a_time_beyond_the_limit_is_refused(
     assert codes(client.send(*batch)) == {"too.far": NEVER, "for.ever": NEVER}
 
 
-@pytest.mark.usefixtures("pulls")
 def test_2_1_a_message_without_the_delay_bit_is_due_whatever_its_times_say(
     served: Served, client: Connection, consumer: Consumer
 ) -> None:
@@ -198,7 +195,6 @@ def test_2_1_a_message_without_the_delay_bit_is_due_whatever_its_times_say(
     assert ids(client.pull(Pull(consumer, hold_ms=HOLD_MS))) == ["m"]
 
 
-@pytest.mark.usefixtures("pulls")
 def test_2_1_all_bits_and_texts_come_back_as_they_went(client: Connection, consumer: Consumer) -> None:
     join(client, consumer)
     texts = {"empty": "", "umlaut": "äöü", "emoji": "😀", "zero": "\0", "long": "x" * 32_767, "": "no key"}

@@ -20,7 +20,6 @@ NEVER = 1
 FIVE_MINUTES_MS = 300_000
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_1_held_pulls_hold_up_nothing_of_their_connection(client: Connection, consumer: Consumer) -> None:
     groups = [Consumer(consumer.subject, f"group{number}", "one") for number in range(100)]
     join(client, consumer, *groups)
@@ -34,7 +33,6 @@ def test_trap_1_held_pulls_hold_up_nothing_of_their_connection(client: Connectio
         assert ids(client.pulled(number)) == ["for.all"]
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_2_a_pull_is_held_as_long_as_it_asks(client: Connection, consumer: Consumer) -> None:
     join(client, consumer)
     # Longer than the client's own limit is no error either.
@@ -116,7 +114,6 @@ def test_trap_8_a_registration_is_answered_under_the_names_it_came_with(
     assert len(found.groups) == 1
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_9_a_group_that_pulled_once_misses_no_delayed_message(
     served: Served, client: Connection, subject: str
 ) -> None:
@@ -132,7 +129,6 @@ def test_trap_9_a_group_that_pulled_once_misses_no_delayed_message(
     raise AssertionError("the group is never there in time")
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_10_a_consumer_that_starts_again_gets_all_that_it_did_not_acknowledge(
     tmp_path: Path, consumer: Consumer
 ) -> None:
@@ -160,7 +156,6 @@ def test_trap_10_a_consumer_that_starts_again_gets_all_that_it_did_not_acknowled
                 assert again == {name: offset for name, offset in had.items() if offset > 6}
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_11_two_processes_of_one_name_lose_nothing(served: Served, consumer: Consumer) -> None:
     with served.connected() as one, served.connected() as other:
         join(one, consumer)
@@ -176,7 +171,6 @@ def test_trap_11_two_processes_of_one_name_lose_nothing(served: Served, consumer
         assert found == {f"m{number}" for number in range(30)}
 
 
-@pytest.mark.usefixtures("pulls")
 @pytest.mark.parametrize("version", [7, 8, 9])
 def test_trap_12_every_version_pulls_and_acknowledges(version: int, served: Served, consumer: Consumer) -> None:
     with served.connected(version=version) as client:
@@ -186,7 +180,6 @@ def test_trap_12_every_version_pulls_and_acknowledges(version: int, served: Serv
         assert client.pull(Pull(consumer)) is None
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_13_what_is_not_delayed_any_more_is_due_now(
     served: Served, client: Connection, consumer: Consumer
 ) -> None:
@@ -199,7 +192,6 @@ def test_trap_13_what_is_not_delayed_any_more_is_due_now(
     assert sorted(taken(client, consumer, 2)) == ["crossed", "forwarded"]
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_14_a_message_comes_out_byte_by_byte_as_it_went_in(client: Connection, consumer: Consumer) -> None:
     join(client, consumer)
     odd = attributes_of(1, 2, **{"qtrace_id": "t", "a b": "ä\n\0", "qmq_times": "3", "": ""})
@@ -211,7 +203,6 @@ def test_trap_14_a_message_comes_out_byte_by_byte_as_it_went_in(client: Connecti
     assert found.encoded_as == message.encoded()
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_14_what_would_poison_a_consumer_never_reaches_it(client: Connection, consumer: Consumer) -> None:
     join(client, consumer)
     poison = [
@@ -234,7 +225,6 @@ def test_trap_15_the_check_is_verified(client: Connection, subject: str) -> None
         assert refused is None or len(refused) == 1, f"byte {place}"
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_16_the_time_is_taken_from_the_header_and_never_from_an_attribute(
     served: Served, client: Connection, consumer: Consumer
 ) -> None:
@@ -248,7 +238,6 @@ def test_trap_16_the_time_is_taken_from_the_header_and_never_from_an_attribute(
     assert client.pull(Pull(consumer, last_received=0)) is None
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_17_what_is_sent_twice_is_there_twice(client: Connection, consumer: Consumer) -> None:
     join(client, consumer)
     for _ in range(2):
@@ -266,7 +255,6 @@ def test_trap_18_a_send_of_nothing_is_no_error(client: Connection) -> None:
         assert (answer.code, answer.body) == (frame.SUCCESS, b"")
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_19_no_message_comes_before_its_time_by_the_server_s_clock(
     served: Served, client: Connection, consumer: Consumer
 ) -> None:
@@ -289,7 +277,6 @@ def test_trap_20_a_percent_sign_is_refused_where_it_is_sent(client: Connection, 
         assert [one.code for one in client.send(Message(bad, "m"))] == [NEVER], bad
 
 
-@pytest.mark.usefixtures("pulls")
 def test_trap_20_bad_names_in_pulls_are_told_that_there_is_nothing(client: Connection) -> None:
     for bad in ("a%b", "a/b", "a\rb", "a\nb"):
         assert client.pull(Pull(Consumer(bad, "group", "c"))) is None

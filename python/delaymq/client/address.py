@@ -39,10 +39,11 @@ class Address:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
+            (host or "").encode("idna")  # as whoever looks the name up does: UnicodeError is a ValueError
         except ValueError:
             raise refused("url", EXPECTED, url) from None
         beside = (parts.username, parts.password, parts.path.removesuffix("/"), parts.query, parts.fragment)
-        if parts.scheme != "delaymq" or not host or port == 0 or any(beside):
+        if parts.scheme != "delaymq" or not host or "\0" in host or port == 0 or any(beside):
             raise refused("url", EXPECTED, url)
         return cls(host, PORT if port is None else port)
 

@@ -48,7 +48,9 @@ class Intake:
         self._done: list[int] = []
         self._backs: list[tuple[int, int]] = []
         self._away: dict[str, list[int]] = {}
-        self._unconfirmed = 0
+        self._settled = 0  # acknowledgements sent, ever; those after the first `_confirmed` may be lost yet
+        self._confirmed = 0
+        self._unanswered: dict[Asked, int] = {}  # what else was settled, with how many messages each
         self._doubtful = 0
         self._refusal: BaseException | None = None
 
@@ -94,10 +96,12 @@ class Intake:
     def disconnected(self) -> None:
         """The connection is lost, and what it delivered goes back to the group."""
         self.number, self._trouble = 0, None
-        self._doubtful += self._unconfirmed + len(self._done) + len(self._backs) + sum(map(len, self._away.values()))
-        self._unconfirmed = self._credit = 0
-        for queued in (self._ready, self._done, self._backs, self._away):
-            queued.clear()
+        queued = len(self._done) + len(self._backs) + sum(map(len, self._away.values()))
+        self._doubtful += self._unconfirmed + queued
+        self._forget_unconfirmed()
+        self._credit = 0
+        for left in (self._ready, self._done, self._backs, self._away):
+            left.clear()
 
     def ended(self) -> None:
         """The client is closed."""
@@ -244,7 +248,7 @@ class Intake:
             return
         if self._done:
             done, self._done = self._done, []
-            self._unconfirmed += len(done)
+            self._settled += len(done)
             self._tell(_core.Request.acknowledge(self.number, done))
             self._session.unconfirmed()
         if self._backs:
@@ -255,16 +259,25 @@ class Intake:
         self._away.clear()
 
     def _settle(self, request: _core.Request, count: int) -> None:
-        self._unconfirmed += count
-
         def heard(_answer: Any, error: BaseException | None) -> None:  # noqa: ANN401 - there is none
             if isinstance(error, AmbiguousError):
                 return  # the connection was lost, and `disconnected` has counted them
-            self._unconfirmed -= min(count, self._unconfirmed)
+            self._unanswered.pop(asked, None)
             if error is not None:
                 self._refusal = error
 
-        self._session.ask(Asked(request, heard, number=self.number))
+        asked = Asked(request, heard, number=self.number)
+        self._unanswered[asked] = count
+        self._session.ask(asked)
+
+    @property
+    def _unconfirmed(self) -> int:
+        """How many messages were settled on this connection and may not be durable."""
+        return self._settled - self._confirmed + sum(self._unanswered.values())
+
+    def _forget_unconfirmed(self) -> None:
+        self._confirmed = self._settled
+        self._unanswered.clear()
 
     def confirm(self) -> None:
         """Asks whether what was acknowledged is durable, so that little is in doubt when a connection is lost."""
@@ -283,11 +296,14 @@ class Intake:
             self.raise_doubts()
         if not self.number:
             return None
-        count = self._unconfirmed
+        # Several may be under way at once: each answer is for what was sent before it was asked, and no more.
+        mark, before = self._settled, list(self._unanswered)
 
         def told(_answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
             if error is None:
-                self._unconfirmed -= min(count, self._unconfirmed)
+                self._confirmed = max(self._confirmed, mark)
+                for settled in before:
+                    self._unanswered.pop(settled, None)
                 if heard is not _unheard and (self._refusal is not None or self._doubtful):
                     error = self._doubt()
             elif isinstance(error, AmbiguousError) and heard is not _unheard:
@@ -310,7 +326,7 @@ class Intake:
         """
         if not was_told:
             self._doubtful += self._unconfirmed
-        self._unconfirmed = 0
+        self._forget_unconfirmed()
         self.raise_doubts()
 
     def raise_doubts(self) -> None:

@@ -48,6 +48,15 @@ class LoopTransport(asyncio.Protocol):
         self._task.cancel()
 
     async def _run(self) -> None:
+        try:
+            await self._go_on()
+        except Exception as error:  # noqa: BLE001 - without this task nobody who waits would ever be answered
+            self.session.fail(error)
+            if self._transport is not None:
+                self._transport.abort()
+
+    async def _go_on(self) -> None:
+        """Connects, and again where that is lost, until the session ends."""
         attempt = 0
         while self.session.closed is None:
             self._over = self._loop.create_future()
@@ -70,7 +79,7 @@ class LoopTransport(asyncio.Protocol):
         try:
             async with asyncio.timeout(self._chosen.hello_s):
                 await self._loop.create_connection(lambda: self, address.host, address.port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter is of a name that IDNA refuses
             words = str(error) or "it takes no connection in time"
             raise Unreachable(f"no server answers at {address}: {words}", reason=words) from error
 

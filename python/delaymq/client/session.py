@@ -63,7 +63,8 @@ class Session:
         self._requests = Requests(chosen)
         self._numbers = itertools.count(1)
         self._by_number: dict[int, Intake] = {}
-        self._intakes: dict[Intake, None] = {}  # all that are open, in their order
+        self._intakes: dict[Intake, int] = {}  # all that are open, in their order, and the number asked for last
+        self._refused: dict[Intake, None] = {}  # those to ask for again, as the server did not make them yet
         self._dirty: dict[Intake, None] = {}
         self._due: dict[str, float] = {}  # what is to be attended to, and when
         self._server_ms, self._server_ms_at = 0, time.monotonic()
@@ -186,6 +187,7 @@ class Session:
                 self.caller = None
             self._by_number.clear()
             self._dirty.clear()
+            self._refused.clear()
             self._due.clear()
             if was_ready and self.closed is None:
                 log("warning", "connection_lost", f"the connection to {self.chosen.address} was lost: {trouble}")
@@ -204,7 +206,17 @@ class Session:
             for intake in list(self._intakes):
                 intake.ended()
             self._intakes.clear()
+            self._refused.clear()
             self._requests.end()
+
+    def fail(self, error: Exception) -> None:
+        """What moves the bytes cannot go on, for a reason that nobody foresaw: whoever waits is told so."""
+        trouble = StoreError(f"the client of {self.chosen.address} failed: {error!r}")
+        trouble.__cause__ = error
+        log("error", "client_failed", str(trouble))
+        with self.lock:
+            self.end(trouble)
+            self._tell_opened(trouble)
 
     # Subscriptions.
 
@@ -216,7 +228,7 @@ class Session:
         """
         self.check()
         with self.lock:
-            self._intakes[intake] = None
+            self._intakes[intake] = 0
             if self.ready:
                 self.resubscribe(intake)
                 self._push()
@@ -225,9 +237,11 @@ class Session:
         """Asks for a subscription, under the name that it has had so far."""
         number = next(self._numbers)
         request = intake.subscribe(number)
+        self._intakes[intake] = number
+        self._refused.pop(intake, None)
 
         def heard(answer: Any, error: BaseException | None) -> None:  # noqa: ANN401
-            if intake not in self._intakes:
+            if self._intakes.get(intake) != number:  # it has ended, or was asked for under another number since
                 if error is None:
                     self._requests.add(Asked(_core.Request.unsubscribe(number), _unheard, number=number))
                 return
@@ -240,6 +254,7 @@ class Session:
                 # The server is overloaded, going down or not well: it, or the next one, is asked again.
                 if intake.refused_again(error):
                     log("warning", "subscription_refused", f"{intake!r} cannot be made again yet: {error}")
+                self._refused[intake] = None
                 self._due["resubscribe"] = time.monotonic() + AGAIN_S
             else:
                 intake.refused(error)
@@ -259,6 +274,7 @@ class Session:
         """A subscription has ended."""
         with self.lock:
             self._intakes.pop(intake, None)
+            self._refused.pop(intake, None)
             self._dirty.pop(intake, None)
             if self._by_number.get(intake.number) is intake:
                 del self._by_number[intake.number]
@@ -311,9 +327,8 @@ class Session:
             for intake in self._intakes:
                 intake.confirm()
         else:
-            for intake in self._intakes:
-                if not intake.number:
-                    self.resubscribe(intake)
+            for intake in list(self._refused):  # and for no other: one without a number may be under way
+                self.resubscribe(intake)
 
     def _listen_for_life(self, now: float) -> None:
         silent_s = now - self._heard_at

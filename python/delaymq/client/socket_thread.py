@@ -101,6 +101,8 @@ class SocketThread:
                 self.session.lost(trouble)
                 attempt += 1
                 self._rest(attempt)
+        except Exception as error:  # noqa: BLE001 - without this thread nobody who waits would ever be answered
+            self.session.fail(error)
         finally:
             with self.session.lock:
                 os.close(self._woken)
@@ -111,7 +113,7 @@ class SocketThread:
         address = self._chosen.address
         try:
             connected = socket.create_connection((address.host, address.port), self._chosen.hello_s)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter is of a name that IDNA refuses
             raise Unreachable(f"no server answers at {address}: {error}", reason=str(error)) from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setblocking(False)

@@ -193,8 +193,8 @@ class Client(ClientAdministration):
     ) -> Subscription:
         """Becomes a consumer of a group, as `delaymq.Store.subscribe` does.
 
-        Where the connection is lost the subscription is made again, under the same consumer's name. What
-        was handed over before and is acknowledged only then may come again.
+        Where the connection is lost the subscription is made again. What was handed over before and is
+        acknowledged only then may come again.
 
         Raises:
             WrongType, InvalidArgument, Poisoned: As there.

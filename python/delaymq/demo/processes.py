@@ -56,6 +56,8 @@ class Worker:
     def tell(self, line: str) -> None:
         """Writes a line that it reads, if it is there to read it."""
         assert self.process.stdin is not None
+        if self.process.stdin.closed:
+            return  # it was told to stop
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()

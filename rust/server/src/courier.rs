@@ -12,7 +12,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
 use delaymq_core::record::meta::MetaView;
-use delaymq_core::units::{DueKey, Sequence};
+use delaymq_core::units::DueKey;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
@@ -22,6 +22,7 @@ use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use crate::asking::Asking;
+use crate::errands::{Done, Errand, PULL_BYTES};
 use crate::hub::Hub;
 use crate::peer::Peer;
 use crate::pool::Pool;
@@ -29,73 +30,12 @@ use crate::publishing::Promise;
 
 /// The most messages of one pull, and of one frame.
 const PULL_MESSAGES: usize = 1_024;
-/// Payloads that one pull brings, in bytes.
-const PULL_BYTES: usize = 1 << 20;
 /// Payloads of one frame, in bytes.
 const FRAME_BYTES: usize = 256 << 10;
 /// Messages that waiting errands may name, beside those of the last one.
 const ERRAND_MESSAGES_MAX: usize = 1 << 18;
 /// How long a subscription rests after it could not be read from.
 const REST: Duration = Duration::from_millis(100);
-
-/// What is done on a thread of the pool.
-pub(crate) enum Errand {
-    Pull {
-        count: usize,
-    },
-    GiveBack {
-        messages: Vec<(DeliveryKey, u64)>,
-        is_flushed: bool,
-    },
-    PutAway {
-        keys: Vec<DeliveryKey>,
-        reason: String,
-        is_flushed: bool,
-    },
-    Flush,
-    /// Nothing: it is done when what was asked for before it is.
-    Look,
-    Close,
-}
-
-/// What came of an errand.
-enum Done {
-    Pulled(Vec<Delivered>),
-    /// It is durable when everything below this is visible.
-    Submitted(Sequence),
-    Settled,
-}
-
-impl Errand {
-    /// How many messages it names.
-    fn messages(&self) -> usize {
-        match self {
-            Self::GiveBack { messages, .. } => messages.len(),
-            Self::PutAway { keys, .. } => keys.len(),
-            Self::Pull { .. } | Self::Flush | Self::Look | Self::Close => 0,
-        }
-    }
-
-    fn run(self, subscription: &Subscription) -> Result<Done> {
-        let flush = |is_flushed: bool| {
-            if is_flushed { subscription.submit_flush().map(Done::Submitted) } else { Ok(Done::Settled) }
-        };
-        match self {
-            Self::Pull { count } => subscription.pull_within(count, PULL_BYTES, Duration::ZERO).map(Done::Pulled),
-            Self::GiveBack { messages, is_flushed } => {
-                messages.into_iter().try_for_each(|(key, delay_ms)| subscription.give_back(key, delay_ms))?;
-                flush(is_flushed)
-            }
-            Self::PutAway { keys, reason, is_flushed } => {
-                keys.into_iter().try_for_each(|key| subscription.dead_letter(key, &reason))?;
-                flush(is_flushed)
-            }
-            Self::Flush => flush(true),
-            Self::Look => Ok(Done::Settled),
-            Self::Close => subscription.close().map(|()| Done::Settled),
-        }
-    }
-}
 
 /// See the module.
 pub(crate) struct Courier {
@@ -147,6 +87,14 @@ impl Courier {
         self.hub.unhear(self.token);
     }
 
+    /// It cannot go on. Its connection is ended, so that its client knows, and begins anew.
+    fn fail(&self) {
+        self.end();
+        if let Some(peer) = self.peer.upgrade() {
+            peer.cut_off();
+        }
+    }
+
     /// True where messages wait for room in the connection.
     pub(crate) fn is_starved(&self) -> bool {
         !self.ready.borrow().is_empty()
@@ -166,7 +114,7 @@ impl Courier {
                     self.is_pulling.set(true);
                     return self.run(Errand::Pull { count }, None);
                 }
-                Err(_) => return self.end(),
+                Err(_) => return self.fail(),
             }
         }
     }
@@ -210,7 +158,7 @@ impl Courier {
                 passes
             });
             if self.subscription.acknowledge_ranges(&passed_over).is_err() {
-                self.end();
+                self.fail();
             }
         }
         self.ready.borrow_mut().extend(messages);
@@ -246,7 +194,7 @@ impl Courier {
                 Err(_) => {
                     // No message is larger than a frame. Were one, it would go back to its group.
                     drop(ready);
-                    self.end();
+                    self.fail();
                     return false;
                 }
             }
@@ -301,13 +249,16 @@ impl Courier {
         let subscription = Arc::clone(&self.subscription);
         let courier = Rc::clone(self);
         spawn_local(async move {
+            let are_pulls: Vec<bool> = errands.iter().map(|errand| matches!(errand, Errand::Pull { .. })).collect();
             let run = move || errands.into_iter().map(|errand| errand.run(&subscription)).collect::<Vec<_>>();
             let done = Pool::run(run).await;
             courier.is_busy.set(false);
             if let Some(done) = done {
-                done.into_iter().zip(askings).for_each(|(done, asking)| courier.did(done, asking));
+                for ((done, asking), is_pull) in done.into_iter().zip(askings).zip(are_pulls) {
+                    courier.did(done, asking, is_pull);
+                }
             } else {
-                courier.end();
+                courier.fail();
                 askings.into_iter().flatten().for_each(Asking::died);
             }
             courier.run_next();
@@ -315,7 +266,7 @@ impl Courier {
         });
     }
 
-    fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>) {
+    fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>, is_pull: bool) {
         match (done, asking) {
             (Ok(Done::Pulled(messages)), asking) => {
                 self.is_pulling.set(false);
@@ -328,9 +279,19 @@ impl Courier {
             (Ok(Done::Submitted(position)), Some(asking)) => self.hub.promise(position, Promise::of(asking)),
             (Ok(Done::Settled), Some(asking)) => asking.done(),
             (Ok(Done::Submitted(_) | Done::Settled), None) => {}
-            (Err(error), Some(asking)) => asking.failed(&error),
-            (Err(Error::Storage { .. }), None) if self.is_pulling.get() => self.rest(),
-            (Err(_), None) => self.end(),
+            (Err(error), asking) => {
+                let is_passing = matches!(error, Error::Storage { .. });
+                let is_told = asking.is_some();
+                if let Some(asking) = asking {
+                    asking.failed(&error);
+                }
+                match (is_pull, is_passing) {
+                    (true, true) => self.rest(),
+                    (true, false) => self.fail(),
+                    (false, _) if !is_told => self.fail(),
+                    (false, _) => {}
+                }
+            }
         }
     }
 

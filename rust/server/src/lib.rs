@@ -16,6 +16,7 @@ mod consumers;
 mod counters;
 mod courier;
 mod desks;
+mod errands;
 mod guard;
 mod holding;
 mod hub;

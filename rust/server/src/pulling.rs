@@ -18,6 +18,7 @@ use tokio::task::yield_now;
 
 use crate::asking::Asking;
 use crate::consumers::Name;
+use crate::desks::Desk;
 use crate::hub::Hub;
 use crate::session::{Attached, Job, Session};
 
@@ -108,12 +109,13 @@ pub(crate) fn begin(hub: &Rc<Hub>, mut pulling: Pulling, name: Name) {
 /// Answers a pull, or lets it wait.
 pub(crate) async fn serve(hub: &Rc<Hub>, session: &Rc<Session>, pulling: Pulling) {
     let Name { subject, group, consumer, .. } = &*session.name;
+    let before = session.desk();
     if hub.registry.borrow().may_not_pull(consumer, subject, group) {
-        return hub.refuse(pulling);
+        return refuse(hub, pulling, before);
     }
     let mut lives = 0;
     loop {
-        let Ok(attached) = session.attach(hub, pulling.received).await else { return hub.refuse(pulling) };
+        let Ok(attached) = session.attach(hub, pulling.received).await else { return refuse(hub, pulling, before) };
         let desk = Rc::clone(attached.desk());
         if pulling.asking.peer().has_left() {
             // Nobody reads it: the news that it was woken with is for the next one.
@@ -136,10 +138,18 @@ pub(crate) async fn serve(hub: &Rc<Hub>, session: &Rc<Session>, pulling: Pulling
             Err(_) if attached.is_gone() && lives < LIVES_MAX => lives += 1,
             Err(_) => {
                 session.detach();
-                return hub.refuse(pulling);
+                return refuse(hub, pulling, Some(desk));
             }
         }
         yield_now().await;
+    }
+}
+
+/// Nothing can be given to it: the news that it may have been woken with is for the next one.
+fn refuse(hub: &Rc<Hub>, pulling: Pulling, desk: Option<Rc<Desk>>) {
+    hub.refuse(pulling);
+    if let Some(desk) = desk {
+        hub.wake_next(&desk);
     }
 }
 

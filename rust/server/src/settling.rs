@@ -7,7 +7,8 @@ use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, PutAway};
 use delaymq_engine::{DeliveryKey, DeliveryRange};
 
 use crate::asking::Asking;
-use crate::courier::{Courier, Errand};
+use crate::courier::Courier;
+use crate::errands::Errand;
 use crate::publishing::Promise;
 use crate::subscribing::{of, of_patient};
 

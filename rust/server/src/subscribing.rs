@@ -10,7 +10,8 @@ use delaymq_engine::SubscribeOptions;
 use tokio::task::spawn_local;
 
 use crate::asking::Asking;
-use crate::courier::{Courier, Errand};
+use crate::courier::Courier;
+use crate::errands::Errand;
 use crate::pool::Pool;
 
 /// A subscribe, kept while its group and consumer are made.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_engine::{Durability, Store};
-use delaymq_server::{Server, ServerOptions};
+use delaymq_server::{GuardOptions, Server, ServerOptions, TokenHash};
 use support::qmq::{Pull, Qmq, ids, message, message_with, offsets, pull};
-use support::{Served, eventually, metric, options, page, serve, serve_with, store_options};
+use support::{Served, eventually, metric, options, page, page_with, serve, serve_with, store_options};
 
 /// Retries come at once, so that a test need not wait for them.
 fn hasty() -> ServerOptions {
@@ -349,4 +349,26 @@ fn how_late_a_message_is_counts_when_it_is_pulled_the_first_time() {
     let mut again = client(&served);
     assert_eq!(ids(&again.pull(&names)), ["1", "2"]);
     assert_eq!((counted(), metric(&served, "answered_messages")), (2, 4));
+}
+
+#[test]
+fn who_is_switched_off_while_it_waits_passes_its_news_on() {
+    const ADMIN: &str = "the administrator's token";
+    let guard = GuardOptions { admin_token: Some(TokenHash::of(ADMIN.as_bytes())), ..GuardOptions::default() };
+    let served = serve_with(ServerOptions { guard, ..options() }, Durability::Disk);
+    let (mut producer, mut first, mut second) = (client(&served), client(&served), client(&served));
+    let (one, other) = (pull("order", "g", "c1"), pull("order", "g", "c2"));
+    join(&mut first, &one);
+    join(&mut second, &other);
+    let long = |names: Pull<'static>| Pull { hold_ms: 20_000, ..names };
+    let asked = first.ask_pull(&long(one));
+    eventually("it waits", || metric(&served, "held_pulls") == 1);
+    let waiting = second.ask_pull(&long(other));
+    eventually("both wait", || metric(&served, "held_pulls") == 2);
+    let off = "GET /onoffline?operation=update&clientId=c1&subject=order&consumerGroup=g&state=1";
+    let bearer = format!("\r\nAuthorization: Bearer {ADMIN}");
+    assert_eq!(page_with(served.server.http_address().unwrap(), off, &bearer).0, 200);
+    producer.store(&messages("order", &["1"]));
+    assert_eq!(ids(&second.pulled(waiting)), ["1"]);
+    assert!(!first.has_answer(asked));
 }
