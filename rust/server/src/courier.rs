@@ -87,10 +87,11 @@ impl Courier {
         self.hub.unhear(self.token);
     }
 
-    /// It cannot go on. Its connection is ended, so that its client knows, and begins anew.
+    /// It cannot go on. Its connection is ended, so that its client knows, and begins anew; where the
+    /// store ends, every request is told so.
     fn fail(&self) {
         self.end();
-        if let Some(peer) = self.peer.upgrade() {
+        if let Some(peer) = self.peer.upgrade().filter(|_| self.hub.has_store()) {
             peer.cut_off();
         }
     }

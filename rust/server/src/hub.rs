@@ -121,6 +121,11 @@ impl Hub {
         number
     }
 
+    /// False where the store is closed or poisoned.
+    pub(crate) fn has_store(&self) -> bool {
+        self.store.check().is_ok()
+    }
+
     /// True where nothing new is taken.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.get()
