@@ -88,6 +88,10 @@ lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_t
 	$(BIN)/zizmor --quiet --offline --strict-collection .github
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
+.PHONY: supply-chain
+supply-chain: $(TOOLS) ## Licences and sources of every crate; known faults too with ADVISORY_DATABASE=a copy of RustSec's database
+	$(BIN)/python packaging/supply_chain.py check
+
 .PHONY: format
 format: $(TOOLS) ## Write every file in the house's format
 	cargo fmt --all
@@ -137,7 +141,7 @@ lock: $(TOOLS) ## Write requirements-dev.txt from requirements-dev.in, with hash
 	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-dev.txt requirements-dev.in
 
 .PHONY: dist
-dist: $(DIST) ## The wheel (abi3: one for every Python from 3.11) and the source distribution, in dist/
+dist: $(DIST) ## The wheel (abi3: one for every Python from 3.11), what it is made of, and the source distribution, in dist/
 	ls -l dist
 
 .PHONY: dist-test
@@ -161,6 +165,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a sh
 	    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint" $(MAKE) --no-print-directory lint; \
+	part "supply chain" $(MAKE) --no-print-directory supply-chain; \
 	part "wheel and source distribution" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
 	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
@@ -180,6 +185,7 @@ $(DIST): $(TOOLS) $(WHEEL_SOURCES)
 	rm -rf dist
 	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist $(DIST_ARGS)
 	$(BIN)/maturin sdist --out dist
+	$(BIN)/python packaging/supply_chain.py bill dist/*.whl
 	touch $@
 
 # What the tests, the demo and the benches run is the wheel that would be given away.
