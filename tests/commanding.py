@@ -53,9 +53,8 @@ def refused(code: int, *arguments: str | Path, given: bytes = b"", **changed: st
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, *arguments: str | Path, **changed: str) -> None:
+    def __init__(self, whole: list[str], **changed: str) -> None:
         self._leader, follower = pty.openpty()
-        whole = arguments_of(*map(str, arguments))
         self.process = subprocess.Popen(
             whole, stdin=follower, stdout=follower, stderr=follower, env=environment(**changed), start_new_session=True
         )
@@ -93,8 +92,11 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(*arguments: str | Path, **changed: str) -> Iterator[Terminal]:
-    terminal = Terminal(*arguments, **changed)
+def on_terminal(*arguments: str | Path, before: str = "", **changed: str) -> Iterator[Terminal]:
+    """The command; where `before` is given, Python that is run first, in the same process."""
+    first = f"import sys; {before}; from delaymq.cli import main; sys.exit(main())"
+    eager = [sys.executable, "-c", first, *map(str, arguments)]
+    terminal = Terminal(eager if before else arguments_of(*map(str, arguments)), **changed)
     try:
         yield terminal
     finally:
