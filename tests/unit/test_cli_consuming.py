@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from delaymq.cli.consuming import consuming_of
+from delaymq._server_choices import ConsumingChoices
+from delaymq.cli.consuming import READ_AS, consuming_of
 from delaymq.cli.failures import UsageError
-from delaymq.cli.settings import load
+from delaymq.cli.settings import KEYS, load
 
 
 def test_only_what_is_given_is_chosen() -> None:
@@ -21,6 +22,18 @@ def test_only_what_is_given_is_chosen() -> None:
         "groups_max": 4,
         "subjects_max": 5,
     }
+
+
+def test_each_setting_of_qmq_makes_one_choice_and_each_choice_has_one() -> None:
+    settings, choices, _ = zip(*READ_AS, strict=True)
+    assert sorted(settings) == sorted(
+        key.name for key in KEYS if key.name.startswith("server.qmq_") and key.name != "server.qmq_clients_from"
+    )
+    assert sorted(choices) == sorted(ConsumingChoices.__annotations__)
+    given = consuming_of(load(None, {}, [f"{name}={number}" for number, name in enumerate(settings, 1)]))
+    assert list(given.values()) == [
+        number * (1000 if "seconds" in name else 1) for number, name in enumerate(settings, 1)
+    ]
 
 
 def test_what_is_not_delayed_may_be_delayed_all_the_same() -> None:

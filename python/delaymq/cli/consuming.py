@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from delaymq.cli.failures import UsageError
 
@@ -23,29 +24,23 @@ def consuming_of(settings: Settings) -> ConsumingChoices:
         UsageError: For a lease of nothing, and for what is beyond all bounds.
     """
     choices: ConsumingChoices = {}
-    if "server.qmq_lease_seconds" in settings:
-        choices["lease_ms"] = max(_milliseconds(settings, "server.qmq_lease_seconds"), 1)
-    if "server.qmq_retry_seconds" in settings:
-        choices["retry_delay_ms"] = _milliseconds(settings, "server.qmq_retry_seconds")
-    if "server.qmq_undelayed_seconds" in settings:
-        choices["undelayed_ms"] = _milliseconds(settings, "server.qmq_undelayed_seconds")
-    if "server.qmq_attempts_max" in settings:
-        choices["attempts_max"] = _count(settings, "server.qmq_attempts_max")
-    if "server.qmq_held_pulls_max" in settings:
-        choices["held_pulls_max"] = _count(settings, "server.qmq_held_pulls_max")
-    if "server.qmq_consumers_max" in settings:
-        choices["consumers_max"] = _count(settings, "server.qmq_consumers_max")
-    if "server.qmq_groups_max" in settings:
-        choices["groups_max"] = _count(settings, "server.qmq_groups_max")
-    if "server.qmq_subjects_max" in settings:
-        choices["subjects_max"] = _count(settings, "server.qmq_subjects_max")
+    for name, choice, read in READ_AS:
+        if name in settings:
+            choices[choice] = read(settings, name)
     return choices
+
+
+def _lease_ms(settings: Settings, name: str) -> int:
+    seconds = settings[name]
+    if not 0 < seconds <= SECONDS_MAX:
+        raise UsageError(f"{name}: expected more than 0 and at most {SECONDS_MAX} seconds, found {seconds}")
+    return max(1, int(seconds * 1000))
 
 
 def _milliseconds(settings: Settings, name: str) -> int:
     seconds = settings[name]
-    if seconds > SECONDS_MAX or (name == "server.qmq_lease_seconds" and seconds == 0):
-        raise UsageError(f"{name}: expected more than 0 and at most {SECONDS_MAX} seconds, found {seconds}")
+    if seconds > SECONDS_MAX:
+        raise UsageError(f"{name}: expected at most {SECONDS_MAX} seconds, found {seconds}")
     return int(seconds * 1000)
 
 
@@ -54,3 +49,27 @@ def _count(settings: Settings, name: str) -> int:
     if count > COUNT_MAX:
         raise UsageError(f"{name}: expected at most {COUNT_MAX}, found {count}")
     return int(count)
+
+
+Choice: TypeAlias = Literal[
+    "lease_ms",
+    "retry_delay_ms",
+    "undelayed_ms",
+    "attempts_max",
+    "held_pulls_max",
+    "consumers_max",
+    "groups_max",
+    "subjects_max",
+]
+
+READ_AS: tuple[tuple[str, Choice, Callable[[Settings, str], int]], ...] = (
+    ("server.qmq_lease_seconds", "lease_ms", _lease_ms),
+    ("server.qmq_retry_seconds", "retry_delay_ms", _milliseconds),
+    ("server.qmq_undelayed_seconds", "undelayed_ms", _milliseconds),
+    ("server.qmq_attempts_max", "attempts_max", _count),
+    ("server.qmq_held_pulls_max", "held_pulls_max", _count),
+    ("server.qmq_consumers_max", "consumers_max", _count),
+    ("server.qmq_groups_max", "groups_max", _count),
+    ("server.qmq_subjects_max", "subjects_max", _count),
+)
+"""Each setting, what it chooses, and how it is read."""
