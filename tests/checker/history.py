@@ -1,0 +1,228 @@
+"""The history that a ledger tells, taken in line by line: what can be judged at a line is judged there."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+
+from checker.findings import Findings
+from checker.ledger import Line, UnfitError
+from checker.message import Message, Share
+
+
+class History:
+    """All that was told so far."""
+
+    def __init__(self, clocks_ms: int) -> None:
+        self.clocks_ms = clocks_ms
+        self.findings = Findings()
+        self.run: Line = {}
+        self.messages: dict[str, Message] = {}
+        self.groups: dict[str, dict[str, int]] = {}
+        """By subject: each group, and the line from which on it is owed what is published."""
+        self.batches: dict[str, list[str]] = {}
+        self.settling: set[str] = set()
+        """Groups whose consumers acknowledge at all."""
+        self.left: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.duplicates: Counter[str] = Counter()
+        self.late_ms = array("q")
+        self.stop_causes: list[str] = []
+        self.stop_caps: list[int] = []
+        self.stop_duplicates: list[int] = []
+        self.epoch = 0
+        self.stops_by_epoch: dict[int, int] = {}
+        self.numbers: dict[tuple[str, str, str], int] = {}
+        self.lease_ms: int | None = None
+
+    def take(self, number: int, line: Line) -> None:
+        kind = line["kind"]
+        self.counts[kind] += 1
+        if kind != "drained":
+            getattr(self, f"_{kind}")(number, line)
+
+    def _run(self, number: int, line: Line) -> None:
+        self.run = line
+        lease_ms = line["options"].get("lease_ms")
+        if lease_ms is not None and not isinstance(lease_ms, int):
+            raise UnfitError(f"line {number}: lease_ms is {lease_ms!r}")
+        self.lease_ms = lease_ms
+
+    def _group(self, number: int, line: Line) -> None:
+        self.groups.setdefault(line["subject"], {}).setdefault(line["group"], number)
+
+    def _left(self, _number: int, line: Line) -> None:
+        self.left.add(line["consumer"])
+
+    def _stop(self, _number: int, line: Line) -> None:
+        self.stop_causes.append(line["cause"])
+        self.stop_caps.append(line["in_flight_max"])
+        self.stop_duplicates.append(0)
+
+    def _start(self, _number: int, line: Line) -> None:
+        self.epoch = line["epoch"]
+        self.stops_by_epoch.setdefault(self.epoch, len(self.stop_caps))
+
+    def _known(self, number: int, line: Line) -> Message:
+        message = self.messages.get(line["id"])
+        if message is None:
+            raise UnfitError(f"line {number}: {line['kind']} of {line['id']!r}, which was never published")
+        return message
+
+    def _held(self, number: int, line: Line) -> Share:
+        """The share of who can only have had it: what is settled was handed over before."""
+        share = self._known(number, line).shares.get(line["group"])
+        if share is None or not share.deliveries:
+            raise UnfitError(f"line {number}: {line['kind']} of {line['id']!r}, which its group never had")
+        return share
+
+    def _publish(self, number: int, line: Line) -> None:
+        due_ms = line["due_ms"] if "due_ms" in line else line["at_ms"] + line["delay_ms"]
+        name, batch = line["id"], line.get("batch")
+        message = self.messages.get(name)
+        if message is None:
+            self.messages[name] = Message(number, line["subject"], line["digest"], due_ms, batch)
+        else:
+            if message.is_acknowledged:
+                raise UnfitError(f"line {number}: {name!r} is published again although it was answered")
+            if (message.subject, message.digest) != (line["subject"], line["digest"]):
+                raise UnfitError(f"line {number}: {name!r} is published again as something else")
+            message.attempts += 1
+            message.is_open = True
+            message.due_ms = min(message.due_ms, due_ms)
+        if batch is not None:
+            self.batches.setdefault(batch, []).append(name)
+
+    def _published(self, number: int, line: Line) -> None:
+        message = self._known(number, line)
+        if not message.is_open:
+            raise UnfitError(f"line {number}: {line['id']!r} has a result and no attempt")
+        message.is_open = False
+        result = line["result"]
+        self.counts[f"publish {result}"] += 1
+        if result == "acknowledged":
+            message.is_acknowledged = True
+        elif result == "refused":
+            message.refused += 1
+
+    def _cancel(self, number: int, line: Line) -> None:
+        self._known(number, line).cancel_open += 1
+
+    def _cancelled(self, number: int, line: Line) -> None:
+        message = self._known(number, line)
+        if not message.cancel_open:
+            raise UnfitError(f"line {number}: {line['id']!r} has the result of a cancel and no cancel")
+        message.cancel_open -= 1
+        result = line["result"]
+        self.counts[f"cancel {result}"] += 1
+        if result == "done":
+            message.cancelled += 1
+        elif result == "ambiguous":
+            message.doubtful_cancels += 1
+
+    def _acknowledge(self, number: int, line: Line) -> None:
+        share = self._held(number, line)
+        share.acknowledges += 1
+        share.acknowledge_open += 1
+        self.settling.add(line["group"])
+
+    def _acknowledged(self, number: int, line: Line) -> None:
+        share = self._held(number, line)
+        if not share.acknowledge_open:
+            raise UnfitError(f"line {number}: {line['id']!r} has the result of an acknowledgement and none was sent")
+        share.acknowledge_open -= 1
+        if line["result"] == "acknowledged":
+            share.acknowledged += 1
+            share.acknowledged_epoch = self.epoch
+
+    def _returned(self, number: int, line: Line) -> None:
+        share = self._held(number, line)
+        share.is_returned = True
+        share.not_before_ms = line["at_ms"] + line["delay_ms"]
+        share.not_before_stops = -1 if line.get("result") == "acknowledged" else len(self.stop_caps)
+
+    def _dead(self, number: int, line: Line) -> None:
+        message = self.messages.get(line["id"])
+        if message is None or not message.copies:
+            self.findings.add("phantom", f"line {number}: {line['id']!r} is dead and was never published")
+            return
+        share = message.share(line["group"])
+        share.is_dead = True
+        if share.acknowledged >= message.copies:
+            self.findings.add("finished_again", f"line {number}: {line['id']!r} is dead after it was acknowledged")
+
+    def _delivered(self, number: int, line: Line) -> None:
+        name, group = line["id"], line["group"]
+        where = f"line {number}: {name!r} in group {group!r}"
+        self.groups.setdefault(line["subject"], {}).setdefault(group, 0)
+        message = self.messages.get(name) if name is not None else None
+        if message is None:
+            self.findings.add("phantom", f"{where} was never published")
+            return
+        if message.subject != line["subject"]:
+            self.findings.add("phantom", f"{where} was published to {message.subject!r}, not {line['subject']!r}")
+        if message.digest != line["digest"]:
+            self.findings.add("corrupt", f"{where} has digest {line['digest']}, published was {message.digest}")
+        if line["at_ms"] + self.clocks_ms < message.due_ms:
+            early_ms = message.due_ms - line["at_ms"]
+            self.findings.add("early", f"{where} came {early_ms} ms before it was due")
+        share = message.share(group)
+        self._again(where, line, message, share)
+        is_marked = line.get("redelivered") is not False or (line.get("attempt") or 0) > 1
+        if not is_marked:
+            share.unmarked += 1
+            if share.unmarked > max(message.copies, 1):
+                self.findings.add("unmarked", f"{where} came again and was not marked")
+            self._ordered(where, line)
+        share.consumer = line["consumer"]
+        share.last_ms = line["at_ms"]
+        share.is_returned = False
+
+    def _again(self, where: str, line: Line, message: Message, share: Share) -> None:
+        """Judges one delivery against those before it, and counts it."""
+        epoch = line.get("epoch", self.epoch)
+        life = self.stops_by_epoch.get(epoch, len(self.stop_caps)) if "epoch" in line else len(self.stop_caps)
+        if share.acknowledged >= max(message.copies, 1) and epoch >= share.acknowledged_epoch:
+            self.findings.add("finished_again", f"{where} came after its acknowledgement was answered")
+        holds = share.not_before_stops in (-1, len(self.stop_caps))
+        if share.is_returned and holds and message.copies == 1 and line["at_ms"] + self.clocks_ms < share.not_before_ms:
+            early_ms = share.not_before_ms - line["at_ms"]
+            self.findings.add("early", f"{where} came {early_ms} ms before the time that it was returned for")
+        share.deliveries += 1
+        if share.deliveries == 1:
+            share.life, share.life_deliveries = life, 1
+            self.late_ms.append(line["at_ms"] - message.due_ms)
+            return
+        cause = self._cause(line, message, share, life)
+        self.duplicates[cause] += 1
+        if cause == "crash":
+            self.stop_duplicates[min(life, share.life, len(self.stop_duplicates) - 1)] += 1
+        elif cause == "none":
+            self.findings.add("unexplained", f"{where} came again for no reason")
+        if life == share.life:
+            share.life_deliveries += 1
+        else:
+            share.life, share.life_deliveries = life, 1
+
+    def _cause(self, line: Line, message: Message, share: Share, life: int) -> str:
+        if share.is_returned:
+            return "returned"
+        if share.consumer in self.left:
+            return "lease"
+        if life != share.life:
+            return "crash"
+        if share.life_deliveries < message.copies:
+            return "ambiguous_publish" if share.deliveries <= message.copies else "crash"
+        if self.lease_ms is not None and line["at_ms"] - share.last_ms >= self.lease_ms:
+            return "lease"
+        return "none"
+
+    def _ordered(self, where: str, line: Line) -> None:
+        place = line.get("number")
+        if place is None:
+            return
+        key = (line["consumer"], line["subject"], line["group"])
+        before = self.numbers.get(key)
+        if before is not None and place <= before:
+            self.findings.add("order", f"{where} has number {place} after {before}")
+        self.numbers[key] = place

@@ -1,0 +1,112 @@
+"""What the ledger has told about one message, and about one message in one group."""
+
+from __future__ import annotations
+
+NEVER_MS = -(1 << 62)
+
+
+class Share:
+    """One message in one group."""
+
+    __slots__ = (
+        "acknowledge_open",
+        "acknowledged",
+        "acknowledged_epoch",
+        "acknowledges",
+        "consumer",
+        "deliveries",
+        "is_dead",
+        "is_returned",
+        "last_ms",
+        "life",
+        "life_deliveries",
+        "not_before_ms",
+        "not_before_stops",
+        "unmarked",
+    )
+
+    def __init__(self) -> None:
+        self.deliveries = 0
+        self.unmarked = 0
+        """Deliveries that were said to be the first, or of which nothing was said."""
+        self.acknowledges = 0
+        """Acknowledgements that were sent."""
+        self.acknowledge_open = 0
+        """Those of them that have no result yet."""
+        self.acknowledged = 0
+        """Those that were answered durable."""
+        self.acknowledged_epoch = 0
+        self.is_returned = False
+        """A consumer has given it back since it came last."""
+        self.is_dead = False
+        self.consumer = ""
+        """Who had it last."""
+        self.last_ms = NEVER_MS
+        self.life = -1
+        """Between which two stops it came last, and how often it did between these."""
+        self.life_deliveries = 0
+        self.not_before_ms = NEVER_MS
+        self.not_before_stops = -1
+        """Until which stop the time above holds; -1: whatever stops came."""
+
+
+class Message:
+    """One message."""
+
+    __slots__ = (
+        "attempts",
+        "batch",
+        "cancel_open",
+        "cancelled",
+        "digest",
+        "doubtful_cancels",
+        "due_ms",
+        "is_acknowledged",
+        "is_open",
+        "line",
+        "refused",
+        "shares",
+        "subject",
+    )
+
+    def __init__(self, line: int, subject: str, digest: str, due_ms: int, batch: str | None) -> None:
+        self.line = line
+        self.subject = subject
+        self.digest = digest
+        self.due_ms = due_ms
+        """The earliest of all its attempts."""
+        self.batch = batch
+        self.attempts = 1
+        self.refused = 0
+        self.is_open = True
+        """The last attempt has no result yet."""
+        self.is_acknowledged = False
+        self.cancel_open = 0
+        self.cancelled = 0
+        """Cancels that were answered `done`."""
+        self.doubtful_cancels = 0
+        self.shares: dict[str, Share] = {}
+
+    @property
+    def copies(self) -> int:
+        """How many of it the server may have."""
+        return self.attempts - self.refused
+
+    @property
+    def is_ambiguous(self) -> bool:
+        return not self.is_acknowledged and self.copies > 0
+
+    @property
+    def is_owed(self) -> bool:
+        """True if each group must have it in the end."""
+        doubtful = self.doubtful_cancels + self.cancel_open
+        return self.is_acknowledged and not self.cancelled and not doubtful
+
+    @property
+    def has_shown(self) -> bool:
+        """True if something proves that the server had it."""
+        shown = any(share.deliveries or share.is_dead for share in self.shares.values())
+        return shown or self.cancelled > 0
+
+    def share(self, group: str) -> Share:
+        return self.shares.setdefault(group, Share())
