@@ -137,7 +137,7 @@ class History:
 
     def _returned(self, number: int, line: Line) -> None:
         share = self._held(number, line)
-        share.is_returned = True
+        share.returns += 1
         share.not_before_ms = line["at_ms"] + line["delay_ms"]
         share.not_before_stops = -1 if line.get("result") == "acknowledged" else len(self.stop_caps)
 
@@ -167,25 +167,26 @@ class History:
             early_ms = message.due_ms - line["at_ms"]
             self.findings.add("early", f"{where} came {early_ms} ms before it was due")
         share = message.share(group)
-        self._again(where, line, message, share)
         is_marked = line.get("redelivered") is not False or (line.get("attempt") or 0) > 1
+        self._again(where, line, message, share, is_marked=is_marked)
         if not is_marked:
             share.unmarked += 1
             if share.unmarked > max(message.copies, 1):
                 self.findings.add("unmarked", f"{where} came again and was not marked")
             self._ordered(where, line)
+        if message.copies > 1 and share.consumer:
+            share.others = [*(share.others or []), share.consumer]
         share.consumer = line["consumer"]
         share.last_ms = line["at_ms"]
-        share.is_returned = False
 
-    def _again(self, where: str, line: Line, message: Message, share: Share) -> None:
+    def _again(self, where: str, line: Line, message: Message, share: Share, *, is_marked: bool) -> None:
         """Judges one delivery against those before it, and counts it."""
         epoch = line.get("epoch", self.epoch)
         life = self.stops_by_epoch.get(epoch, len(self.stop_caps)) if "epoch" in line else len(self.stop_caps)
         if share.acknowledged >= max(message.copies, 1) and epoch >= share.acknowledged_epoch:
             self.findings.add("finished_again", f"{where} came after its acknowledgement was answered")
         holds = share.not_before_stops in (-1, len(self.stop_caps))
-        if share.is_returned and holds and message.copies == 1 and line["at_ms"] + self.clocks_ms < share.not_before_ms:
+        if share.returns and holds and message.copies == 1 and line["at_ms"] + self.clocks_ms < share.not_before_ms:
             early_ms = share.not_before_ms - line["at_ms"]
             self.findings.add("early", f"{where} came {early_ms} ms before the time that it was returned for")
         share.deliveries += 1
@@ -193,7 +194,7 @@ class History:
             share.life, share.life_deliveries = life, 1
             self.late_ms.append(line["at_ms"] - message.due_ms)
             return
-        cause = self._cause(line, message, share, life)
+        cause = self._cause(line, message, share, life, is_marked=is_marked)
         self.duplicates[cause] += 1
         if cause == "crash":
             self.stop_duplicates[min(life, share.life, len(self.stop_duplicates) - 1)] += 1
@@ -204,8 +205,11 @@ class History:
         else:
             share.life, share.life_deliveries = life, 1
 
-    def _cause(self, line: Line, message: Message, share: Share, life: int) -> str:
-        if share.is_returned:
+    def _cause(self, line: Line, message: Message, share: Share, life: int, *, is_marked: bool) -> str:
+        if not is_marked and share.unmarked < message.copies and message.copies > 1:
+            return "ambiguous_publish"
+        if share.returns:
+            share.returns -= 1
             return "returned"
         if share.consumer in self.left:
             return "lease"
@@ -213,6 +217,10 @@ class History:
             return "crash"
         if share.life_deliveries < message.copies:
             return "ambiguous_publish" if share.deliveries <= message.copies else "crash"
+        for other in share.others or []:
+            if other in self.left:
+                share.others = [one for one in share.others or [] if one != other]
+                return "lease"
         if self.lease_ms is not None and line["at_ms"] - share.last_ms >= self.lease_ms:
             return "lease"
         return "none"

@@ -16,12 +16,13 @@ class Share:
         "consumer",
         "deliveries",
         "is_dead",
-        "is_returned",
         "last_ms",
         "life",
         "life_deliveries",
         "not_before_ms",
         "not_before_stops",
+        "others",
+        "returns",
         "unmarked",
     )
 
@@ -36,11 +37,13 @@ class Share:
         self.acknowledged = 0
         """Those that were answered durable."""
         self.acknowledged_epoch = 0
-        self.is_returned = False
-        """A consumer has given it back since it came last."""
+        self.returns = 0
+        """How often it was given back and did not come again since."""
         self.is_dead = False
         self.consumer = ""
         """Who had it last."""
+        self.others: list[str] | None = None
+        """Who had other copies of it before, where there may be several."""
         self.last_ms = NEVER_MS
         self.life = -1
         """Between which two stops it came last, and how often it did between these."""

@@ -289,6 +289,17 @@ def test_what_lay_in_a_socket_when_the_server_died_is_not_mistaken(tmp_path: Pat
     assert one.again("m", epoch=2, consumer="c1").judged(tmp_path).findings.counts["finished_again"] == 1
 
 
+def test_copies_of_a_message_that_was_sent_again_are_told_apart(tmp_path: Path) -> None:
+    back = story().publish("m", "ambiguous").publish("m").deliver("m").add("returned", id="m", group="g", delay_ms=50)
+    back.deliver("m").acknowledge("m").again("m").acknowledge("m")
+    assert back.judged(tmp_path).kind == "clean"
+    left = story().publish("m", "ambiguous").publish("m").deliver("m").deliver("m", consumer="c2").acknowledge("m")
+    assert left.add("left", consumer="c1").again("m", consumer="c2").acknowledge("m").judged(tmp_path).kind == "clean"
+    left.lines.pop()
+    again = left.again("m", consumer="c3").judged(tmp_path)
+    assert again.findings.counts["unexplained"] + again.findings.counts["finished_again"] > 0
+
+
 def test_a_group_is_owed_nothing_from_before_it_came(tmp_path: Path) -> None:
     assert story().add("group", subject="s", group="late").whole("m").judged(tmp_path).findings.counts["lost"] == 1
     late = story().add("group", subject="s", group="late").whole("m").deliver("m", group="late")
