@@ -217,6 +217,9 @@ class History:
             return "crash"
         if share.life_deliveries < message.copies:
             return "ambiguous_publish" if share.deliveries <= message.copies else "crash"
+        return self._cause_of_others(line, share)
+
+    def _cause_of_others(self, line: Line, share: Share) -> str:
         for other in share.others or []:
             if other in self.left:
                 share.others = [one for one in share.others or [] if one != other]
