@@ -1,0 +1,97 @@
+//! Lines for the harness, each one JSON object.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DEAF: i32 = 10;
+
+/// The wall clock, in whole milliseconds since 1970.
+pub(crate) fn wall_ms() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A line under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Line(String);
+
+impl Line {
+    /// A line of this kind and this time.
+    pub(crate) fn of(kind: &str) -> Self {
+        Self(format!("{{\"kind\":\"{kind}\",\"at_ms\":{}", wall_ms()))
+    }
+
+    pub(crate) fn number(mut self, name: &str, value: u64) -> Self {
+        let _always = write!(self.0, ",\"{name}\":{value}");
+        self
+    }
+
+    pub(crate) fn flag(mut self, name: &str, value: bool) -> Self {
+        let _always = write!(self.0, ",\"{name}\":{value}");
+        self
+    }
+
+    pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
+        let _always = write!(self.0, ",\"{name}\":\"");
+        for letter in value.chars() {
+            match letter {
+                '"' | '\\' => self.0.extend(['\\', letter]),
+                ' '.. => self.0.push(letter),
+                _ => self.0.push(' '),
+            }
+        }
+        self.0.push('"');
+        self
+    }
+
+    pub(crate) fn nothing(mut self, name: &str) -> Self {
+        let _always = write!(self.0, ",\"{name}\":null");
+        self
+    }
+}
+
+/// Where lines go. They are in the pipe when a call returns.
+#[derive(Debug, Default)]
+pub(crate) struct Telling {
+    /// True once the last line was told.
+    is_over: Mutex<bool>,
+}
+
+impl Telling {
+    /// Tells lines, in order, with nobody's between them.
+    pub(crate) fn tell(&self, lines: &[Line]) {
+        let mut whole = String::with_capacity(lines.iter().map(|line| line.0.len().saturating_add(2)).sum());
+        for line in lines {
+            whole.push_str(&line.0);
+            whole.push_str("}\n");
+        }
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_over {
+            write(&whole);
+        }
+    }
+
+    /// Tells the last line, for whoever comes first; the others wait for the end of the process.
+    pub(crate) fn tell_last(&self, line: &Line) {
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_over {
+            drop(is_over);
+            loop {
+                std::thread::park();
+            }
+        }
+        *is_over = true;
+        write(&format!("{}}}\n", line.0));
+    }
+}
+
+/// One write of whole lines is passed on as it is: standard output keeps back only what has no end yet.
+fn write(whole: &str) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(whole.as_bytes()).and_then(|()| out.flush()).is_err() {
+        // Nobody judges what is done from here on.
+        std::process::exit(DEAF);
+    }
+}
