@@ -10,6 +10,31 @@ from faces import Served
 
 PLACES = ("store", "server")
 
+RECEIPT = "dmq1-ATBiO3gf4xR9549gXm-3wpgBAAAAAwAAAAAAAADXc9b_oQEBAAAAAQAAAFQhXv3D"  # of a store that is gone
+
+ON_A_STORE: dict[str, tuple[str, ...]] = {
+    "publish": ("a", "x"),
+    "consume": ("a", "--group", "g", "--timeout", "1ms"),
+    "cancel": (RECEIPT,),
+    "groups list": (),
+    "groups start": ("a", "g"),
+    "groups reset": ("a", "g", "--start", "latest"),
+    "groups remove": ("a", "g"),
+    "dead list": ("a", "g"),
+    "dead redrive": ("a", "g"),
+    "status": (),
+    "inspect": (),
+    "verify": (),
+    "salvage": (),
+}
+"""Each verb that works on a store, and what it needs beside its place."""
+
+ON_FILES = ("inspect", "verify", "salvage")
+"""Those that read files, and so ask no server."""
+
+SERVED = {verb: arguments for verb, arguments in ON_A_STORE.items() if verb not in ON_FILES}
+"""Those that ask a server, too."""
+
 Place = tuple[str, str]
 """Two words of a command line."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -12,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple, Self
 
 from commanding import arguments_of, environment
@@ -26,12 +28,81 @@ PATIENCE_SECONDS = 20
 
 
 class Served:
-    """A process that serves."""
+    """`delaymq serve` over a folder, as a process of its own. It can be killed and started again where it was."""
 
-    def __init__(self, process: subprocess.Popen[str], where: dict[str, str]) -> None:
-        self.process = process
-        self.address = where["address"]
-        self.http_address = where["http_address"]
+    def __init__(self, folder: Path, *arguments: str, ports: Sequence[str] = ANY_PORTS, **changed: str) -> None:
+        self.folder = folder
+        self._arguments, self._ports, self._changed = arguments, tuple(ports), changed
+        self.address = ""
+        self.http_address = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill() if error else self.stop()
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"delaymq://{self.address}"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The server as two words of a command line."""
+        return "--server", self.url
+
+    def start(self) -> None:
+        """Starts it and waits until it listens; again on the same ports."""
+        whole = arguments_of("serve", "--store", str(self.folder), "--json", *self._ports, *self._arguments)
+        # What it says stands in a file, so that it never waits for a reader.
+        with self.folder.with_suffix(".said").open("a") as said:
+            self._process = subprocess.Popen(
+                whole, stdout=subprocess.PIPE, stderr=said, text=True, env=environment(**self._changed)
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, self.said()
+        where = json.loads(line)
+        self.address, self.http_address = where["address"], where["http_address"]
+        ports = [address.rpartition(":")[2] for address in (self.address, self.http_address)]
+        self._ports = ("--set", f"server.port={ports[0]}", "--set", f"http.port={ports[1]}")
+
+    def kill(self) -> None:
+        """Kills it, as the kernel would when memory is short."""
+        self.process.kill()
+        self._ended()
+
+    def stop(self) -> None:
+        """Lets it end by itself; twice told, it does not wait for what is under way."""
+        for _ in range(2):
+            self.process.send_signal(signal.SIGTERM)
+        self._ended()
+        assert self.process.returncode in (0, 7), self.said()
+        assert "panicked" not in self.said(), self.said()
+
+    def _ended(self) -> None:
+        assert self.process.stdout is not None
+        self.process.wait(PATIENCE_SECONDS)
+        self.process.stdout.close()
+
+    def said(self) -> str:
+        """What it wrote to standard error."""
+        return self.folder.with_suffix(".said").read_text()
+
+    def errors(self) -> str:
+        """The same, once it has ended."""
+        self._ended()
+        return self.said()
 
     def connect(self, from_address: str = "") -> Peer:
         host, _, port = self.address.rpartition(":")
@@ -59,31 +130,21 @@ class Served:
         return sum(found)
 
     def memory_bytes(self, kind: str = "RssAnon") -> int:
-        """A figure of the process's memory, as the kernel has it."""
+        """A figure of the process's memory, as the kernel has it; without another, what is its own."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines()
         [line] = [line for line in lines if line.startswith(f"{kind}:")]
         return int(line.split()[1]) * 1024
 
-    def errors(self) -> str:
-        """What it wrote to standard error, once it has ended."""
-        return self.process.communicate(timeout=PATIENCE_SECONDS)[1]
-
 
 @contextmanager
 def serving(folder: Path, *arguments: str, ports: Sequence[str] = ANY_PORTS, **changed: str) -> Iterator[Served]:
-    """Serves a folder until the end of the block, or until the process is ended by itself."""
-    whole = arguments_of("serve", "--store", str(folder), "--json", *ports, *arguments)
-    process = subprocess.Popen(
-        whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**changed)
-    )
-    assert process.stdout is not None
+    """Serves a folder until the end of the block, where it is killed, or until the process is ended by itself."""
+    served = Served(folder, *arguments, ports=ports, **changed)
     try:
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        yield Served(process, json.loads(line))
+        served.start()
+        yield served
     finally:
-        process.kill()
-        process.communicate()
+        served.kill()
 
 
 def text(value: str) -> bytes:

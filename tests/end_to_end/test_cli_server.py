@@ -18,27 +18,14 @@ import pytest
 import delaymq
 from commanding import arguments_of, command, environment, on_terminal, refused
 from crafting import wait_until
-from places import place_over
+from places import SERVED, place_over
+from serving import Served, serving
 
 HEADER = struct.Struct(">ihIhhiih")
 MAGIC = 0xDEC10ADE
 PUBLISH = 202
 UNAUTHORIZED = 1030
 PATIENCE_SECONDS = 20
-
-RECEIPT = "dmq1-ATBiO3gf4xR9549gXm-3wpgBAAAAAwAAAAAAAADXc9b_oQEBAAAAAQAAAFQhXv3D"  # of a store that is gone
-SERVED = {
-    "publish": ("a", "x"),
-    "consume": ("a", "--group", "g", "--timeout", "1s"),
-    "cancel": (RECEIPT,),
-    "groups list": (),
-    "groups start": ("a", "g"),
-    "groups reset": ("a", "g", "--start", "latest"),
-    "groups remove": ("a", "g"),
-    "dead list": ("a", "g"),
-    "dead redrive": ("a", "g"),
-    "status": (),
-}
 
 Peer = Callable[[socket.socket], None]
 
@@ -200,40 +187,13 @@ def sigint_is_handled(pid: int) -> bool:
     return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
-class Daemon:
-    """`delaymq serve` over one folder, on one port."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.port = 0
-        self.start()
-
-    def start(self) -> None:
-        ports = ("--set", f"server.port={self.port}", "--set", "http.port=0")
-        whole = arguments_of("serve", "--store", str(self._folder), "--json", *ports)
-        self.process = subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=environment())
-        assert self.process.stdout is not None
-        self.port = int(json.loads(self.process.stdout.readline())["address"].rpartition(":")[2])
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return "--server", f"delaymq://127.0.0.1:{self.port}"
-
-    def kill(self) -> None:
-        assert self.process.stdout is not None
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    found = Daemon(tmp_path / "store")
-    yield found
-    found.kill()
+def daemon(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "store") as served:
+        yield served
 
 
-def test_a_consumer_goes_on_after_its_server_was_killed(daemon: Daemon) -> None:
+def test_a_consumer_goes_on_after_its_server_was_killed(daemon: Served) -> None:
     assert command("publish", "a", "1", *daemon.place).returncode == 0
     with running("consume", "a", "--group", "g", "--count", "2", "--jsonl", *daemon.place) as process:
         assert process.stdout is not None
@@ -253,7 +213,7 @@ def test_a_consumer_goes_on_after_its_server_was_killed(daemon: Daemon) -> None:
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
-def test_an_empty_group_is_not_told_of_by_a_server_that_is_gone(daemon: Daemon) -> None:
+def test_an_empty_group_is_not_told_of_by_a_server_that_is_gone(daemon: Served) -> None:
     chosen = ("--no-ack", "--until-empty", "--idle", "10s", "--set", "client.timeout_seconds=0.5")
     assert command("publish", "a", "1", *daemon.place).returncode == 0
     with running("consume", "a", "--group", "g", *chosen, *daemon.place) as process:
@@ -267,7 +227,7 @@ def test_an_empty_group_is_not_told_of_by_a_server_that_is_gone(daemon: Daemon) 
         assert failed.startswith("delaymq: no connection to ")
 
 
-def test_ctrl_c_ends_a_consumer_whose_server_is_gone(daemon: Daemon) -> None:
+def test_ctrl_c_ends_a_consumer_whose_server_is_gone(daemon: Served) -> None:
     assert command("groups", "start", "a", "g", *daemon.place).returncode == 0
     with on_terminal("consume", "a", "--group", "g", *daemon.place) as terminal:
         wait_until(lambda: '"consumer_count": 1' in command("groups", "list", "--json", *daemon.place).stdout)

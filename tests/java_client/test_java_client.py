@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from java_client.driver import Got, JavaClient, MissingJavaError, built
-from qmq_served.serving import Served
+from qmq_served.serving import QmqServed
 
 # Two clocks tell the same time, but not to the millisecond.
 CLOCKS_APART_MS = 50
@@ -26,13 +26,13 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("qmq") / "store") as server:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QmqServed]:
+    with QmqServed(tmp_path_factory.mktemp("qmq") / "store") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def client(class_path: str, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
+def client(class_path: str, served: QmqServed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
     log = tmp_path_factory.mktemp("said") / "one"
     with JavaClient(class_path, served.http_address, "host@@one", log) as java:
         yield java
@@ -65,7 +65,7 @@ def test_immediate_and_delayed_messages_are_stored(client: JavaClient, subject: 
 
 def test_a_producer_lives_through_a_restart(class_path: str, tmp_path: Path, subject: str) -> None:
     with (
-        Served(tmp_path / "store") as served,
+        QmqServed(tmp_path / "store") as served,
         JavaClient(class_path, served.http_address, "host@@restarted", tmp_path / "said") as client,
     ):
         client.store(subject, "before")
@@ -122,7 +122,7 @@ def test_what_a_listener_failed_at_comes_again(client: JavaClient, subject: str)
 
 
 def test_a_broadcast_comes_to_every_client(
-    client: JavaClient, class_path: str, served: Served, tmp_path: Path, subject: str
+    client: JavaClient, class_path: str, served: QmqServed, tmp_path: Path, subject: str
 ) -> None:
     with JavaClient(class_path, served.http_address, "host@@two", tmp_path / "said") as other:
         for listener in (client, other):
@@ -140,7 +140,7 @@ def test_a_broadcast_comes_to_every_client(
 
 def test_listeners_live_through_a_restart_and_lose_nothing(class_path: str, tmp_path: Path, subject: str) -> None:
     with (
-        Served(tmp_path / "store") as served,
+        QmqServed(tmp_path / "store") as served,
         JavaClient(class_path, served.http_address, "host@@restarted", tmp_path / "said") as client,
     ):
         listen(client, subject)

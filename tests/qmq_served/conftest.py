@@ -9,19 +9,19 @@ import pytest
 
 from qmq_client.bodies import Consumer
 from qmq_client.connection import Connection
-from qmq_served.serving import Served
+from qmq_served.serving import QmqServed
 
 NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("qmq") / "store") as server:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QmqServed]:
+    with QmqServed(tmp_path_factory.mktemp("qmq") / "store") as server:
         yield server
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[Connection]:
+def client(served: QmqServed) -> Iterator[Connection]:
     with served.connected() as connection:
         yield connection
 

@@ -9,7 +9,7 @@ from qmq_client.bodies import Consumer, Pull, acknowledgement, reset
 from qmq_client.connection import Connection
 from qmq_client.layout import i64, text
 from qmq_client.message import Message
-from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
+from qmq_served.serving import HOLD_MS, QmqServed, ids, join, messages_of, taken
 
 
 def given(client: Connection, consumer: Consumer, count: int) -> list[str]:
@@ -55,7 +55,7 @@ def test_2_4_a_body_that_cannot_be_read_is_an_error(client: Connection, consumer
     assert client.heartbeat(consumer) == frame.SUCCESS
 
 
-def test_2_4_a_range_is_done_with(served: Served, client: Connection, consumer: Consumer) -> None:
+def test_2_4_a_range_is_done_with(served: QmqServed, client: Connection, consumer: Consumer) -> None:
     given(client, consumer, 5)
     assert client.acknowledge(consumer, 0, 2) == frame.SUCCESS
     assert unacknowledged(client, consumer) == [3, 4]
@@ -113,7 +113,7 @@ def test_2_4_one_consumer_acknowledges_nothing_of_another(client: Connection, su
     assert unacknowledged(client, one) == [0, 1, 2]
 
 
-def test_2_4_before_version_8_there_is_no_byte_for_broadcast(served: Served, consumer: Consumer) -> None:
+def test_2_4_before_version_8_there_is_no_byte_for_broadcast(served: QmqServed, consumer: Consumer) -> None:
     with served.connected(version=7) as client:
         given(client, consumer, 3)
         body = consumer.encoded() + i64(0) + i64(2)
@@ -122,7 +122,7 @@ def test_2_4_before_version_8_there_is_no_byte_for_broadcast(served: Served, con
         assert unacknowledged(client, consumer) == []
 
 
-def test_2_4_acknowledgements_outlive_the_connection(served: Served, client: Connection, consumer: Consumer) -> None:
+def test_2_4_acknowledgements_outlive_the_connection(served: QmqServed, client: Connection, consumer: Consumer) -> None:
     given(client, consumer, 5)
     assert client.acknowledge(consumer, 0, 4) == frame.SUCCESS
     with served.connected() as again:

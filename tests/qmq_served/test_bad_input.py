@@ -16,7 +16,7 @@ from qmq_client.connection import Connection
 from qmq_client.frame import Frame
 from qmq_client.message import Message
 from qmq_client.pages import META_ADDRESS, page
-from qmq_served.serving import Served
+from qmq_served.serving import QmqServed
 
 # With the four bytes that say how long the rest is.
 FRAME_MAX = 8 << 20
@@ -24,7 +24,7 @@ SEED = 20_260_714
 
 
 @pytest.fixture(autouse=True)
-def other(served: Served, subject: str) -> Iterator[Connection]:
+def other(served: QmqServed, subject: str) -> Iterator[Connection]:
     """Another client, that is served before and after, on the same connection."""
     with served.connected() as connection:
         assert connection.send(Message(subject, "before")) == ()
@@ -72,7 +72,7 @@ def test_what_came_before_garbage_is_answered_and_what_came_behind_is_not(
     assert [(answer.opaque, answer.code) for answer in client.until_closed()] == [(1, frame.SUCCESS)]
 
 
-def test_random_bytes_end_their_connections(served: Served) -> None:
+def test_random_bytes_end_their_connections(served: QmqServed) -> None:
     chance = random.Random(SEED)
     for _ in range(100):
         with served.connected() as connection:
@@ -89,7 +89,7 @@ def test_random_bodies_are_answered_and_their_connection_goes_on(client: Connect
         assert answer.code != frame.BROKER_REJECT
 
 
-def test_flipped_bytes_of_good_requests_are_answered_or_end_their_connection(served: Served, subject: str) -> None:
+def test_flipped_bytes_of_good_requests_are_answered_or_end_their_connection(served: QmqServed, subject: str) -> None:
     chance = random.Random(SEED)
     whole = (
         good(subject)
@@ -104,7 +104,7 @@ def test_flipped_bytes_of_good_requests_are_answered_or_end_their_connection(ser
             assert len(connection.until_closed()) <= 2
 
 
-def test_halves_of_frames_silent_and_halting_peers_are_closed(served: Served, subject: str) -> None:
+def test_halves_of_frames_silent_and_halting_peers_are_closed(served: QmqServed, subject: str) -> None:
     whole = good(subject)
     with ExitStack() as stack:
         silent = [stack.enter_context(served.connected()) for _ in range(3)]
@@ -125,7 +125,7 @@ def test_who_says_that_nothing_more_comes_is_still_answered(client: Connection, 
     assert sorted(answer.opaque for answer in client.until_closed()) == [1, 2]
 
 
-def test_who_hangs_up_in_the_middle_harms_nobody(served: Served, subject: str) -> None:
+def test_who_hangs_up_in_the_middle_harms_nobody(served: QmqServed, subject: str) -> None:
     host, port = served.address.split(":")
     for length in (0, 3, 10, 30, None):
         with socket.create_connection((host, int(port))) as abrupt:
@@ -147,7 +147,7 @@ def test_a_frame_at_the_limit_is_read_and_answered(client: Connection) -> None:
     assert client.call(frame.HEARTBEAT, body).code == frame.UNKNOWN_CODE
 
 
-def test_a_flood_of_connections_leaves_room(served: Served, subject: str) -> None:
+def test_a_flood_of_connections_leaves_room(served: QmqServed, subject: str) -> None:
     with ExitStack() as stack:
         flood = [stack.enter_context(served.connected()) for _ in range(500)]
         with served.connected() as connection:
@@ -164,14 +164,14 @@ def test_a_flood_of_requests_is_answered_in_full(client: Connection, subject: st
     assert {client.answer(opaque).code for opaque in range(count)} == {frame.SUCCESS}
 
 
-def test_a_client_that_never_reads_costs_the_server_little(served: Served, other: Connection, subject: str) -> None:
+def test_a_client_that_never_reads_costs_the_server_little(served: QmqServed, other: Connection, subject: str) -> None:
     piece = b"".join(
         frame.request(
             frame.REGISTER, register(registration("s" * 100, PRODUCER, client_id="c", group="g" * 90)), opaque=number
         ).encoded()
         for number in range(2_000)
     )
-    before = served.own_bytes()
+    before = served.memory_bytes()
     with served.connected() as deaf:
         pieces = 0
         # Its answers wait until there are too many of them; then its requests do.
@@ -181,13 +181,13 @@ def test_a_client_that_never_reads_costs_the_server_little(served: Served, other
             assert other.send(Message(subject, "m")) == ()
         assert pieces > 0
         assert other.send(Message(subject, "m")) == ()
-        assert served.own_bytes() - before < 96 << 20
+        assert served.memory_bytes() - before < 96 << 20
 
 
-def test_lengths_that_lie_cost_nothing(served: Served) -> None:
-    before = served.own_bytes()
+def test_lengths_that_lie_cost_nothing(served: QmqServed) -> None:
+    before = served.memory_bytes()
     with ExitStack() as stack:
         for _ in range(200):
             connection = stack.enter_context(served.connected())
             connection.write(WHOLE.encoded(total=FRAME_MAX - 4))
-        assert served.own_bytes() - before < 96 << 20
+        assert served.memory_bytes() - before < 96 << 20

@@ -13,7 +13,7 @@ import pytest
 from qmq_client import frame
 from qmq_client.bodies import PRODUCER, Consumer, Pull, registration
 from qmq_client.message import Message
-from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
+from qmq_served.serving import HOLD_MS, QmqServed, ids, join, messages_of, taken
 
 
 def retry_of(consumer: Consumer, consumer_id: str) -> Consumer:
@@ -28,7 +28,7 @@ def test_d35_the_ten_seconds_of_qmq_come_back_by_a_key(tmp_path: Path, consumer:
     ]
     # An hour in place of ten seconds, so that no machine is too slow to see it.
     for settings, expected in (((), ["undelayed", "past"]), (("server.qmq_undelayed_seconds=3600",), ["past"])):
-        with Served(tmp_path / f"store{len(settings)}", *settings) as served, served.connected() as client:
+        with QmqServed(tmp_path / f"store{len(settings)}", *settings) as served, served.connected() as client:
             join(client, consumer)
             assert client.send(*messages) == ()
             assert sorted(taken(client, consumer, len(expected))) == sorted(expected)
@@ -47,14 +47,14 @@ def test_d35_the_ten_seconds_of_qmq_come_back_by_a_key(tmp_path: Path, consumer:
     ],
 )
 def test_d37_the_least_value_of_a_setting_is_one_that_starts(setting: str, tmp_path: Path) -> None:
-    with Served(tmp_path / "store", setting) as served, served.connected() as client:
+    with QmqServed(tmp_path / "store", setting) as served, served.connected() as client:
         assert len(client.register(registration("s", PRODUCER, client_id="c")).groups) == 1
         assert client.send(Message("s", "m")) == ()
 
 
 def test_r1_what_a_dead_consumer_held_goes_to_others_by_the_retry_subject(tmp_path: Path, consumer: Consumer) -> None:
     settings = ("server.qmq_lease_seconds=1", "server.qmq_retry_seconds=0")
-    with Served(tmp_path / "store", *settings) as served, served.connected() as client:
+    with QmqServed(tmp_path / "store", *settings) as served, served.connected() as client:
         join(client, consumer)
         assert client.send(*messages_of(consumer.subject, 6)) == ()
         pulled = client.pull(Pull(consumer, count=6, hold_ms=HOLD_MS))
@@ -69,7 +69,7 @@ def test_r1_what_a_dead_consumer_held_goes_to_others_by_the_retry_subject(tmp_pa
 
 
 def test_r2_kills_forget_no_acknowledgement_and_use_no_pull_offset_again(tmp_path: Path, consumer: Consumer) -> None:
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         with served.connected() as client:
             join(client, consumer)
         seen: dict[int, str] = {}

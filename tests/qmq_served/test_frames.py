@@ -9,7 +9,7 @@ from qmq_client.bodies import CONSUMER, Consumer, Pull, register, registration
 from qmq_client.connection import Connection
 from qmq_client.frame import Frame
 from qmq_client.message import Message, send_body
-from qmq_served.serving import HOLD_MS, Served, ids, join
+from qmq_served.serving import HOLD_MS, QmqServed, ids, join
 
 # Of QMQ's own servers to each other, of others, and of nobody.
 NOT_SERVED = (0, 1, 9, 13, 20, 21, 24, 26, 27, 30, 40, 50, 51, 100, 199, -1, -32_768)
@@ -53,7 +53,7 @@ def test_1_many_frames_may_come_in_pieces_of_any_length(cut: int, client: Connec
     assert {client.answer(opaque).code for opaque in range(20)} == {frame.SUCCESS}
 
 
-def test_1_requests_of_two_connections_are_told_apart(served: Served, client: Connection, subject: str) -> None:
+def test_1_requests_of_two_connections_are_told_apart(served: QmqServed, client: Connection, subject: str) -> None:
     with served.connected() as other:
         client.ask(frame.SEND, Message(subject, "m").sent(), opaque=5)
         other.ask(frame.SEND, Message("", "of the other").sent(), opaque=5)
@@ -79,7 +79,7 @@ def test_1_a_pull_is_answered_even_to_who_wants_no_answer(client: Connection, co
     assert client.answer(number).code == frame.NO_MESSAGE
 
 
-def test_1_what_wanted_no_answer_was_stored_all_the_same(served: Served, consumer: Consumer) -> None:
+def test_1_what_wanted_no_answer_was_stored_all_the_same(served: QmqServed, consumer: Consumer) -> None:
     with served.connected() as client:
         join(client, consumer)
         client.ask(frame.SEND, send_body([Message(consumer.subject, "quiet")]), flag=frame.ONE_WAY)

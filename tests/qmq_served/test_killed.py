@@ -9,7 +9,7 @@ from qmq_client import frame
 from qmq_client.bodies import Consumer, Pull
 from qmq_client.connection import ClosedError, Connection
 from qmq_client.message import Message, send_body
-from qmq_served.serving import HOLD_MS, Served, ids, join, taken
+from qmq_served.serving import HOLD_MS, QmqServed, ids, join, taken
 
 ROUNDS = 4
 BATCHES = 40
@@ -29,7 +29,7 @@ def batch_of(name: str, now: int, chance: random.Random) -> list[Message]:
     return found
 
 
-def send_until_killed(served: Served, name: str, chance: random.Random, answered: set[str]) -> None:
+def send_until_killed(served: QmqServed, name: str, chance: random.Random, answered: set[str]) -> None:
     """Sends without waiting, kills the server somewhere, and notes what it answered before."""
     now = served.now_ms()
     batches = {opaque: batch_of(f"{name}.{opaque}", now, chance) for opaque in range(BATCHES)}
@@ -51,7 +51,7 @@ def send_until_killed(served: Served, name: str, chance: random.Random, answered
             answered |= {message.message_id for message in batches[answer.opaque]}
 
 
-def work_until_killed(served: Served, client: Connection, done: set[str], steps: int) -> None:
+def work_until_killed(served: QmqServed, client: Connection, done: set[str], steps: int) -> None:
     """Pulls and acknowledges; the last acknowledgement may or may not arrive before the kill."""
     for step in range(steps):
         # What was answered a moment ago comes first or soon.
@@ -74,7 +74,7 @@ def test_what_was_answered_survives_every_kill_and_what_was_acknowledged_does_no
     chance = random.Random(SEED)
     answered: set[str] = set()
     done: set[str] = set()
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         with served.connected() as client:
             join(client, KEEPING, WORKING)
         for number in range(ROUNDS):
@@ -102,7 +102,7 @@ def test_what_was_answered_survives_every_kill_and_what_was_acknowledged_does_no
 
 
 def test_a_kill_while_garbage_comes_loses_nothing(tmp_path: Path) -> None:
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         with served.connected() as client:
             join(client, KEEPING)
             assert client.send(Message(SUBJECT, "before")) == ()
@@ -122,7 +122,7 @@ def test_a_kill_while_garbage_comes_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_pull_that_was_answered_and_lost_on_its_way_comes_again(tmp_path: Path) -> None:
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         with served.connected() as client:
             join(client, KEEPING)
             assert client.send(*(Message(SUBJECT, f"m{number}") for number in range(10))) == ()

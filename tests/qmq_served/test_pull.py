@@ -20,7 +20,7 @@ from qmq_client.bodies import (
 from qmq_client.connection import Connection
 from qmq_client.layout import i32, i64
 from qmq_client.message import Message, attributes_of, send_body
-from qmq_served.serving import HOLD_MS, Served, ids, join, messages_of, taken
+from qmq_served.serving import HOLD_MS, QmqServed, ids, join, messages_of, taken
 
 COUNT_MAX = 10_000
 RETRY_DELAY_MS = 5_000
@@ -128,7 +128,7 @@ def test_2_3_a_new_group_begins_at_the_latest_message(client: Connection, subjec
 
 
 def test_2_3_what_was_not_acknowledged_comes_again_under_its_offset(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     send(client, *messages_of(consumer.subject, 6))
@@ -164,7 +164,7 @@ def test_2_3_a_pull_is_held_until_a_message_comes(client: Connection, consumer: 
 
 
 def test_2_3_a_pull_is_held_until_a_delayed_message_is_due(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     due = served.now_ms() + 400
@@ -175,7 +175,7 @@ def test_2_3_a_pull_is_held_until_a_delayed_message_is_due(
 
 
 def test_2_3_a_pull_whose_connection_is_gone_takes_nothing_along(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     gone = served.connected()
@@ -266,7 +266,7 @@ def test_2_3_a_part_of_an_environment_is_kept_to_itself(client: Connection, subj
 
 
 def test_2_3_a_retry_that_a_consumer_sends_waits_before_it_comes(
-    served: Served, client: Connection, subject: str
+    served: QmqServed, client: Connection, subject: str
 ) -> None:
     retries = Consumer(f"%RETRY%{subject}%group", "group", "one")
     # Its group is there before it is, and gets it though it never pulled.
@@ -292,7 +292,7 @@ def test_2_1_retry_and_dead_letter_subjects_are_subjects_to_every_command(
     assert len(client.register(values).groups) == 1
 
 
-def test_2_3_version_8_has_one_filter_of_tags(served: Served, subject: str) -> None:
+def test_2_3_version_8_has_one_filter_of_tags(served: QmqServed, subject: str) -> None:
     with served.connected(version=8) as client:
         plain, filtering = Consumer(subject, "plain", "one"), Consumer(subject, "filtering", "one")
         join(client, plain, filtering)
@@ -303,7 +303,7 @@ def test_2_3_version_8_has_one_filter_of_tags(served: Served, subject: str) -> N
 
 
 @pytest.mark.parametrize("version", [4, 7])
-def test_2_3_before_version_8_there_are_no_filters_and_no_tags(served: Served, version: int, subject: str) -> None:
+def test_2_3_before_version_8_there_are_no_filters_and_no_tags(served: QmqServed, version: int, subject: str) -> None:
     with served.connected(version=version) as client:
         consumer = Consumer(subject, "group", "one")
         join(client, consumer)
@@ -317,7 +317,7 @@ def test_2_3_before_version_8_there_are_no_filters_and_no_tags(served: Served, v
         assert client.acknowledge(consumer, 0, 0) == frame.SUCCESS
 
 
-def test_2_3_a_version_that_nobody_knows_is_read_as_the_latest(served: Served, consumer: Consumer) -> None:
+def test_2_3_a_version_that_nobody_knows_is_read_as_the_latest(served: QmqServed, consumer: Consumer) -> None:
     with served.connected(version=99) as client:
         join(client, consumer)
         send(client, Message(consumer.subject, "m", tags=("a",)))

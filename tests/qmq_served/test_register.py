@@ -11,7 +11,7 @@ from qmq_client.bodies import BrokerGroup, register, registration
 from qmq_client.connection import Connection
 from qmq_client.layout import i16, text
 from qmq_client.pages import META_ADDRESS, exchanged, page
-from qmq_served.serving import Served
+from qmq_served.serving import QmqServed
 
 CLIENT = "host@@md5"
 EVERY_TYPE = (bodies.PRODUCER, bodies.CONSUMER, bodies.OTHER, bodies.DELAY_PRODUCER)
@@ -19,7 +19,7 @@ EVERY_TYPE = (bodies.PRODUCER, bodies.CONSUMER, bodies.OTHER, bodies.DELAY_PRODU
 
 @pytest.mark.parametrize("client_type", EVERY_TYPE)
 @pytest.mark.parametrize("kind", [bodies.ONLINE, bodies.REGISTER_HEARTBEAT])
-def test_2_5_every_type_is_sent_here(served: Served, client: Connection, client_type: int, kind: int) -> None:
+def test_2_5_every_type_is_sent_here(served: QmqServed, client: Connection, client_type: int, kind: int) -> None:
     group = "group" if client_type == bodies.CONSUMER else ""
     found = client.register(registration("s", client_type, client_id=CLIENT, group=group, kind=kind))
     assert (found.subject, found.group, found.client_type, found.is_off) == ("s", group, client_type, False)
@@ -58,19 +58,19 @@ def test_2_5_a_body_that_is_no_map_is_answered_and_the_connection_goes_on(client
     assert len(client.register(registration("s", bodies.PRODUCER, client_id=CLIENT)).groups) == 1
 
 
-def test_2_9_the_address_is_text_alone(served: Served) -> None:
+def test_2_9_the_address_is_text_alone(served: QmqServed) -> None:
     found = page(served.http_address, META_ADDRESS)
     assert (found.status, found.content) == (200, served.address)
     assert int(found.headers["content-length"]) == len(served.address)
 
 
-def test_2_9_a_client_that_keeps_its_connection_is_answered_again(served: Served) -> None:
+def test_2_9_a_client_that_keeps_its_connection_is_answered_again(served: QmqServed) -> None:
     asked = f"GET {META_ADDRESS} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     last = asked.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     assert exchanged(served.http_address, asked * 3 + last).count(served.address.encode()) == 4
 
 
-def test_2_9_a_consumer_is_on_until_it_is_switched_off(served: Served) -> None:
+def test_2_9_a_consumer_is_on_until_it_is_switched_off(served: QmqServed) -> None:
     who = {"clientId": CLIENT, "subject": "s", "consumerGroup": "group"}
     found = page(served.http_address, "/onoffline", operation="query", state="0", **who)
     assert found.status == 200
@@ -81,7 +81,7 @@ def test_2_9_a_consumer_is_on_until_it_is_switched_off(served: Served) -> None:
         assert json.loads(found.content)["status"] == -1
 
 
-def test_2_9_nobody_switches_consumers_without_a_token(served: Served) -> None:
+def test_2_9_nobody_switches_consumers_without_a_token(served: QmqServed) -> None:
     who = {"clientId": "*", "subject": "*", "consumerGroup": "*", "state": "1"}
     found = page(served.http_address, "/onoffline", operation="update", **who)
     assert (found.status, json.loads(found.content)["status"]) == (403, -1)
@@ -89,7 +89,7 @@ def test_2_9_nobody_switches_consumers_without_a_token(served: Served) -> None:
         assert not client.register(registration("s", bodies.CONSUMER, client_id=CLIENT, group="group")).is_off
 
 
-def test_2_9_other_pages_and_methods_are_refused(served: Served) -> None:
+def test_2_9_other_pages_and_methods_are_refused(served: QmqServed) -> None:
     assert page(served.http_address, "/nothing").status == 404
     for asked in (b"POST /meta/address HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"no http at all\r\n\r\n"):
         said = exchanged(served.http_address, asked)

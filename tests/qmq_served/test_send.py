@@ -9,7 +9,7 @@ from qmq_client.bodies import Consumer, Pull, Refused, read_refused
 from qmq_client.connection import AnsweredError, Connection
 from qmq_client.layout import i8, i64, text
 from qmq_client.message import Message, attributes_of, checked
-from qmq_served.serving import HOLD_MS, HOUR_MS, Served, ids, join, messages_of
+from qmq_served.serving import HOLD_MS, HOUR_MS, QmqServed, ids, join, messages_of
 
 NEVER = 1
 LATER = 6
@@ -144,7 +144,7 @@ def test_2_2_ten_thousand_messages_are_a_batch_and_one_more_is_not(client: Conne
     assert caught.value.code == frame.BROKER_ERROR
 
 
-def test_2_2_one_send_may_have_many_subjects(served: Served, subject: str) -> None:
+def test_2_2_one_send_may_have_many_subjects(served: QmqServed, subject: str) -> None:
     consumers = [Consumer(f"{subject}.{number}", "group", "host@@one") for number in range(50)]
     with served.connected() as client:
         join(client, *consumers)
@@ -154,7 +154,7 @@ def test_2_2_one_send_may_have_many_subjects(served: Served, subject: str) -> No
 
 
 def test_2_2_a_schedule_in_the_past_is_now_and_one_in_the_future_is_not(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     now = served.now_ms()
@@ -172,7 +172,7 @@ def test_2_2_a_schedule_in_the_past_is_now_and_one_in_the_future_is_not(
 
 
 def test_2_2_nothing_is_clamped_a_time_beyond_the_limit_is_refused(
-    served: Served, client: Connection, subject: str
+    served: QmqServed, client: Connection, subject: str
 ) -> None:
     # QMQ makes it two years from now without a word to the producer.
     now, day = served.now_ms(), 24 * HOUR_MS
@@ -186,7 +186,7 @@ def test_2_2_nothing_is_clamped_a_time_beyond_the_limit_is_refused(
 
 
 def test_2_1_a_message_without_the_delay_bit_is_due_whatever_its_times_say(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     later = served.now_ms() + HOUR_MS

@@ -11,7 +11,7 @@ from qmq_client.bodies import CONSUMER, DELAY_PRODUCER, PRODUCER, Consumer, Pull
 from qmq_client.connection import Connection
 from qmq_client.message import Message, attributes_of, checked
 from qmq_client.pages import META_ADDRESS, page
-from qmq_served.serving import HOLD_MS, HOUR_MS, Served, ids, join, messages_of, taken
+from qmq_served.serving import HOLD_MS, HOUR_MS, QmqServed, ids, join, messages_of, taken
 
 # What the Java client takes for the end of a server, or of a message.
 REJECTED = frame.BROKER_REJECT
@@ -57,7 +57,7 @@ def test_trap_3_nothing_turns_a_client_away(client: Connection, subject: str) ->
 
 
 def test_trap_4_only_what_can_never_be_stored_is_a_hard_failure(
-    served: Served, client: Connection, subject: str
+    served: QmqServed, client: Connection, subject: str
 ) -> None:
     day = 24 * HOUR_MS
     never = [
@@ -73,7 +73,7 @@ def test_trap_4_only_what_can_never_be_stored_is_a_hard_failure(
 
 
 def test_trap_5_the_first_registration_of_all_is_answered(tmp_path: Path) -> None:
-    with Served(tmp_path / "store") as served, served.connected() as client:
+    with QmqServed(tmp_path / "store") as served, served.connected() as client:
         for client_type, group in ((CONSUMER, "group"), (PRODUCER, ""), (DELAY_PRODUCER, "")):
             found = client.register(registration("new", client_type, client_id="c", group=group))
             [broker] = found.groups
@@ -81,7 +81,7 @@ def test_trap_5_the_first_registration_of_all_is_answered(tmp_path: Path) -> Non
 
 
 def test_trap_6_the_address_is_said_as_soon_as_the_server_says_that_it_listens(tmp_path: Path) -> None:
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         for _ in range(2):
             found = page(served.http_address, META_ADDRESS)
             assert (found.status, found.content) == (200, served.address)
@@ -91,7 +91,7 @@ def test_trap_6_the_address_is_said_as_soon_as_the_server_says_that_it_listens(t
 
 def test_trap_7_the_time_never_goes_back_and_nobody_is_off(tmp_path: Path) -> None:
     times = []
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         for _ in range(2):
             with served.connected() as client:
                 for number in range(200):
@@ -115,7 +115,7 @@ def test_trap_8_a_registration_is_answered_under_the_names_it_came_with(
 
 
 def test_trap_9_a_group_that_pulled_once_misses_no_delayed_message(
-    served: Served, client: Connection, subject: str
+    served: QmqServed, client: Connection, subject: str
 ) -> None:
     # A message is of a group that is there when it becomes due, whenever it was sent.
     for patience_ms in (300, 3_000, 30_000):
@@ -132,7 +132,7 @@ def test_trap_9_a_group_that_pulled_once_misses_no_delayed_message(
 def test_trap_10_a_consumer_that_starts_again_gets_all_that_it_did_not_acknowledge(
     tmp_path: Path, consumer: Consumer
 ) -> None:
-    with Served(tmp_path / "store") as served:
+    with QmqServed(tmp_path / "store") as served:
         with served.connected() as client:
             join(client, consumer)
             assert client.send(*messages_of(consumer.subject, 20)) == ()
@@ -156,7 +156,7 @@ def test_trap_10_a_consumer_that_starts_again_gets_all_that_it_did_not_acknowled
                 assert again == {name: offset for name, offset in had.items() if offset > 6}
 
 
-def test_trap_11_two_processes_of_one_name_lose_nothing(served: Served, consumer: Consumer) -> None:
+def test_trap_11_two_processes_of_one_name_lose_nothing(served: QmqServed, consumer: Consumer) -> None:
     with served.connected() as one, served.connected() as other:
         join(one, consumer)
         join(other, consumer)
@@ -172,7 +172,7 @@ def test_trap_11_two_processes_of_one_name_lose_nothing(served: Served, consumer
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-def test_trap_12_every_version_pulls_and_acknowledges(version: int, served: Served, consumer: Consumer) -> None:
+def test_trap_12_every_version_pulls_and_acknowledges(version: int, served: QmqServed, consumer: Consumer) -> None:
     with served.connected(version=version) as client:
         join(client, consumer)
         assert client.send(*messages_of(consumer.subject, 3)) == ()
@@ -181,7 +181,7 @@ def test_trap_12_every_version_pulls_and_acknowledges(version: int, served: Serv
 
 
 def test_trap_13_what_is_not_delayed_any_more_is_due_now(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     now = served.now_ms()
@@ -226,7 +226,7 @@ def test_trap_15_the_check_is_verified(client: Connection, subject: str) -> None
 
 
 def test_trap_16_the_time_is_taken_from_the_header_and_never_from_an_attribute(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     now = served.now_ms()
@@ -256,7 +256,7 @@ def test_trap_18_a_send_of_nothing_is_no_error(client: Connection) -> None:
 
 
 def test_trap_19_no_message_comes_before_its_time_by_the_server_s_clock(
-    served: Served, client: Connection, consumer: Consumer
+    served: QmqServed, client: Connection, consumer: Consumer
 ) -> None:
     join(client, consumer)
     begin = served.now_ms()

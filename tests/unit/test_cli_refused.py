@@ -10,25 +10,8 @@ import pytest
 
 import delaymq
 from delaymq.cli import VERBS, main
+from places import ON_A_STORE, ON_FILES
 
-RECEIPT = "dmq1-ATBiO3gf4xR9549gXm-3wpgBAAAAAwAAAAAAAADXc9b_oQEBAAAAAQAAAFQhXv3D"  # of a store that is gone
-
-ON_A_STORE: dict[str, tuple[str, ...]] = {
-    "publish": ("a", "x"),
-    "consume": ("a", "--group", "g", "--timeout", "1ms"),
-    "cancel": (RECEIPT,),
-    "groups list": (),
-    "groups start": ("a", "g"),
-    "groups reset": ("a", "g", "--start", "latest"),
-    "groups remove": ("a", "g"),
-    "dead list": ("a", "g"),
-    "dead redrive": ("a", "g"),
-    "status": (),
-    "inspect": (),
-    "verify": (),
-    "salvage": (),
-}
-ON_FILES = ("inspect", "verify", "salvage")
 CONFIGURED = {**ON_A_STORE, "serve": (), "config check": ()}
 ALONE = {"token", "config keys", "completion", "bench", "demo"}
 
