@@ -274,6 +274,36 @@ def test_a_server_that_falls_silent_is_left_for_another_connection(
         assert again.is_set()
 
 
+@pytest.mark.parametrize("where", ["attend", "received"])
+def test_a_fault_of_the_client_s_own_ends_the_waits_of_all(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Nobody foresaw it, so nothing else would ever answer them."""
+    monkeypatch.setattr(chosen, "PING_S", 0.05)
+    calls = 0
+    unbroken = getattr(session.Session, where)
+
+    def broken(self: session.Session, *data: bytes) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise ZeroDivisionError("nobody foresaw this")
+        unbroken(self, *data)
+
+    monkeypatch.setattr(session.Session, where, broken)
+
+    def heard(to: socket.socket, command: int, opaque: int) -> None:
+        if command == PING or where == "received":
+            to.sendall(answer(command, opaque))
+
+    with played(greeted(heard)) as url, remote.connected(url, timeout=20) as client:
+        with pytest.raises(StoreError, match="nobody foresaw this") as caught:
+            remote.call(client.status)
+        assert type(caught.value) is StoreError
+        with pytest.raises(StoreError, match="nobody foresaw this"):
+            remote.call(client.status)
+
+
 @pytest.mark.parametrize("code", [1031, 1032, 1012, 1013])
 def test_a_subscription_that_is_refused_for_a_while_is_made_again(
     remote: Remote, monkeypatch: pytest.MonkeyPatch, code: int

@@ -51,9 +51,7 @@ class LoopTransport(asyncio.Protocol):
         try:
             await self._go_on()
         except Exception as error:  # noqa: BLE001 - without this task nobody who waits would ever be answered
-            self.session.fail(error)
-            if self._transport is not None:
-                self._transport.abort()
+            self._fail(error)
 
     async def _go_on(self) -> None:
         """Connects, and again where that is lost, until the session ends."""
@@ -97,6 +95,8 @@ class LoopTransport(asyncio.Protocol):
             self.session.received(data)
         except StoreError as error:
             self._give_up(error)
+        except Exception as error:  # noqa: BLE001 - as in `_attend`
+            self._fail(error)
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
@@ -121,6 +121,12 @@ class LoopTransport(asyncio.Protocol):
             self._transport.abort()
         if not self._over.done():
             self._over.set_result(trouble)
+
+    def _fail(self, error: Exception) -> None:
+        """The client cannot go on, for a reason that nobody foresaw: whoever waits is told so."""
+        self.session.fail(error)
+        if self._transport is not None:
+            self._transport.abort()
 
     # Called by whoever asks.
 
@@ -149,4 +155,7 @@ class LoopTransport(asyncio.Protocol):
             self.session.attend()
         except StoreError as error:
             self._give_up(error)
+        except Exception as error:  # noqa: BLE001 - the loop would log it, and nobody who waits would ever be answered
+            self._fail(error)
+            return
         self._push()

@@ -116,12 +116,12 @@ class Requests:
             else:
                 self._waiting.append(asked)
 
-    def end(self) -> None:
-        """Nothing is asked from now on; what is left is told so."""
+    def end(self, why: BaseException) -> None:
+        """Nothing is asked from now on; what is left is told so, and why."""
         left = [*self._under_way.values(), *self._waiting]
         self._under_way.clear()
         self._waiting.clear()
-        words = "the client was closed before the answer came: it may have been done or not"
+        words = f"{why} before the answer came: it may have been done or not"
         for asked in left:
             in_doubt = asked.call is not None and not asked.reads
-            asked.heard(None, AmbiguousError(words) if in_doubt else Closed("the client is closed"))
+            asked.heard(None, AmbiguousError(words, reason=str(why)) if in_doubt else type(why)(str(why)))

@@ -207,7 +207,7 @@ class Session:
                 intake.ended()
             self._intakes.clear()
             self._refused.clear()
-            self._requests.end()
+            self._requests.end(self.closed)
 
     def fail(self, error: Exception) -> None:
         """What moves the bytes cannot go on, for a reason that nobody foresaw: whoever waits is told so."""
