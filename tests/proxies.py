@@ -15,7 +15,8 @@ from contextlib import contextmanager
 __all__ = ["HELLO", "Relay", "answer", "frame", "hello_answer", "played"]
 
 HELLO, PING, PUBLISH, CANCEL, SUBSCRIBE, CREDIT, DELIVER, ACKNOWLEDGE, GIVE_BACK = range(200, 209)
-FLUSH, UNSUBSCRIBE, STATUS, GROUPS, START_GROUP, REDRIVE = 210, 211, 220, 221, 223, 227
+FLUSH, UNSUBSCRIBE, STATUS, GROUPS, START_GROUP = 210, 211, 220, 221, 223
+RESET_GROUP, REMOVE_GROUP, REDRIVE, EXPIRE = 224, 225, 227, 228
 HEAD = struct.Struct(">ihIhhiih")
 MAGIC = 0xDEC10ADE
 PATIENCE_S = 20
@@ -63,15 +64,31 @@ class Relay:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lose_answer_of: int | None = None
         self._lose_request: int | None = None
+        self._swallow: int | None = None
+        self._meanwhile: Callable[[], object] = lambda: None
         self.asked: list[tuple[int, bytes]] = []
         self.connections = 0
         self.lost = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def lose_answer_of(self, command: int) -> None:
-        """The next answer to this command never comes: the connection ends instead. The server has done it."""
+    def lose_answer_of(self, command: int, *, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """The next answer to this command never comes: the connection ends instead. The server has done it.
+
+        Before the connection ends `meanwhile` is called.
+        """
         self.lost.clear()
+        self._meanwhile = meanwhile
         self._lose_answer_of = command
+
+    def swallow(self, command: int) -> None:
+        """Requests of this command never arrive, and nobody is told."""
+        self._swallow = command
+
+    def refuse(self) -> None:
+        """Nobody connects any more."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
 
     def lose_request(self, command: int) -> None:
         """The next request of this command never arrives: the connection ends instead."""
@@ -92,9 +109,7 @@ class Relay:
         return [whole[HEAD.size :] for code, whole in list(self.asked) if code == command]
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.refuse()
         self.cut()
 
     def _accept(self) -> None:
@@ -119,6 +134,8 @@ class Relay:
                 self._lose_request = None
                 break
             self.asked.append((code, whole))
+            if code == self._swallow:
+                continue
             with contextlib.suppress(OSError):
                 server.sendall(whole)
         self._end(client, server)
@@ -127,6 +144,7 @@ class Relay:
         for _, _, of, whole in frames(server):
             if of and of == self._lose_answer_of:
                 self._lose_answer_of = None
+                self._meanwhile()
                 break
             with contextlib.suppress(OSError):
                 client.sendall(whole)

@@ -16,11 +16,14 @@ from faces import Served
 from proxies import (
     ACKNOWLEDGE,
     CANCEL,
+    EXPIRE,
     FLUSH,
     GIVE_BACK,
     GROUPS,
     PUBLISH,
     REDRIVE,
+    REMOVE_GROUP,
+    RESET_GROUP,
     START_GROUP,
     STATUS,
     SUBSCRIBE,
@@ -124,11 +127,55 @@ def test_what_does_no_harm_twice_is_asked_again(
     assert len(relay.bodies(command)) == 2
 
 
+def test_a_cancel_that_nobody_answers_is_in_doubt(remote: Remote, served: Served, relay: Relay) -> None:
+    with remote.connected(relay.url, timeout=1) as client:
+        receipt = remote.call(lambda: client.publish("a", b"", delay=3600))
+        relay.swallow(CANCEL)
+        with pytest.raises(AmbiguousError, match=r"did not answer within 1 s: it may have been done or not"):
+            remote.call(lambda: client.cancel(receipt))
+        assert remote.call(client.status).pending == 1
+    assert served.store.cancel(receipt) is Outcome.DONE
+
+
+def test_a_cancel_whose_answer_is_lost_for_good_is_in_doubt(remote: Remote, served: Served, relay: Relay) -> None:
+    """It was done; no connection comes any more that could say so."""
+    with remote.connected(relay.url, timeout=1) as client:
+        receipt = remote.call(lambda: client.publish("a", b"", delay=3600))
+        relay.lose_answer_of(CANCEL, meanwhile=relay.refuse)
+        with pytest.raises(AmbiguousError, match="may have been done or not"):
+            remote.call(lambda: client.cancel(receipt))
+    assert served.store.status().pending == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "ask"),
+    [
+        (CANCEL, lambda client, receipt: client.cancel(receipt)),
+        (PUBLISH, lambda client, _: client.publish("a", b"x", message_id="mine")),
+    ],
+)
+def test_what_is_refused_when_it_is_asked_again_is_in_doubt_all_the_same(
+    remote: Remote, served: Served, relay: Relay, command: int, ask: Callable[[Any, Any], Any]
+) -> None:
+    """The first time it was done, and the store was closed before the second: that was not the answer to the first."""
+    with remote.connected(relay.url, retry_ambiguous=True) as client:
+        receipt = remote.call(lambda: client.publish("a", b"", delay=3600))
+        relay.lose_answer_of(command, meanwhile=served.store.close)
+        with pytest.raises(AmbiguousError, match="after a lost answer: it may have been done or not") as caught:
+            remote.call(lambda: ask(client, receipt))
+        assert isinstance(caught.value.__cause__, Closed)
+        with pytest.raises(Closed):
+            remote.call(lambda: ask(client, receipt))
+
+
 @pytest.mark.parametrize(
     ("command", "ask"),
     [
         (START_GROUP, lambda client: client.start_group("a", "new")),
+        (RESET_GROUP, lambda client: client.reset_group("a", "there", "latest")),
+        (REMOVE_GROUP, lambda client: client.remove_group("a", "there")),
         (REDRIVE, lambda client: client.redrive("a", "there")),
+        (EXPIRE, lambda client: client.expire("a", 3600)),
     ],
 )
 def test_what_would_differ_the_second_time_is_not_asked_again(

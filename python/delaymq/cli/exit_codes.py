@@ -55,7 +55,7 @@ MEANINGS = {
     Exit.PART: "only a part could be done: a receipt was too late, or fewer messages came than were asked for",
     Exit.NO_SERVER: "no server of delaymq answers there, or not in time; what was asked may be asked again as it is",
     Exit.UNAUTHORIZED: "the server wants a token, or another one; nothing was done",
-    Exit.AMBIGUOUS: "the connection to the server was lost before the answer came: it may have been done or not",
+    Exit.AMBIGUOUS: "the answer of the server was lost, or did not come in time: it may have been done or not",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); what was not acknowledged is given back",
     Exit.PIPE: "whoever read the output went away; what was not acknowledged is given back",
     Exit.TERMINATED: "ended by SIGTERM; what was not acknowledged is given back",

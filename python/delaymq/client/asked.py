@@ -26,6 +26,7 @@ class Asked:
         number: The subscription that it is of, which ends with its connection; 0 for none.
         one_way: No answer is wanted, and none is waited for.
         call: What its answer names, on the connection that it was sent on last; None before it was sent.
+        in_doubt: It may have been done on a connection that was lost before the answer came, and is asked again.
     """
 
     request: _core.Request
@@ -35,3 +36,4 @@ class Asked:
     number: int = 0
     one_way: bool = False
     call: int | None = None
+    in_doubt: bool = False

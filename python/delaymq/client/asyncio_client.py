@@ -163,8 +163,8 @@ class AsyncClient(AsyncClientAdministration):
         """Takes a message back, if it is still pending. The answer is durable.
 
         Raises:
-            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Unreachable, TimedOut, Closed, ForkedProcess:
-                As `delaymq.Client.cancel`.
+            WrongType, ForeignReceipt, InvalidArgument, AmbiguousError, Poisoned, Unreachable, Busy, Stopping,
+                Closed, ForkedProcess: As `delaymq.Client.cancel`.
             WrongLoop: This is not the loop that made the client.
         """
         return (await self.cancel_many((receipt,)))[0]
@@ -173,14 +173,14 @@ class AsyncClient(AsyncClientAdministration):
         """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
 
         Raises:
-            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Unreachable, TimedOut, Closed, ForkedProcess:
-                As `delaymq.Client.cancel_many`.
+            WrongType, ForeignReceipt, InvalidArgument, AmbiguousError, Poisoned, Unreachable, Busy, Stopping,
+                Closed, ForkedProcess: As `delaymq.Client.cancel_many`.
             WrongLoop: This is not the loop that made the client.
         """
         self._event_loop.check()
         self._session.check()
         requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
-        return [Outcome(word) for request in requests for word in await self._call(request, reads=True)]
+        return [Outcome(word) for request in requests for word in await self._call(request, again=True)]
 
     def subscribe(
         self,

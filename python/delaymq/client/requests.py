@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from delaymq.errors import (
     AmbiguousError,
-    Closed,
     DelaymqError,
     ProtocolError,
     StoreError,
@@ -75,8 +74,14 @@ class Requests:
     def answered(self, call: int, value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - of any request
         """An answer came; one that nobody waits for is let be."""
         asked = self._under_way.pop(call, None)
-        if asked is not None:
-            asked.heard(value, error)
+        if asked is None:
+            return
+        if error is not None and asked.in_doubt:  # that it is refused now says nothing of the first time
+            words = f"{self._where} refused it after a lost answer: it may have been done or not: {error}"
+            doubt = AmbiguousError(words, reason=str(error))
+            doubt.__cause__ = error
+            error = doubt
+        asked.heard(value, error)
 
     def give_up(self, asked: Asked) -> DelaymqError:
         """Nobody waits for this any more; the error that says what is known of it."""
@@ -114,6 +119,7 @@ class Requests:
             elif is_lasting:
                 asked.heard(None, trouble)
             else:
+                asked.in_doubt = in_doubt
                 self._waiting.append(asked)
 
     def end(self, why: BaseException) -> None:

@@ -118,7 +118,8 @@ class Client(ClientAdministration):
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned: As there.
             AmbiguousError: The connection was lost, or the time over, before the answer came: it may
-                have been stored or not. Not with `retry_ambiguous`, but for the time.
+                have been stored or not. With `retry_ambiguous` only where it was sent again and was
+                refused then, or had no answer in time.
             Unreachable: There was no connection in time; nothing was stored.
             Busy, Stopping: The server takes nothing now; nothing was stored.
             Closed: The client is closed.
@@ -165,7 +166,8 @@ class Client(ClientAdministration):
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel`.
-            Poisoned, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
+            AmbiguousError: As `cancel_many`.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         return self.cancel_many((receipt,))[0]
 
@@ -177,11 +179,13 @@ class Client(ClientAdministration):
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel_many`.
-            Poisoned, Unreachable, TimedOut, Closed, ForkedProcess: As `publish`.
+            AmbiguousError: An answer was lost, and none came in time when it was asked again, or the
+                client was closed: they may be cancelled or not. The same call says so later.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         self._session.check()
         requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
-        return [Outcome(word) for request in requests for word in self._call(request, reads=True)]
+        return [Outcome(word) for request in requests for word in self._call(request, again=True)]
 
     def subscribe(
         self,
