@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from commanding import command
+import delaymq
+from commanding import command, refused
+from places import SERVED
 from serving import HELLO, PING, Served, frame, hello, qmq_message, serving
 
 SEND = 10
@@ -41,6 +43,30 @@ def test_a_token_is_shown_once_with_the_line_for_the_server() -> None:
     assert 'server.token_hash = "sha256:' in first[1]
     assert token not in first[1]
     assert 'server.admin_token_hash = "sha256:' in command("token", "--admin").stdout
+
+
+def test_the_command_gives_the_token_of_a_file_and_nothing_else_is_served(tmp_path: Path) -> None:
+    token, pair = made()
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text(f"{token}\n")
+    wrong.write_text("dmqt_wrong\n")
+    with serving(tmp_path / "store", "--set", pair) as served:
+        # An address may be wrong ten times at once.
+        for verb in ("publish", "status"):
+            words = (verb, *SERVED[verb], *served.place)
+            assert refused(9, *words) == "delaymq: the token is wrong"
+            assert refused(9, *words, "--token-file", wrong) == "delaymq: the token is wrong"
+        assert command("publish", "a", "x", *served.place, "--token-file", right).returncode == 0
+        words = ("consume", "a", "--group", "g", "--count", "1", *served.place)
+        ended = command(*words, DELAYMQ_CLIENT__TOKEN_FILE=str(right))
+        assert (ended.returncode, ended.stdout) == (0, "x\n")
+        said = json.loads(command("status", "--json", *served.place, "--token-file", right).stdout)
+        assert (said["pending"], said["ready"]) == (0, 0)
+        with delaymq.connect(served.url, token=token) as client:
+            assert client.status().ready == 0
+        for guess in (None, "", token[:-1], token + "x"):
+            with pytest.raises(delaymq.Unauthorized):
+                delaymq.connect(served.url, token=guess)
 
 
 def test_whoever_has_the_token_is_served_and_nobody_else(tmp_path: Path) -> None:
