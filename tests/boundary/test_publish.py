@@ -39,6 +39,12 @@ def test_receipts_are_a_sequence_in_the_order_of_the_messages(store: Store) -> N
         receipts[-4]
 
 
+def test_delays_of_many_are_rounded_up_but_for_the_last_bits_of_a_float(store: Store) -> None:
+    delays = [3600.0, 3602.007, 3600.0001, 3601.0005, 3600]
+    dues = [receipt.due for receipt in store.publish_many("orders", [b"x"] * len(delays), delays)]
+    assert [(due - dues[0]) // timedelta(milliseconds=1) for due in dues] == [0, 2007, 1, 1001, 0]
+
+
 def test_an_empty_batch_stores_nothing(store: Store) -> None:
     before = store.status().accepted
     assert len(store.publish_many([])) == 0

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use delaymq_core::store::{GroupListed, SubjectListed};
 use delaymq_core::wire::caller::told;
+use delaymq_core::wire::delivery_keys;
 use delaymq_core::wire::extension::administration::{Listed, read_number};
 use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
 use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
@@ -20,7 +21,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::administration::{group_fields, subject_fields};
 use crate::receipt::Receipts;
-use crate::{delivery_keys, errors, qmq, status};
+use crate::{errors, qmq, status};
 
 /// What stands in an event of a delivery where an answer has its call.
 const UNASKED: i32 = -1;
@@ -51,7 +52,7 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
         PUBLISH => read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py))),
         CANCEL => read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word)))),
         SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
-        STATUS => read(StatusTold::read(body), |told| status_fields(py, &told)),
+        STATUS => read(StatusTold::read(body), |told| any(status::fields(py, &told))),
         GROUPS => read(Listed::<GroupListed>::read(body), |listed| {
             rows(py, listed.next, listed.rows.iter().map(|row| group_fields(py, row)))
         }),
@@ -105,29 +106,6 @@ fn welcome_fields<'py>(py: Python<'py>, welcome: &Welcome) -> PyResult<Bound<'py
     fields.set_item("stream", PyBytes::new(py, &welcome.stream))?;
     fields.set_item("now_ms", welcome.now.0)?;
     fields.set_item("delay_ms_max", welcome.delay_ms_max)?;
-    Ok(fields.into_any())
-}
-
-fn status_fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<'py, PyAny>> {
-    let fields = PyDict::new(py);
-    fields.set_item("durability", status::durability_word(told.durability))?;
-    fields.set_item("epoch", told.epoch.0)?;
-    fields.set_item("created", told.created)?;
-    fields.set_item("closed", told.closed)?;
-    fields.set_item("pending", told.pending)?;
-    fields.set_item("ready", told.ready)?;
-    fields.set_item("accepted", told.accepted.0)?;
-    fields.set_item("visible", told.visible.0)?;
-    fields.set_item("applied", told.applied.0)?;
-    fields.set_item("now_ms", told.now.0)?;
-    fields.set_item("recovered_ms", told.recovered_ms)?;
-    fields.set_item("recovered_facts", told.recovered_facts)?;
-    fields.set_item("held", told.held)?;
-    fields.set_item("disk_full", told.disk_full)?;
-    fields.set_item("poisoned", told.poisoned.as_deref())?;
-    fields.set_item("aside", PyTuple::new(py, &told.aside)?)?;
-    fields.set_item("voided", told.voided)?;
-    fields.set_item("expired", told.expired)?;
     Ok(fields.into_any())
 }
 

@@ -4,12 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use delaymq_core::units::Millis;
 use delaymq_core::wire::caller::{CallId, Caller as CoreCaller, CallerLimits, Heard};
+use delaymq_core::wire::delivery_keys;
 use delaymq_core::wire::extension::errors::RemoteError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::requests::Request;
-use crate::{answers, delivery_keys, errors};
+use crate::{answers, errors};
 
 /// Nobody asks since when bytes wait here: who writes them judges the socket.
 const NOW: Millis = Millis(0);

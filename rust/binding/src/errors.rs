@@ -98,26 +98,3 @@ fn built<'py>(py: Python<'py>, class: &str, message: &str, details: Details) -> 
     }
     module.bind(py).getattr(class)?.call((message,), Some(&attributes))
 }
-
-#[cfg(test)]
-mod tests {
-    use delaymq_core::wire::extension::errors::{Attribute, ErrorCode};
-
-    const CLASSES: &str = include_str!("../../../python/delaymq/errors.py");
-
-    #[test]
-    fn every_error_has_its_class_in_python() {
-        for code in ErrorCode::ALL {
-            assert!(CLASSES.contains(&format!("class {}(", code.class())), "{code:?}");
-        }
-        assert_eq!(ErrorCode::ALL.len(), 22);
-    }
-
-    #[test]
-    fn every_detail_is_an_attribute_in_python() {
-        for number in 1..=12 {
-            let name = Attribute::of(number).unwrap().name();
-            assert!(CLASSES.contains(&format!("\n    {name}: ")) || name == "errno", "{name}");
-        }
-    }
-}

@@ -8,7 +8,6 @@ mod caller;
 mod clock;
 mod consuming;
 mod dead_letters;
-mod delivery_keys;
 mod errors;
 mod inspection;
 mod message;

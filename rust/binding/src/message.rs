@@ -3,14 +3,12 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{DueKey, Millis, Sequence};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
-use delaymq_engine::{Delivered, DeliveryKey, Due, PublishBatch};
+use delaymq_engine::{Delivered, Due, PublishBatch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
 use crate::{errors, meta, qmq};
 
-/// The bit of a key that says: from the retry subject. Offsets never come near it.
-const RETRY_BIT: u64 = 1 << 62;
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
 const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
 
@@ -177,7 +175,7 @@ fn tuple<'py>(subject: Bound<'py, PyString>, message: &Delivered) -> PyResult<Bo
     let py = subject.py();
     let (meta, body) = qmq::parts(&message.payload);
     let fields = (
-        key_number(message.key),
+        message.key.number(),
         subject,
         PyBytes::new(py, &body),
         message.due.0,
@@ -208,35 +206,5 @@ impl Told {
             subject: delivery.get_item(1)?.extract()?,
             size: u32::try_from(delivery.get_item(2)?.len()?)?,
         })
-    }
-}
-
-/// A delivery key as one number.
-const fn key_number(key: DeliveryKey) -> u64 {
-    if key.queue == 0 { key.offset } else { key.offset | RETRY_BIT }
-}
-
-/// The key that a number stands for.
-pub(crate) const fn key_of(number: u64) -> DeliveryKey {
-    DeliveryKey { queue: (number & RETRY_BIT != 0) as u8, offset: number & !RETRY_BIT }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_reads_back_from_its_number() {
-        for key in [(0, 0), (1, 0), (0, 77), (1, 77)].map(|(queue, offset)| DeliveryKey { queue, offset }) {
-            assert_eq!(key_of(key_number(key)), key);
-        }
-    }
-
-    #[test]
-    fn milliseconds_round_up_but_for_the_last_bits_of_a_float() {
-        assert_eq!(rounded_up(2.007 * 1000.0), 2007);
-        assert_eq!(rounded_up(0.1), 1);
-        assert_eq!(rounded_up(0.0), 0);
-        assert_eq!(rounded_up(1000.5), 1001);
     }
 }

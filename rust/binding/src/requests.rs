@@ -2,6 +2,7 @@
 
 use delaymq_core::error::Result;
 use delaymq_core::store::Receipt as CoreReceipt;
+use delaymq_core::wire::delivery_keys;
 use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing, ROWS_MAX, Redrive};
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::dead_letters::DeadLetters;
@@ -17,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
 use crate::receipt::Receipt;
-use crate::{delivery_keys, errors, message, meta, options, receipt};
+use crate::{errors, message, meta, options, receipt};
 
 /// One request.
 #[pyclass(frozen, module = "delaymq._core")]

@@ -1,33 +1,34 @@
 //! What a store tells about itself, as plain Python values.
 
-use delaymq_engine::{Durability, Report, Status};
+use delaymq_core::wire::extension::status::StatusTold;
+use delaymq_engine::{Durability, Report};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 /// Level, action and text of a report.
 pub(crate) type ReportTuple = (&'static str, &'static str, String);
 
-/// The fields of `delaymq.Status`.
-pub(crate) fn fields<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'py, PyDict>> {
+/// The fields of `delaymq.Status`, of a store in this process and of a server's alike.
+pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    fields.set_item("durability", durability_word(status.durability))?;
-    fields.set_item("epoch", status.epoch.0)?;
-    fields.set_item("created", status.created)?;
-    fields.set_item("closed", status.closed)?;
-    fields.set_item("pending", status.pending)?;
-    fields.set_item("ready", status.ready)?;
-    fields.set_item("accepted", status.accepted.0)?;
-    fields.set_item("visible", status.visible.0)?;
-    fields.set_item("applied", status.applied.0)?;
-    fields.set_item("now_ms", status.now.0)?;
-    fields.set_item("recovered_ms", u64::try_from(status.recovered_in.as_millis()).unwrap_or(u64::MAX))?;
-    fields.set_item("recovered_facts", status.recovered_facts)?;
-    fields.set_item("held", status.held)?;
-    fields.set_item("disk_full", status.disk_full)?;
-    fields.set_item("poisoned", status.poisoned.as_deref())?;
-    fields.set_item("aside", PyTuple::new(py, &status.aside)?)?;
-    fields.set_item("voided", status.voided)?;
-    fields.set_item("expired", status.expired)?;
+    fields.set_item("durability", durability_word(told.durability))?;
+    fields.set_item("epoch", told.epoch.0)?;
+    fields.set_item("created", told.created)?;
+    fields.set_item("closed", told.closed)?;
+    fields.set_item("pending", told.pending)?;
+    fields.set_item("ready", told.ready)?;
+    fields.set_item("accepted", told.accepted.0)?;
+    fields.set_item("visible", told.visible.0)?;
+    fields.set_item("applied", told.applied.0)?;
+    fields.set_item("now_ms", told.now.0)?;
+    fields.set_item("recovered_ms", told.recovered_ms)?;
+    fields.set_item("recovered_facts", told.recovered_facts)?;
+    fields.set_item("held", told.held)?;
+    fields.set_item("disk_full", told.disk_full)?;
+    fields.set_item("poisoned", told.poisoned.as_deref())?;
+    fields.set_item("aside", PyTuple::new(py, &told.aside)?)?;
+    fields.set_item("voided", told.voided)?;
+    fields.set_item("expired", told.expired)?;
     Ok(fields)
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn report(report: &Report) -> ReportTuple {
     (level, report.kind(), report.to_string())
 }
 
-pub(crate) const fn durability_word(durability: Durability) -> &'static str {
+const fn durability_word(durability: Durability) -> &'static str {
     match durability {
         Durability::Disk => "disk",
         Durability::Os => "os",

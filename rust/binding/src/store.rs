@@ -114,7 +114,7 @@ impl Store {
 
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let status = py.detach(|| self.engine.status()).map_err(|error| errors::raised(py, error))?;
-        status::fields(py, &status)
+        status::fields(py, &delaymq_server::status_told(status))
     }
 
     #[pyo3(signature = (wait_ms_max, /))]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use delaymq_engine::{Pulled, Subscription as EngineSubscription};
+use delaymq_engine::{DeliveryKey, Pulled, Subscription as EngineSubscription};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -48,20 +48,20 @@ impl Subscription {
     /// Queues only, so the interpreter stays held: letting it go could cost a busy process 5 ms.
     fn acknowledge(&self, py: Python<'_>, key: u64) -> PyResult<()> {
         self.check_open(py)?;
-        self.engine.acknowledge(&[message::key_of(key)]).map_err(|error| errors::raised(py, error))
+        self.engine.acknowledge(&[DeliveryKey::of_number(key)]).map_err(|error| errors::raised(py, error))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     fn acknowledge_many(&self, py: Python<'_>, keys: Vec<u64>) -> PyResult<()> {
         self.check_open(py)?;
-        let keys: Vec<_> = keys.iter().map(|key| message::key_of(*key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| DeliveryKey::of_number(*key)).collect();
         self.engine.acknowledge(&keys).map_err(|error| errors::raised(py, error))
     }
 
     /// As `acknowledge`, this waits for nobody.
     fn give_back(&self, py: Python<'_>, key: u64, delay_ms: u64) -> PyResult<()> {
         self.check_open(py)?;
-        self.engine.give_back(message::key_of(key), delay_ms).map_err(|error| errors::raised(py, error))
+        self.engine.give_back(DeliveryKey::of_number(key), delay_ms).map_err(|error| errors::raised(py, error))
     }
 
     #[pyo3(signature = (key, reason, /))]
@@ -69,7 +69,7 @@ impl Subscription {
         let py = reason.py();
         self.check_open(py)?;
         let reason = message::text("reason", reason)?;
-        self.engine.dead_letter(message::key_of(key), &reason).map_err(|error| errors::raised(py, error))
+        self.engine.dead_letter(DeliveryKey::of_number(key), &reason).map_err(|error| errors::raised(py, error))
     }
 
     fn flush(&self, py: Python<'_>, timeout_ms: Option<u64>) -> PyResult<()> {

@@ -15,6 +15,21 @@ pub struct DeliveryKey {
     pub offset: u64,
 }
 
+/// The bit of a key's number that says: from the retry subject. Offsets never come near it.
+const RETRY_BIT: u64 = 1 << 62;
+
+impl DeliveryKey {
+    /// The key as one number.
+    pub const fn number(self) -> u64 {
+        if self.queue == 0 { self.offset } else { self.offset | RETRY_BIT }
+    }
+
+    /// The key that a number stands for.
+    pub const fn of_number(number: u64) -> Self {
+        Self { queue: (number & RETRY_BIT != 0) as u8, offset: number & !RETRY_BIT }
+    }
+}
+
 /// Deliveries of one subscription with neighbouring offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliveryRange {
@@ -140,5 +155,17 @@ impl Payload {
     /// The body.
     pub fn body(&self) -> &[u8] {
         self.all().get(self.form.meta_length as usize..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_back_from_its_number() {
+        for key in [(0, 0), (1, 0), (0, 77), (1, 77)].map(|(queue, offset)| DeliveryKey { queue, offset }) {
+            assert_eq!(DeliveryKey::of_number(key.number()), key);
+        }
     }
 }

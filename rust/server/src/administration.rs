@@ -71,7 +71,8 @@ pub(crate) fn status(asking: Asking) {
     });
 }
 
-fn status_told(status: Status) -> StatusTold {
+/// How a store is, as STATUS tells it.
+pub fn status_told(status: Status) -> StatusTold {
     StatusTold {
         durability: status.durability,
         created: status.created,

@@ -43,6 +43,7 @@ mod switched_off;
 mod token;
 mod waits;
 
+pub use administration::status_told;
 pub use guard::GuardOptions;
 pub use network::Network;
 pub use options::{ServerError, ServerOptions};

@@ -5,7 +5,7 @@
 //! whether their command is served, [`request`] reads what is in them. QMQ's commands are [`send`],
 //! [`pull`], [`ack`], [`consume_manage`] and [`register`], which [`registry`] answers; delaymq's own
 //! are in [`extension`], and [`subscriptions`] says how much of what is due a client may be sent.
-//! [`caller`] is the other end.
+//! [`caller`] is the other end, and [`delivery_keys`] are what it calls what it was delivered.
 
 pub mod ack;
 pub mod admission;
@@ -13,6 +13,7 @@ pub mod caller;
 pub mod connection;
 pub mod connection_limits;
 pub mod consume_manage;
+pub mod delivery_keys;
 pub mod extension;
 pub mod fields;
 pub mod filtering;

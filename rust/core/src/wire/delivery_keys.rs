@@ -11,7 +11,7 @@
 //! that are made again after a connection was lost included. So the key of a message that an older
 //! connection delivered is none of the newer one's.
 
-use delaymq_core::wire::extension::consume::Delivered;
+use super::extension::consume::Delivered;
 
 const OFFSET_BITS: u32 = 44;
 const RETRY_BIT: u64 = 1 << OFFSET_BITS;
@@ -19,7 +19,7 @@ const NUMBER_SHIFT: u32 = OFFSET_BITS + 1;
 const NUMBER_MASK: u32 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 
 /// The key of a message; `None` where its offset is larger than any that a server gives.
-pub(crate) const fn key(number: u32, message: &Delivered<'_>) -> Option<u64> {
+pub const fn key(number: u32, message: &Delivered<'_>) -> Option<u64> {
     if message.offset >= RETRY_BIT {
         return None;
     }
@@ -28,21 +28,21 @@ pub(crate) const fn key(number: u32, message: &Delivered<'_>) -> Option<u64> {
 }
 
 /// Queue and offset of a key.
-pub(crate) const fn parts(key: u64) -> (u8, u64) {
+pub const fn parts(key: u64) -> (u8, u64) {
     ((key & RETRY_BIT != 0) as u8, key & (RETRY_BIT - 1))
 }
 
 /// True where the subscription of this number was handed the message of this key.
-pub(crate) const fn is_of(key: u64, number: u32) -> bool {
+pub const fn is_of(key: u64, number: u32) -> bool {
     (key >> NUMBER_SHIFT) as u32 == number & NUMBER_MASK
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use delaymq_core::units::{Epoch, Millis, Sequence, SubjectNumber};
-    use delaymq_core::wire::extension::consume::PayloadForm;
-    use delaymq_core::wire::extension::proof::Proof;
+    use crate::units::{Epoch, Millis, Sequence, SubjectNumber};
+    use crate::wire::extension::consume::PayloadForm;
+    use crate::wire::extension::proof::Proof;
 
     fn delivered(queue: u8, offset: u64) -> Delivered<'static> {
         Delivered {
