@@ -205,12 +205,19 @@ class Publishing:
         """Waits for room, on a thread that may."""
 
 @final
+class Places:
+    """Addresses that a server has and does not listen on yet; there need be no store."""
+
+    @staticmethod
+    def take(choices: ServerChoices, /) -> Places:
+        """Refuses what cannot be served with, and addresses that others have."""
+    def serve(self, store: Store, /) -> Server:
+        """Listens when it returns; a second call is refused."""
+
+@final
 class Server:
     """A server over an open store; dropping it ends it at once."""
 
-    @staticmethod
-    def start(store: Store, choices: ServerChoices, /) -> Server:
-        """Listens when it returns."""
     def addresses(self) -> tuple[str, str | None]:
         """Where connections are taken, and where plain HTTP is answered."""
     def notices(self) -> tuple[list[tuple[str, str, str, str, str, int]], int]:

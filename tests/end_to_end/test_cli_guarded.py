@@ -170,6 +170,6 @@ def test_a_refusal_is_one_line_of_the_format(log_format: str, tmp_path: Path) ->
         assert line.startswith("delaymq: server.token_hash: expected the hash of a token")
     else:
         said = [json.loads(line) for line in lines]
-        assert [one["event"] for one in said] == ["start", "recovered", "failed"]
+        assert [one["event"] for one in said] == ["start", "failed"]
         assert said[-1]["error"] == "InvalidArgument"
         assert said[-1]["level"] == "error"

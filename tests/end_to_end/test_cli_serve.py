@@ -66,6 +66,26 @@ def page(address: str, path: str) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (("server.port={taken}",), "server.port: expected an address that can be listened on, found 127.0.0.1:{taken}"),
+        (("server.port=0", "http.port={taken}"), "expected an address that can be listened on"),
+        (("server.host=192.0.2.1", "server.token_hash=sha256:" + "0" * 64), "server.advertised_address"),
+        (("server.host=nowhere",), "server.host: expected an IP address"),
+        (("server.host=0.0.0.0",), "server.token_hash"),
+        (("server.advertised_address=no port", "server.port=0", "http.port=0"), "advertised_address"),
+    ],
+)
+def test_what_cannot_be_served_makes_no_store(tmp_path: Path, settings: tuple[str, ...], words: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        taken = listening.getsockname()[1]
+        pairs = [part for pair in settings for part in ("--set", pair.format(taken=taken))]
+        line = refused(2, "serve", "--store", tmp_path / "store", *pairs)
+    assert words.format(taken=taken) in line
+    assert not (tmp_path / "store").exists()
+
+
 def test_a_served_store_keeps_what_was_sent_and_ends_by_a_signal(tmp_path: Path) -> None:
     with served(tmp_path / "store") as (process, where):
         assert page(where["http_address"], "/meta/address") == where["address"]

@@ -90,13 +90,15 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
     if is_json:  # people see that it begins, and a refusal shall be one line
         words = f"delaymq {__version__} opens {folder}"
         event(logging.INFO, "start", words, version=__version__, store=str(folder), pid=os.getpid())
+    # Before there is a store, which a wrong address shall not leave behind; nobody is heard there until it is open.
+    places = _core.Places.take(_choices(settings, consuming, str(folder / SWITCHED_OFF)))
     has_bar = not is_json and is_lively(sys.stderr)
     with open_store(chosen, settings, create=True, tell=None if has_bar else Recovering(service).tell) as store:
         if is_json:
             status = store.status()
             words = f"recovered {status.recovered_facts:,} facts in {status.recovered_ms} ms"
             event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
-        server = _start(store, settings, consuming, str(folder / SWITCHED_OFF))
+        server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
         drain_seconds = min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS)
         with _Stopping(server, int(drain_seconds * 1000), service) as stopping:
             _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
@@ -142,9 +144,9 @@ def _allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _start(store: Store, settings: Settings, consuming: ConsumingChoices, switched_off: str) -> _core.Server:
+def _choices(settings: Settings, consuming: ConsumingChoices, switched_off: str) -> ServerChoices:
     host = settings.get("server.host", HOST)
-    choices: ServerChoices = {
+    return {
         "host": host,
         "port": settings.get("server.port", PORT),
         "http_host": settings.get("http.host", host),
@@ -156,7 +158,6 @@ def _start(store: Store, settings: Settings, consuming: ConsumingChoices, switch
         "switched_off": switched_off,
         "consuming": consuming,
     }
-    return _core.Server.start(store._core, choices)  # noqa: SLF001 - a server is a face of the store, beside its own
 
 
 def _say_where(server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:

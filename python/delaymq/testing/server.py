@@ -82,7 +82,7 @@ class Server:
             "switched_off": None,
             "consuming": {},
         }
-        return _core.Server.start(self._store._core, choices)  # noqa: SLF001 - as `delaymq serve` does
+        return _core.Places.take(choices).serve(self._store._core)  # noqa: SLF001 - as `delaymq serve` does
 
     def __enter__(self) -> Self:
         return self

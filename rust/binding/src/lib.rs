@@ -43,6 +43,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(testing::reopen, module)?)?;
     module.add_function(wrap_pyfunction!(testing::ready, module)?)?;
     module.add_class::<unblocked::Unblocked>()?;
+    module.add_class::<server::Places>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<unblocked::Publishing>()?;
     module.add_class::<caller::Caller>()?;

@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delaymq_core::error::Error;
-use delaymq_server::{GuardOptions, Network, Server as EngineServer, ServerError, ServerOptions, TokenHash};
+use delaymq_server::{
+    GuardOptions, Network, Places as EnginePlaces, Server as EngineServer, ServerError, ServerOptions, TokenHash,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -37,12 +39,15 @@ pub(crate) struct Choices<'py> {
     consuming: Bound<'py, PyDict>,
 }
 
+/// The addresses of a server, before there is a store.
+#[pyclass(frozen, module = "delaymq._core")]
+pub(crate) struct Places(Mutex<Option<EnginePlaces>>);
+
 #[pymethods]
-impl Server {
+impl Places {
     #[staticmethod]
-    #[pyo3(signature = (store, choices, /))]
-    fn start(store: &Bound<'_, Store>, choices: Choices<'_>) -> PyResult<Self> {
-        let py = store.py();
+    #[pyo3(signature = (choices, /))]
+    fn take(py: Python<'_>, choices: Choices<'_>) -> PyResult<Self> {
         let options = ServerOptions {
             listen: SocketAddr::new(address(py, "server.host", &choices.host)?, choices.port),
             http: Some(SocketAddr::new(address(py, "http.host", &choices.http_host)?, choices.http_port)),
@@ -52,10 +57,21 @@ impl Server {
             ..ServerOptions::default()
         };
         let options = with_consuming(&choices.consuming, options)?;
-        let engine = Arc::clone(&store.get().engine);
-        py.detach(|| EngineServer::start(engine, options)).map(Self).map_err(|error| raised(py, error))
+        let places = EnginePlaces::take(options).map_err(|error| raised(py, error))?;
+        Ok(Self(Mutex::new(Some(places))))
     }
 
+    #[pyo3(signature = (store, /))]
+    fn serve(&self, store: &Bound<'_, Store>) -> PyResult<Server> {
+        let (py, engine) = (store.py(), Arc::clone(&store.get().engine));
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let places = places.ok_or_else(|| errors::raised(py, Error::Closed))?;
+        py.detach(|| EngineServer::start_at(places, engine)).map(Server).map_err(|error| raised(py, error))
+    }
+}
+
+#[pymethods]
+impl Server {
     fn addresses(&self) -> (String, Option<String>) {
         (self.0.address().to_string(), self.0.http_address().map(|address| address.to_string()))
     }

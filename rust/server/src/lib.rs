@@ -47,5 +47,5 @@ pub use administration::status_told;
 pub use guard::GuardOptions;
 pub use network::Network;
 pub use options::{ServerError, ServerOptions};
-pub use server::{Server, Stopped};
+pub use server::{Places, Server, Stopped};
 pub use token::TokenHash;

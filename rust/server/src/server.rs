@@ -78,22 +78,53 @@ struct Parts {
     deadline: watch::Receiver<Option<Instant>>,
 }
 
+/// The addresses of a server that has no store yet: they are its own, and nobody is heard there.
+pub struct Places {
+    options: ServerOptions,
+    socket: TcpSocket,
+    http: Option<TcpSocket>,
+}
+
+impl Places {
+    /// Takes the addresses, and refuses what can be refused of the options before there is a store.
+    ///
+    /// # Errors
+    /// `Listen` where an address cannot be listened on; `Store` with `InvalidArgument` naming
+    /// `server.token_hash` or `server.advertised_address` where one is needed, or `advertised_address`.
+    pub fn take(options: ServerOptions) -> Result<Self, ServerError> {
+        guard::check(&options)?;
+        if let Some(advertised) = &options.advertised_address {
+            RegistryOptions::new(advertised)?;
+        }
+        let socket = bound(options.listen)?;
+        let http = options.http.map(bound).transpose()?;
+        Ok(Self { options, socket, http })
+    }
+}
+
 impl Server {
     /// Starts a server over an open store. It listens when this returns.
     ///
     /// # Errors
-    /// `Listen` where an address cannot be listened on; `Store` with `InvalidArgument` naming
-    /// `server.token_hash` or `server.advertised_address` where one is needed, or `advertised_address`;
-    /// what is wrong with the file of what is switched off; what the store fails with; `Thread`.
+    /// As [`Places::take`] and [`Self::start_at`].
     pub fn start(store: Arc<Store>, options: ServerOptions) -> Result<Self, ServerError> {
-        guard::check(&options)?;
+        Self::start_at(Places::take(options)?, store)
+    }
+
+    /// As [`Self::start`], at addresses that were taken before.
+    ///
+    /// # Errors
+    /// `Listen` where somebody else listens there by now; what is wrong with the file of what is switched
+    /// off; what the store fails with; `Thread`.
+    pub fn start_at(places: Places, store: Arc<Store>) -> Result<Self, ServerError> {
+        let Places { options, socket, http } = places;
         let switched_off = options.switched_off.as_deref().map(switched_off::read).transpose()?.unwrap_or_default();
         let mut builder = Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().max_blocking_threads(THREADS).build();
         let runtime = runtime.map_err(|error| ServerError::Thread { reason: error.to_string() })?;
         let entered = runtime.enter();
-        let (listener, address) = listen(options.listen)?;
-        let http = options.http.map(listen).transpose()?;
+        let (listener, address) = listen(options.listen, socket)?;
+        let http = options.http.zip(http).map(|(address, socket)| listen(address, socket)).transpose()?;
         drop(entered);
         let (http, http_address) = http.unzip();
         let limits = CreationLimits {
@@ -173,13 +204,19 @@ impl Drop for Server {
     }
 }
 
-/// Call it within the runtime.
-fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+/// A socket that has an address and does not listen.
+fn bound(address: SocketAddr) -> Result<TcpSocket, ServerError> {
     let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
     // A server that starts again finds connections of the last one on their way out.
     socket.set_reuseaddr(true).map_err(failed)?;
     socket.bind(address).map_err(failed)?;
+    Ok(socket)
+}
+
+/// Call it within the runtime.
+fn listen(address: SocketAddr, socket: TcpSocket) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |error: std::io::Error| ServerError::Listen { address, reason: error.to_string() };
     let listener = socket.listen(BACKLOG).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
