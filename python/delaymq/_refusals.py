@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delaymq.errors import InvalidArgument, WrongType
 
-__all__ = ["refused", "shown", "wrong_type"]
+__all__ = ["WHOLE_BITS_SHOWN", "refused", "shown", "wrong_type"]
 
 WHOLE_BITS_SHOWN = 256
 

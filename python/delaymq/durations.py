@@ -9,7 +9,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from delaymq._refusals import refused, shown, wrong_type
+from delaymq._refusals import WHOLE_BITS_SHOWN, refused, shown, wrong_type
 from delaymq.errors import InvalidArgument, TooLarge
 
 __all__ = [
@@ -155,9 +155,21 @@ def _refuse_nanoseconds(value: datetime | timedelta, argument: str, method: str)
         raise wrong_type(argument, f"a {kind} (round it up, then call .{method}())", value)
 
 
+def _span(milliseconds: int) -> str:
+    """A time that passes, as people write it and the core does: the largest unit first, to the millisecond."""
+    if milliseconds.bit_length() > WHOLE_BITS_SHOWN:
+        return f"{shown(milliseconds)} in ms"
+    words = []
+    for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")):
+        count, milliseconds = divmod(milliseconds, unit_ms)
+        if count:
+            words.append(f"{count}{word}")
+    return "".join(words) or "0ms"
+
+
 def _too_large(argument: str, found: int) -> TooLarge:
     return TooLarge(
-        f"{argument} is too large: the limit is {MILLISECONDS_MAX} ms, found {shown(found)} ms",
+        f"{argument} is too large: the limit is {_span(MILLISECONDS_MAX)}, found {_span(found)}",
         argument=argument,
         limit=MILLISECONDS_MAX,
         found=shown(found),

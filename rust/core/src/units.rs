@@ -167,6 +167,24 @@ impl DueKey {
     }
 }
 
+/// A time that passes, as people write it: the largest unit first, without those that are zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span(pub u64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        let mut left = self.0;
+        for (unit_ms, word) in UNITS {
+            if left >= unit_ms {
+                write!(formatter, "{}{word}", left / unit_ms)?;
+                left %= unit_ms;
+            }
+        }
+        if left > 0 || self.0 == 0 { write!(formatter, "{left}ms") } else { Ok(()) }
+    }
+}
+
 /// How many bytes `length` takes when padded to the log's alignment of 8.
 #[inline]
 pub const fn padded(length: usize) -> usize {
@@ -185,6 +203,12 @@ mod tests {
         assert_eq!(segment.offset(), 4096);
         assert_eq!(run.file(), LocationFile::Run(RunNumber(9)));
         assert_eq!(run.offset(), u32::MAX);
+    }
+
+    #[test]
+    fn a_span_is_written_as_people_write_it() {
+        let written = [0, 250, 10_000, 5_400_000, 86_400_000 * 4_000, 90_061_001].map(|ms| Span(ms).to_string());
+        assert_eq!(written, ["0ms", "250ms", "10s", "1h30m", "4000d", "1d1h1m1s1ms"]);
     }
 
     #[test]

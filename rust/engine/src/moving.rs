@@ -3,7 +3,7 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::retry::REASON_BYTES_MAX;
 use delaymq_core::store::dead_letter_subject;
-use delaymq_core::units::Millis;
+use delaymq_core::units::{Millis, Span};
 
 use crate::delivery::DeliveryKey;
 use crate::inbox::Haste;
@@ -24,8 +24,8 @@ impl Subscription {
         if delay_ms > delay_ms_max {
             return Err(Error::InvalidArgument {
                 argument: "delay",
-                expected: format!("at most {delay_ms_max} ms"),
-                found: format!("{delay_ms} ms"),
+                expected: format!("at most {}", Span(delay_ms_max)),
+                found: Span(delay_ms).to_string(),
             });
         }
         let (now, from) = self.shared.now();

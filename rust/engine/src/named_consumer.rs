@@ -87,12 +87,14 @@ pub struct RetryRule {
     pub delay_ms: u64,
     /// One that was delivered so often is a dead letter instead.
     pub attempts_max: u32,
+    /// Why it is one; how often it was delivered, where nothing stands here.
+    pub reason: Option<&'static str>,
 }
 
 impl Default for RetryRule {
     /// QMQ's: after 5 s, 32 times.
     fn default() -> Self {
-        Self { delay_ms: 5_000, attempts_max: 32 }
+        Self { delay_ms: 5_000, attempts_max: 32, reason: None }
     }
 }
 

@@ -8,7 +8,7 @@ use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::queue::NumberRange;
 use delaymq_core::record::retry::Destination;
 use delaymq_core::store::{Delivery, GoesOn, Outcome, Retried, Settlement, goes_on};
-use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence};
+use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, Span};
 
 use crate::driver::Seat;
 use crate::held;
@@ -151,8 +151,8 @@ impl NamedConsumer {
         if rule.delay_ms > delay_ms_max {
             return Err(Error::InvalidArgument {
                 argument: "delay",
-                expected: format!("at most {delay_ms_max} ms"),
-                found: format!("{} ms", rule.delay_ms),
+                expected: format!("at most {}", Span(delay_ms_max)),
+                found: Span(rule.delay_ms).to_string(),
             });
         }
         let (now, from) = self.shared.now();
@@ -160,7 +160,8 @@ impl NamedConsumer {
         let GoesOn { again, dead } = goes_on(&self.subject.name, &self.group);
         let again = self.shared.names.subject(&again)?;
         let dead = dead.map(|dead| self.shared.names.subject(&dead)).transpose()?;
-        let reason = format!("not finished in {} deliveries", rule.attempts_max);
+        let delivered = || format!("not finished in {} deliveries", rule.attempts_max);
+        let reason = rule.reason.map_or_else(delivered, str::to_owned);
         Ok(Targets { rule, now, due, again, dead, reason })
     }
 

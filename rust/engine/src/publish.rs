@@ -10,7 +10,7 @@ use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta,
 use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
 use delaymq_core::record::name::{encode_group, encode_subject};
 use delaymq_core::store::{is_of_users, sent_retry_due};
-use delaymq_core::units::{Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{Millis, Sequence, Span, SubjectNumber};
 
 use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
@@ -175,8 +175,8 @@ impl PublishBatch {
             Due::At(time) => time,
         };
         if time.since(from) > delay_ms_max {
-            let expected = format!("at most {delay_ms_max} ms ahead");
-            let found = format!("{} ms ahead", time.since(from));
+            let expected = format!("at most {} ahead", Span(delay_ms_max));
+            let found = format!("{} ahead", Span(time.since(from)));
             return Err(Error::InvalidArgument { argument: "due", expected, found });
         }
         Ok(time)

@@ -21,7 +21,7 @@ use support::{bodies, eventually, open, options, publish, subscribe};
 
 const ID: ConsumerId<'_> = ConsumerId { subject: "orders", group: "billing", consumer: "host-7@@0a1b" };
 const BOUNDS: PullBounds = PullBounds { count_max: 100, bytes_max: usize::MAX, in_flight_max: 256 };
-const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 3 };
+const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 3, reason: None };
 
 fn earliest() -> NamedOptions {
     NamedOptions { start: GroupStart::Earliest, ..NamedOptions::default() }

@@ -89,7 +89,7 @@ impl Consumers {
             held: RefCell::new(HeldPulls::new(options.held_pulls_max)),
             pulls: RefCell::default(),
             attaching: Semaphore::new(ATTACHING_MAX),
-            rule: RetryRule { delay_ms: options.retry_delay_ms, attempts_max: options.attempts_max },
+            rule: RetryRule { delay_ms: options.retry_delay_ms, attempts_max: options.attempts_max, reason: None },
             counters: ConsumerCounters::default(),
             looks_at: Cell::new(Millis(0)),
         }

@@ -26,8 +26,8 @@ use crate::session::Session;
 /// Messages that a consumer may hold in any case; QMQ knows no bound, so it grows with what a consumer
 /// asks for.
 const IN_FLIGHT_MIN: u32 = 256;
-/// Whoever was delivered a message once was delivered it often enough.
-const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0 };
+/// What no client of QMQ can be told is a dead letter, however often it was delivered.
+const UNTOLD: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0, reason: Some("it cannot be told in QMQ's words") };
 
 /// See the module.
 pub(crate) struct Sharing {
@@ -163,7 +163,7 @@ impl Sharing {
     /// A message that cannot be told to a QMQ client becomes a dead letter of its group.
     pub(crate) async fn put_away(&self, session: &Session, offset: PullOffset) -> Result<()> {
         let delivery = self.log.borrow_mut().remove(offset);
-        self.settle(session, Vec::new(), delivery.into_iter().collect(), AT_ONCE).await.map(drop)
+        self.settle(session, Vec::new(), delivery.into_iter().collect(), UNTOLD).await.map(drop)
     }
 
     async fn settle(
