@@ -61,6 +61,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
             publish(made, store, turn)
             consume(made, store)
             administer(made, store)
+            attach(store)
             store.checkpoint()
             publish(made, store, turn + 3)
     wait_and_rot(made)
@@ -98,6 +99,17 @@ def consume(made: History, store: delaymq.Store) -> None:
                 message.ack()
                 made.acknowledged.append(message)
     store.subscribe(SUBJECTS[2], group="latecomer", start="latest").close()
+
+
+def attach(store: delaymq.Store) -> None:
+    """A client of QMQ consumes: its consumer outlives each open."""
+    import delaymq.testing  # noqa: PLC0415
+    from qmq_client.bodies import Consumer, Pull  # noqa: PLC0415
+    from qmq_client.connection import Connection  # noqa: PLC0415
+
+    with delaymq.testing.serve(store) as server, Connection(server.url.removeprefix("delaymq://")) as client:
+        for name in ("höst@@one", "host@@two"):
+            assert client.pull(Pull(Consumer("quiet", "attached", name))) is None
 
 
 def administer(made: History, store: delaymq.Store) -> None:
@@ -338,8 +350,9 @@ def test_each_record_is_what_the_library_decodes_kind_sequence_and_fields(histor
     ours = [(record.sequence, record.kind, record.fields) for _, record in read.facts]
     for their, our in zip(theirs, ours, strict=True):
         assert our == their
-    # Only clients of a server attach; its golden record is read by both.
-    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()} - {"attach"}
+    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()}
+    attached = [record.fields["consumer"] for record in read.of_kind("attach")]
+    assert attached == ["höst@@one", "host@@two"] * 3
 
 
 def comparable(kind: str | None, fields: dict[str, Any]) -> dict[str, Any]:
