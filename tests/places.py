@@ -20,6 +20,7 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "groups start": ("a", "g"),
     "groups reset": ("a", "g", "--start", "latest"),
     "groups remove": ("a", "g"),
+    "groups end-consumer": ("a", "g", "host@@one"),
     "dead list": ("a", "g"),
     "dead redrive": ("a", "g"),
     "status": (),

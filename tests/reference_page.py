@@ -100,6 +100,7 @@ SECTIONS = (
             Entry("Status", "status.py:Status"),
             Entry("Progress", "status.py:Progress"),
             Entry("Group", "administration.py:Group"),
+            Entry("Consumer", "administration.py:Consumer"),
             Entry("Subject", "administration.py:Subject"),
             Entry("DeadLetter", "administration.py:DeadLetter"),
             Entry("Pin", "_retire.py:Pin"),

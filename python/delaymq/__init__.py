@@ -29,6 +29,7 @@ Store
     status() -> Status    checkpoint()    pin(duration) -> Pin    close()    path    is_open
     open(path, *, …, progress=function)                    the function is told of Progress
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
+    consumers(subject, group) -> [Consumer]      end_consumer(subject, group, consumer)
     subjects() -> [Subject]      expire(subject, older_than)
     dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
 
@@ -58,7 +59,7 @@ from typing import TYPE_CHECKING
 from delaymq import errors
 from delaymq._core import __version__
 from delaymq._retire import Pin
-from delaymq.administration import DeadLetter, Group, Subject
+from delaymq.administration import Consumer, DeadLetter, Group, Subject
 from delaymq.errors import (
     AlreadySettled,
     AmbiguousError,
@@ -116,6 +117,7 @@ __all__ = [
     "Busy",
     "Client",
     "Closed",
+    "Consumer",
     "Corrupt",
     "DamagedPayload",
     "DeadLetter",

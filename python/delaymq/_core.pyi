@@ -235,24 +235,22 @@ subscription, the trusted clock in milliseconds, and a list of `Delivery`."""
 class Request:
     """A request to a server, encoded once; it may be asked again on another connection.
 
-    The names are those of docs/protocol.md. What a store would refuse of an argument is refused here.
+    The names are those of docs/protocol.md or of the functions here, whose answers they have. What a store would refuse
+    of an argument is refused here.
     """
 
     @staticmethod
     def hello(client: str, token: bytes, /) -> Request:
         """Who connects. Its answer: a dict of server, stream, now_ms and delay_ms_max."""
     @staticmethod
-    def ping() -> Request:
-        """Asks for a sign of life."""
+    def ping() -> Request: ...
     @staticmethod
     def publish(subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /) -> Request:
         """One message, as `Store.publish`. Its answer: `Receipts`."""
     @staticmethod
-    def publish_many(subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /) -> Request:
-        """Messages of one subject, as `Store.publish_many`."""
+    def publish_many(subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /) -> Request: ...
     @staticmethod
-    def publish_mixed(rows: list[Row], /) -> Request:
-        """Messages of any subjects, as `Store.publish_mixed`."""
+    def publish_mixed(rows: list[Row], /) -> Request: ...
     @staticmethod
     def cancel(receipts: list[Receipt], stream: bytes, /) -> Request:
         """As `Store.cancel_many`; ForeignReceipt where one is of another stream."""
@@ -263,23 +261,18 @@ class Request:
         Its answer: the name, and whether the group is new.
         """
     @staticmethod
-    def credit(number: int, credit: int, /) -> Request:
-        """Lets a subscription be sent so many messages more."""
+    def credit(number: int, credit: int, /) -> Request: ...
     @staticmethod
-    def acknowledge(number: int, keys: list[int], /) -> Request:
-        """Messages are done, by their keys."""
+    def acknowledge(number: int, keys: list[int], /) -> Request: ...
     @staticmethod
     def give_back(number: int, messages: list[tuple[int, int]], /) -> Request:
         """Messages shall come again, by key and delay in milliseconds."""
     @staticmethod
-    def put_away(number: int, keys: list[int], reason: str, /) -> Request:
-        """Messages are dead letters now."""
+    def put_away(number: int, keys: list[int], reason: str, /) -> Request: ...
     @staticmethod
-    def flush(number: int, /) -> Request:
-        """Answered when what a subscription settled is durable."""
+    def flush(number: int, /) -> Request: ...
     @staticmethod
-    def unsubscribe(number: int, /) -> Request:
-        """Ends a subscription; answered when it has ended."""
+    def unsubscribe(number: int, /) -> Request: ...
     @staticmethod
     def status() -> Request:
         """Its answer: the fields of `delaymq.Status`."""
@@ -290,23 +283,23 @@ class Request:
     def subjects(after: int, /) -> Request:
         """As `groups`, with what `subjects` of a store tells."""
     @staticmethod
-    def start_group(subject: str, group: str, start: str, /) -> Request:
-        """As the function of this name."""
+    def start_group(subject: str, group: str, start: str, /) -> Request: ...
     @staticmethod
-    def reset_group(subject: str, group: str, start: str, /) -> Request:
-        """As the function of this name."""
+    def reset_group(subject: str, group: str, start: str, /) -> Request: ...
     @staticmethod
-    def remove_group(subject: str, group: str, /) -> Request:
-        """As the function of this name."""
+    def remove_group(subject: str, group: str, /) -> Request: ...
     @staticmethod
     def dead_letters(subject: str, group: str, after: int, limit: int, /) -> Request:
         """As `groups`, with what `dead_letters` of a store tells; at most so many."""
     @staticmethod
-    def redrive(subject: str, group: str, limit: int | None, /) -> Request:
-        """As the function of this name. Its answer: how many."""
+    def redrive(subject: str, group: str, limit: int | None, /) -> Request: ...
     @staticmethod
-    def expire(subject: str, older_than_ms: int, /) -> Request:
-        """As the function of this name. Its answer: how many."""
+    def expire(subject: str, older_than_ms: int, /) -> Request: ...
+    @staticmethod
+    def consumers(subject: str, group: str, after: int, /) -> Request:
+        """As `groups`, with what `consumers` of a store tells."""
+    @staticmethod
+    def end_consumer(subject: str, group: str, consumer: str, /) -> Request: ...
     def __len__(self) -> int: ...
 
 @final
@@ -388,6 +381,12 @@ def remove_group(store: Store, subject: str, group: str, /) -> None:
 
 def expire(store: Store, subject: str, older_than_ms: int, /) -> int:
     """Gives up ready messages that were due so long ago and that nobody holds; how many."""
+
+def consumers(store: Store, subject: str, group: str, /) -> list[dict[str, Any]]:
+    """The fields of `delaymq.Consumer`, for each consumer of the group and of its retry subject."""
+
+def end_consumer(store: Store, subject: str, group: str, consumer: str, /) -> int:
+    """Ends a consumer that a client named; how many messages it held."""
 
 def check_subject(name: str, /) -> None:
     """Refuses what no subject can be named."""

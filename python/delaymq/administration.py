@@ -11,7 +11,7 @@ from delaymq._refusals import shown
 from delaymq.durations import Duration, delay_ms, moment
 from delaymq.errors import InvalidArgument, WrongType
 
-__all__ = ["Administration", "DeadLetter", "Group", "Subject"]
+__all__ = ["Administration", "Consumer", "DeadLetter", "Group", "Subject"]
 
 if TYPE_CHECKING:
     Start = Literal["earliest", "latest"]
@@ -44,6 +44,24 @@ class Group:
     in_flight: int
     consumers: int
     dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer of a group.
+
+    Attributes:
+        name: Its name, unique among the group's.
+        subject: What it consumes: the subject, or the retry subject of the group.
+        in_flight: Messages that it holds.
+        is_lasting: A client of QMQ named it: it outlives its connection and an open of the store, and ends
+            when it is silent for a lease of the server, or by `end_consumer`.
+    """
+
+    name: str
+    subject: str
+    in_flight: int
+    is_lasting: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +169,40 @@ class Administration:
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         _core.remove_group(self._core, subject, group)
+
+    def consumers(self, subject: str, group: str) -> list[Consumer]:
+        """Who consumes for a group, by age; those of its own retry subject, too.
+
+        Raises:
+            WrongType: An argument has the wrong type.
+            InvalidArgument: There is no such group.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return [Consumer(**fields) for fields in _core.consumers(self._core, subject, group)]
+
+    def end_consumer(self, subject: str, group: str, consumer: str) -> int:
+        """Ends a consumer that a client of QMQ named and that does not come back, for ever.
+
+        What it holds, of the subject and of the group's retry subject, goes to the retry subject and is due 5
+        seconds later, or becomes a dead letter where it was delivered 32 times: as a server does when a lease is
+        over. A client that comes back under the name is another consumer; what it acknowledges of before
+        changes nothing.
+
+        Args:
+            subject: The subject.
+            group: The group.
+            consumer: Its name, as `consumers` tells it.
+
+        Returns:
+            How many messages it held, when that is durable.
+
+        Raises:
+            WrongType: An argument has the wrong type.
+            InvalidArgument: The group has no such consumer, or one that a subscription made.
+            StorageError: The operating system refused to read; it goes on.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return _core.end_consumer(self._core, subject, group, consumer)
 
     def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
         """The dead letters of a group, the oldest first. It changes nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from delaymq.administration import DEAD_LETTERS, Administration, DeadLetter, Group, Subject, over
+from delaymq.administration import DEAD_LETTERS, Administration, Consumer, DeadLetter, Group, Subject, over
 from delaymq.durations import Duration
 
 if TYPE_CHECKING:
@@ -46,6 +46,14 @@ class AsyncAdministration:
     async def remove_group(self, subject: str, group: str) -> None:
         """Removes a group for ever, as `delaymq.Store.remove_group`."""
         await self._administer(Administration.remove_group, subject, group)
+
+    async def consumers(self, subject: str, group: str) -> list[Consumer]:
+        """Who consumes for a group, as `delaymq.Store.consumers`."""
+        return await self._administer(Administration.consumers, subject, group)
+
+    async def end_consumer(self, subject: str, group: str, consumer: str) -> int:
+        """Ends a consumer that a client of QMQ named, as `delaymq.Store.end_consumer`."""
+        return await self._administer(Administration.end_consumer, subject, group, consumer)
 
     async def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
         """The dead letters of a group, the oldest first, as `delaymq.Store.dead_letters`."""

@@ -94,7 +94,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     of_a_queue(found)
     with place_over(found.folder, "server") as found.place:
         of_a_queue(found)
-        assert found.run("groups list --json")[0]["consumers"] is None
+        assert found.run("groups list --json")[0]["consumers"] == []
     found.place = ("--store", str(found.folder))
     assert found.run("verify --json")[0]["problems"] == []
     assert found.run("salvage --json")[0]["damage"] == []

@@ -35,6 +35,8 @@ OF_A_FOLDER = {"open", "path", "checkpoint", "pin"}
 OF_A_CONNECTION = {"connect", "url"}
 # What waits is a coroutine in the asyncio twin; all else is as it is in the plain one.
 COROUTINES = {
+    "consumers",
+    "end_consumer",
     "publish",
     "publish_many",
     "cancel",

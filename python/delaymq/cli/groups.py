@@ -1,4 +1,4 @@
-"""`delaymq groups`: list, start, reset and remove groups."""
+"""`delaymq groups`: list, start, reset and remove groups, and end consumers of theirs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from delaymq.cli.arguments import CommandParser, add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place, folder_of, is_served, server_of, settings_of
 from delaymq.cli.terminal import table
+from delaymq.errors import InvalidArgument
 from delaymq.inspection import inspect
 
 if TYPE_CHECKING:
     from delaymq.administration import Group
     from delaymq.cli.arguments import Verbs
+    from delaymq.client.sync import Client
     from delaymq.inspection import InspectedGroup
 
 __all__ = ["add_to"]
@@ -27,19 +29,22 @@ EXAMPLES = (
     "delaymq groups start order.timeout billing --start latest --store ./data",
     "delaymq groups reset order.timeout billing --start earliest --store ./data",
     "delaymq groups remove order.timeout billing --store ./data",
+    "delaymq groups end-consumer order.timeout billing host-7@@0a1b --store ./data",
 )
 
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = add_verb(verbs, "groups", None, summary="list, start, reset and remove groups", examples=EXAMPLES)
+    verb = add_verb(
+        verbs, "groups", None, summary="list, start, reset and remove groups; end consumers", examples=EXAMPLES
+    )
     parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
     listing = add_verb(
         parts,
         "list",
         run_list,
         summary="list the groups with how far they are",
-        details="Takes no lock, so a folder may be open elsewhere. A server counts consumers and names none.",
+        details="Takes no lock, so a folder may be open elsewhere.",
         examples=EXAMPLES[:2],
     )
     listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
@@ -64,9 +69,19 @@ def add_to(verbs: Verbs) -> None:
         run_remove,
         summary="remove a group, with what it gave back and its dead letters",
         details="Refused while it has consumers.",
-        examples=EXAMPLES[4:],
+        examples=EXAMPLES[4:5],
     )
     _add_names(remove)
+    end = add_verb(
+        parts,
+        "end-consumer",
+        run_end_consumer,
+        summary="end a consumer that a QMQ client named and that does not come back",
+        details="What it holds goes to the group's retry subject, as when its lease ends.",
+        examples=EXAMPLES[5:],
+    )
+    _add_names(end)
+    end.add_argument("consumer", metavar="CONSUMER", help="its name, as `groups list --json` has it")
 
 
 def _add_names(verb: CommandParser) -> None:
@@ -90,17 +105,28 @@ def run_list(chosen: argparse.Namespace) -> int:
 
 
 def _listed(chosen: argparse.Namespace) -> list[dict[str, Any]]:
-    """What is known of each group, by subject; who its consumers are where the folder can be read."""
+    """What is known of each group, by subject."""
     settings = settings_of(chosen)
     if is_served(chosen, settings):
         with server_of(chosen, settings) as server:
-            return [_row(group, group.consumers, None) for group in server.groups()]
+            return [_row(group, group.consumers, _consumers_of(group, server)) for group in server.groups()]
     found = [group for group in inspect(folder_of(chosen, settings)).groups if not group.subject.startswith("%")]
     found.sort(key=lambda group: (group.subject, group.name))
     return [_row(group, len(group.consumers), group.consumers) for group in found]
 
 
-def _row(group: Group | InspectedGroup, count: int, consumers: tuple[tuple[str, int], ...] | None) -> dict[str, Any]:
+def _consumers_of(group: Group, server: Client) -> tuple[tuple[str, int], ...]:
+    """Who they are and what they hold, as a look into a folder tells it; none where the group has ended meanwhile."""
+    if group.consumers == 0:
+        return ()
+    try:
+        found = server.consumers(group.subject, group.name)
+    except InvalidArgument:
+        return ()
+    return tuple((one.name, one.in_flight) for one in found if one.subject == group.subject)
+
+
+def _row(group: Group | InspectedGroup, count: int, consumers: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     names = ("subject", "name", "cursor", "next_number", "lag", "in_flight", "start", "dead_letters")
     known = {name: getattr(group, name) for name in names}
     return {**known, "consumer_count": count, "consumers": consumers}
@@ -127,4 +153,12 @@ def run_remove(chosen: argparse.Namespace) -> int:
     with administered(chosen) as store:
         store.remove_group(chosen.subject, chosen.group)
     print(f"group {chosen.group} of {chosen.subject} is removed")
+    return Exit.DONE
+
+
+def run_end_consumer(chosen: argparse.Namespace) -> int:
+    """Ends a consumer."""
+    with administered(chosen) as store:
+        held = store.end_consumer(chosen.subject, chosen.group, chosen.consumer)
+    print(f"consumer {chosen.consumer} of group {chosen.group} of {chosen.subject} is ended; it held {held} messages")
     return Exit.DONE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from delaymq._core import Request
 from delaymq.administration import (
     DEAD_LETTERS,
+    Consumer,
     DeadLetter,
     Group,
     Subject,
@@ -73,6 +74,29 @@ class ClientAdministration:
             Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
         """
         self._call(Request.remove_group(subject, group))
+
+    def consumers(self, subject: str, group: str) -> list[Consumer]:
+        """Who consumes for a group, as `delaymq.Store.consumers`.
+
+        Raises:
+            WrongType, InvalidArgument: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
+        """
+        rows = self._listed(lambda after: Request.consumers(subject, group, after))
+        return [Consumer(**fields) for fields in rows]
+
+    def end_consumer(self, subject: str, group: str, consumer: str) -> int:
+        """Ends a consumer that a client of QMQ named, as `delaymq.Store.end_consumer`.
+
+        The server's own delay and number of attempts hold (`server.qmq_retry_seconds`,
+        `server.qmq_attempts_max`).
+
+        Raises:
+            WrongType, InvalidArgument, StorageError: As there.
+            Poisoned, Closed, ForkedProcess, Unreachable, AmbiguousError: As `publish`.
+        """
+        held: int = self._call(Request.end_consumer(subject, group, consumer))
+        return held
 
     def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
         """The dead letters of a group, the oldest first, as `delaymq.Store.dead_letters`.

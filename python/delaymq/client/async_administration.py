@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from delaymq._core import Request
 from delaymq.administration import (
     DEAD_LETTERS,
+    Consumer,
     DeadLetter,
     Group,
     Subject,
@@ -50,6 +51,16 @@ class AsyncClientAdministration:
     async def remove_group(self, subject: str, group: str) -> None:
         """Removes a group for ever, as `delaymq.Client.remove_group`."""
         await self._call(Request.remove_group(subject, group))
+
+    async def consumers(self, subject: str, group: str) -> list[Consumer]:
+        """Who consumes for a group, as `delaymq.Client.consumers`."""
+        rows = await self._listed(lambda after: Request.consumers(subject, group, after))
+        return [Consumer(**fields) for fields in rows]
+
+    async def end_consumer(self, subject: str, group: str, consumer: str) -> int:
+        """Ends a consumer that a client of QMQ named, as `delaymq.Client.end_consumer`."""
+        held: int = await self._call(Request.end_consumer(subject, group, consumer))
+        return held
 
     async def dead_letters(self, subject: str, group: str, limit: int = DEAD_LETTERS) -> list[DeadLetter]:
         """The dead letters of a group, the oldest first, as `delaymq.Client.dead_letters`."""

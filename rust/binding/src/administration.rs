@@ -1,6 +1,6 @@
 //! Groups, subjects and expiry, as an operator in Python asks for them.
 
-use delaymq_engine::{GroupListed, SubjectListed};
+use delaymq_engine::{ConsumerId, ConsumerListed, GroupListed, RetryRule, SubjectListed};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -28,6 +28,45 @@ pub(crate) fn group_fields<'py>(py: Python<'py>, group: &GroupListed) -> PyResul
     fields.set_item("consumers", group.consumers)?;
     fields.set_item("dead_letters", group.dead_letters)?;
     Ok(fields)
+}
+
+/// Fields of `delaymq.Consumer` for each consumer of a group.
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, /))]
+pub(crate) fn consumers<'py>(
+    store: &Bound<'py, Store>,
+    subject: &Bound<'py, PyAny>,
+    group: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let consumers = py.detach(|| engine.consumers(&subject, &group)).map_err(|error| errors::raised(py, error))?;
+    let rows = consumers.iter().map(|consumer| consumer_fields(py, consumer)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+pub(crate) fn consumer_fields<'py>(py: Python<'py>, consumer: &ConsumerListed) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &consumer.name)?;
+    fields.set_item("subject", &consumer.subject)?;
+    fields.set_item("in_flight", consumer.in_flight)?;
+    fields.set_item("is_lasting", consumer.is_lasting)?;
+    Ok(fields)
+}
+
+#[pyfunction]
+#[pyo3(signature = (store, subject, group, consumer, /))]
+pub(crate) fn end_consumer(
+    store: &Bound<'_, Store>,
+    subject: &Bound<'_, PyAny>,
+    group: &Bound<'_, PyAny>,
+    consumer: &Bound<'_, PyAny>,
+) -> PyResult<u64> {
+    let (py, engine) = (subject.py(), &store.get().engine);
+    let (subject, group) = (message::text("subject", subject)?, message::text("group", group)?);
+    let consumer = message::text("consumer", consumer)?;
+    let id = ConsumerId { subject: &subject, group: &group, consumer: &consumer };
+    py.detach(|| engine.end_consumer(id, RetryRule::default())).map_err(|error| errors::raised(py, error))
 }
 
 /// Fields of `delaymq.Subject` for each subject.

@@ -1,7 +1,7 @@
 //! What a server answers, as plain Python values.
 
 use bytes::Bytes;
-use delaymq_core::store::{GroupListed, SubjectListed};
+use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};
 use delaymq_core::wire::caller::told;
 use delaymq_core::wire::delivery_keys;
 use delaymq_core::wire::extension::administration::{Listed, read_number};
@@ -12,14 +12,14 @@ use delaymq_core::wire::extension::hello::Welcome;
 use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_receipts};
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, DEAD_LETTERS, EXPIRE, GROUPS, HELLO, PUBLISH, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+    CANCEL, CONSUMERS, DEAD_LETTERS, END_CONSUMER, EXPIRE, GROUPS, HELLO, PUBLISH, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::administration::{group_fields, subject_fields};
+use crate::administration::{consumer_fields, group_fields, subject_fields};
 use crate::receipt::Receipts;
 use crate::{errors, qmq, status};
 
@@ -62,7 +62,10 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
         DEAD_LETTERS => read(Letters::read(body), |told| {
             rows(py, told.next, told.letters.iter().map(|letter| letter_fields(py, letter)))
         }),
-        REDRIVE | EXPIRE => read(read_number(body), |number| any(number.into_pyobject(py))),
+        CONSUMERS => read(Listed::<ConsumerListed>::read(body), |listed| {
+            rows(py, listed.next, listed.rows.iter().map(|row| consumer_fields(py, row)))
+        }),
+        REDRIVE | EXPIRE | END_CONSUMER => read(read_number(body), |number| any(number.into_pyobject(py))),
         _ => Ok(Ok(py.None().into_bound(py))),
     }
 }

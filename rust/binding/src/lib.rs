@@ -61,6 +61,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(administration::reset_group, module)?)?;
     module.add_function(wrap_pyfunction!(administration::remove_group, module)?)?;
     module.add_function(wrap_pyfunction!(administration::expire, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::consumers, module)?)?;
+    module.add_function(wrap_pyfunction!(administration::end_consumer, module)?)?;
     module.add_function(wrap_pyfunction!(administration::check_subject, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters::dead_letters, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters::redrive, module)?)?;

@@ -5,13 +5,15 @@ use delaymq_core::store::Receipt as CoreReceipt;
 use delaymq_core::wire::delivery_keys;
 use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing, ROWS_MAX, Redrive};
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
+use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::dead_letters::DeadLetters;
 use delaymq_core::wire::extension::hello::{Hello, put_ping};
 use delaymq_core::wire::extension::publish::{PublishWriter, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, EXTENSION_VERSION, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
-    PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION, FLUSH, GIVE_BACK,
+    GROUPS, HELLO, PING, PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
+    SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::pull::ConsumerName;
 use pyo3::prelude::*;
@@ -271,6 +273,28 @@ impl Request {
     fn expire(subject: &Bound<'_, PyAny>, older_than_ms: u64) -> PyResult<Self> {
         let text = message::text("subject", subject)?;
         Self::filled(subject.py(), EXPIRE, |out| Expire { subject: &text, older_than_ms }.put(out))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (subject, group, after, /))]
+    fn consumers(subject: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>, after: u64) -> PyResult<Self> {
+        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let name = GroupName { subject: &subject_text, group: &group_text };
+        let listing = Listing { after, count_max: LISTING };
+        Self::filled(subject.py(), CONSUMERS, |out| Consumers { name, listing }.put(out))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (subject, group, consumer, /))]
+    fn end_consumer(
+        subject: &Bound<'_, PyAny>,
+        group: &Bound<'_, PyAny>,
+        consumer: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let (subject_text, group_text) = (message::text("subject", subject)?, message::text("group", group)?);
+        let consumer_text = message::text("consumer", consumer)?;
+        let name = ConsumerName { subject: &subject_text, group: &group_text, consumer: &consumer_text };
+        Self::filled(subject.py(), END_CONSUMER, |out| name.put(out))
     }
 
     /// What it takes on the wire, about.

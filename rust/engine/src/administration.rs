@@ -176,7 +176,7 @@ fn judged(shared: &Shared, records: &[u8], subject: &str, group: &str) -> Result
     }
 }
 
-fn unknown_group(subject: &str, group: &str) -> Error {
+pub(crate) fn unknown_group(subject: &str, group: &str) -> Error {
     refused_group("a group of the subject", format!("{group:?}, which {subject:?} does not have"))
 }
 

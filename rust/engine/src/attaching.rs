@@ -48,12 +48,12 @@ impl NamedConsumers {
         *held(&self.limits)
     }
 
-    fn get(&self, id: ConsumerId<'_>) -> Option<Arc<NamedConsumer>> {
+    pub(crate) fn get(&self, id: ConsumerId<'_>) -> Option<Arc<NamedConsumer>> {
         held(&self.table).by_id.get(&key_of(id)).cloned()
     }
 
     /// Keeps one, unless somebody else was sooner: then that one.
-    fn keep(&self, new: NamedConsumer) -> Arc<NamedConsumer> {
+    pub(crate) fn keep(&self, new: NamedConsumer) -> Arc<NamedConsumer> {
         let mut table = held(&self.table);
         let key = key_of(new.id());
         if let Some(there) = table.by_id.get(&key).filter(|there| there.consuming == new.consuming) {
@@ -134,42 +134,6 @@ impl Store {
             Some(there) => Ok(there),
             None => attach(&self.shared, id, options),
         }
-    }
-
-    /// As [`Self::named_consumer`], where somebody has asked for it already; `None` where nobody has.
-    /// Never waits.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn try_named_consumer(&self, id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
-        self.shared.check()?;
-        Ok(self.shared.named.get(id))
-    }
-
-    /// The consumer of these names where there is one, in this process or left by an earlier one; nothing
-    /// is made. Waits for other threads, never for the disk.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `subject`, `group` or `consumer`; `Poisoned`, `Closed`, `ForkedProcess`.
-    pub fn find_named_consumer(&self, id: ConsumerId<'_>) -> Result<Option<Arc<NamedConsumer>>> {
-        let shared = &self.shared;
-        shared.check()?;
-        id.check()?;
-        if let Some(there) = shared.named.get(id) {
-            return Ok(Some(there));
-        }
-        let found = {
-            let mut guard = shared.seat()?;
-            let state = guard.get()?.owner.state();
-            let subject = state.subjects.number(id.subject);
-            let group = subject.and_then(|subject| state.group_named(subject, id.group));
-            let consumers = group.and_then(|group| state.groups.get(&group)).map(|group| &group.consumers);
-            let consumer = consumers.and_then(|consumers| consumers.named(id.consumer, true));
-            group.zip(consumer).map(|(group, consumer)| Consuming { group, consumer })
-        };
-        let Some(consuming) = found else { return Ok(None) };
-        let subject = shared.names.subject(id.subject)?;
-        Ok(Some(shared.named.keep(NamedConsumer::new(Arc::clone(shared), subject, id, consuming))))
     }
 
     /// All named consumers there are: after an open, those whose leases begin anew. Waits.

@@ -16,6 +16,7 @@ mod committer;
 mod dead_letters;
 mod delivery;
 mod driver;
+mod ending;
 mod files;
 mod giving_up;
 mod inbox;
@@ -59,15 +60,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
-    FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection,
-    LostMessage, OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject, SubjectListed,
-    Verification, VerificationProgress,
+    ConsumerListed, FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject,
+    Inspection, LostMessage, OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject,
+    SubjectListed, Verification, VerificationProgress,
 };
 
 pub use attendance::Activity;
 pub use clock::{Clock, ClockReading, SystemClock};
 pub use dead_letters::DeadLetter;
 pub use delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};
+pub use ending::ended_of;
 pub use files::FileStorage;
 pub use inspect::{Inspected, inspect};
 pub use listener::Listener;

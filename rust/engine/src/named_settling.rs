@@ -108,6 +108,11 @@ impl NamedConsumer {
     /// `InvalidArgument` naming `delay`; `Storage` where the disk cannot be read: then it goes on;
     /// `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn end(&self, rule: RetryRule) -> Result<Option<Sequence>> {
+        Ok(self.end_counted(rule)?.map(|(end, _)| end))
+    }
+
+    /// As [`Self::end`], with how many messages it held.
+    pub(crate) fn end_counted(&self, rule: RetryRule) -> Result<Option<(Sequence, u64)>> {
         self.shared.check()?;
         let mut hands = held(&self.hands);
         if self.is_gone() {
@@ -120,7 +125,7 @@ impl NamedConsumer {
         let end = self.settle_all(&[], &deliveries, rule, true)?;
         hands.unread.clear();
         self.went();
-        Ok(Some(end))
+        Ok(Some((end, deliveries.len() as u64)))
     }
 
     fn settle_all(

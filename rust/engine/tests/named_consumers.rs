@@ -76,9 +76,7 @@ fn what_is_held_comes_again_after_an_open_under_its_offsets_and_an_acknowledgeme
         }
         let listed = store.named_consumers().unwrap();
         assert_eq!((listed.len(), listed[0].consumer.as_str(), listed[0].held), (1, ID.consumer, 3));
-        assert!(store.find_named_consumer(ConsumerId { consumer: "host-8", ..ID }).unwrap().is_none());
-        assert!(store.try_named_consumer(ID).unwrap().is_none(), "nobody has asked for it yet");
-        let consumer = store.find_named_consumer(ID).unwrap().unwrap();
+        let consumer = begin(&store, ID);
         assert!(Arc::ptr_eq(&consumer, &begin(&store, ID)));
         let holding = consumer.holding().unwrap();
         let mut log = PullLog::new(holding.next, holding.held);
@@ -142,11 +140,8 @@ fn one_wait_for_the_disk_makes_subject_group_consumer_and_reserve() {
 fn the_same_names_are_the_same_consumer_and_others_share_the_group() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Disk));
-    assert!(store.try_named_consumer(ID).unwrap().is_none() && store.find_named_consumer(ID).unwrap().is_none());
-    assert!(store.groups().unwrap().is_empty(), "asking makes nothing");
     let first = begin(&store, ID);
     assert!(Arc::ptr_eq(&first, &begin(&store, ID)));
-    assert!(Arc::ptr_eq(&first, &store.try_named_consumer(ID).unwrap().unwrap()));
     let second = begin(&store, ConsumerId { consumer: "host-8", ..ID });
     for body in [b"a", b"b", b"c", b"d"] {
         publish(&store, "orders", Due::After(0), body);
@@ -258,7 +253,7 @@ fn the_end_of_a_consumer_gives_what_it_holds_to_the_retry_subject_and_not_to_its
     assert!(consumer.is_gone() && consumer.end(AT_ONCE).unwrap().is_none());
     assert!(matches!(consumer.try_pull(BOUNDS), Err(Error::Closed)));
     assert!(matches!(consumer.settle(&[], &[], AT_ONCE), Err(Error::Closed)));
-    assert!(store.named_consumers().unwrap().is_empty() && store.try_named_consumer(ID).unwrap().is_none());
+    assert!(store.named_consumers().unwrap().is_empty());
     let (own, anew) = (retries(ID), begin(&store, ID));
     assert!(anew.pull(BOUNDS).unwrap().is_none());
     let retried = pull(&begin(&store, ConsumerId { subject: &own, ..ID }));
@@ -427,4 +422,59 @@ fn strangers_make_no_more_than_they_may() {
     batch.push_qmq("a", None, 0, b"whatever").unwrap();
     // Whoever is known makes what it likes.
     publish(&store, "c", Due::After(0), b"own");
+}
+
+#[test]
+fn an_operator_ends_a_consumer_whose_client_does_not_come_back_and_a_crash_changes_nothing_of_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path(), options(Durability::Disk));
+    let own = retries(ID);
+    let consumer = begin(&store, ID);
+    let both = [consumer, begin(&store, ConsumerId { subject: &own, ..ID })];
+    for body in [b"a", b"b", b"c"] {
+        publish(&store, "orders", Due::After(0), body);
+    }
+    let run = pull(&both[0]);
+    settle(&store, &both[0], 0..1, &run.deliveries[1..2]);
+    assert_eq!(bodies(&pull(&both[1]).messages).concat(), "b", "and it holds c of the subject itself");
+    for _ in 0..2 {
+        drop(both.each_ref().map(|one| one.holding()));
+        store.abandon().unwrap();
+        store = store.reopen().unwrap();
+    }
+    let listed = store.consumers("orders", "billing").unwrap();
+    let rows: Vec<_> = listed.iter().map(|one| (&*one.name, &*one.subject, one.in_flight, one.is_lasting)).collect();
+    assert_eq!(rows, [(ID.consumer, "orders", 1, true), (ID.consumer, own.as_str(), 1, true)]);
+    for change in [store.remove_group("orders", "billing"), store.reset_group("orders", "billing", GroupStart::Latest)]
+    {
+        assert!(matches!(change, Err(Error::InvalidArgument { argument: "group", .. })), "{change:?}");
+    }
+    for (id, argument) in [
+        (ConsumerId { consumer: "host-8", ..ID }, "consumer"),
+        (ConsumerId { group: "audit", ..ID }, "consumer"),
+        (ConsumerId { consumer: "", ..ID }, "consumer"),
+        (ConsumerId { subject: "a b", ..ID }, "subject"),
+    ] {
+        let refused = store.end_consumer(id, AT_ONCE);
+        assert!(
+            matches!(refused, Err(Error::InvalidArgument { argument: found, .. }) if found == argument),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(store.end_consumer(ID, AT_ONCE), Ok(2));
+    assert!(store.end_consumer(ID, AT_ONCE).is_err(), "it has ended");
+    store.abandon().unwrap();
+    store = store.reopen().unwrap();
+    assert!(store.consumers("orders", "billing").unwrap().is_empty());
+    let other = begin(&store, ConsumerId { subject: &own, consumer: "host-8", ..ID });
+    let mut again: Vec<String> = Vec::new();
+    while again.len() < 2 {
+        again.extend(bodies(&pull(&other).messages));
+    }
+    again.sort();
+    assert_eq!(again, ["b", "c"]);
+    assert_eq!(store.end_consumer(ConsumerId { consumer: "host-8", ..ID }, AT_ONCE), Ok(2));
+    store.reset_group("orders", "billing", GroupStart::Latest).unwrap();
+    store.remove_group("orders", "billing").unwrap();
+    assert!(matches!(store.consumers("orders", "billing"), Err(Error::InvalidArgument { argument: "group", .. })));
 }

@@ -7,10 +7,11 @@ use delaymq_core::error::Result;
 use delaymq_core::units::ReadyNumber;
 use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
 use delaymq_core::wire::extension::consume::PayloadForm;
+use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
 use delaymq_core::wire::extension::publish::{Cancelled, put_outcomes};
 use delaymq_core::wire::extension::status::StatusTold;
-use delaymq_engine::{CancelOutcome, DeadLetter, GroupListed, Receipt, Status, Store, SubjectListed};
+use delaymq_engine::{CancelOutcome, ConsumerListed, DeadLetter, GroupListed, Receipt, Status, Store, SubjectListed};
 use tokio::task::spawn_local;
 
 use crate::asking::Asking;
@@ -127,6 +128,17 @@ pub(crate) fn subjects(asking: Asking, listing: Listing) {
             groups.fold(subject.name.len(), usize::saturating_add)
         };
         let listed = piece(store.subjects()?, listing, |subject| u64::from(subject.number.0), bytes);
+        filled(|out| listed.put(out))
+    });
+}
+
+pub(crate) fn consumers(asking: Asking, consumers: &Consumers<'_>) {
+    let (subject, group) = (consumers.name.subject.to_owned(), consumers.name.group.to_owned());
+    let listing = consumers.listing;
+    ask(asking, move |store| {
+        let bytes = |consumer: &ConsumerListed| consumer.name.len().saturating_add(consumer.subject.len());
+        let rows = store.consumers(&subject, &group)?;
+        let listed = piece(rows, listing, |consumer| u64::from(consumer.number.0), bytes);
         filled(|out| listed.put(out))
     });
 }

@@ -25,7 +25,7 @@ impl Counter {
 }
 
 /// The commands that are counted each by itself, and what they are called.
-const COMMANDS: [(i16, &str); 25] = [
+const COMMANDS: [(i16, &str); 27] = [
     (own::PUBLISH, "publish"),
     (own::ACKNOWLEDGE, "acknowledge"),
     (own::CREDIT, "credit"),
@@ -51,6 +51,8 @@ const COMMANDS: [(i16, &str); 25] = [
     (own::DEAD_LETTERS, "dead_letters"),
     (own::REDRIVE, "redrive"),
     (own::EXPIRE, "expire"),
+    (own::CONSUMERS, "consumers"),
+    (own::END_CONSUMER, "end_consumer"),
 ];
 
 /// Requests, by their commands.

@@ -1,17 +1,24 @@
-//! `CONSUME_MANAGE`: an operator lets a group go on elsewhere, whoever consumes.
+//! What an operator does to those of QMQ who consume: `CONSUME_MANAGE` lets a group go on elsewhere,
+//! `END_CONSUMER` ends one whose client does not come back.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delaymq_core::error::Error;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
+use delaymq_core::store::retry_subject;
 use delaymq_core::wire::consume_manage::ConsumeManage;
 use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::pull::ConsumerName;
+use delaymq_engine::ended_of;
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::asking::Asking;
+use crate::consumers::Name;
 use crate::hub::Hub;
 use crate::pool::Pool;
+use crate::session::Job;
 
 /// Moves a group; answered when that is durable.
 pub(crate) fn manage(asking: Asking, request: &ConsumeManage<'_>) {
@@ -35,6 +42,39 @@ pub(crate) fn manage(asking: Asking, request: &ConsumeManage<'_>) {
             Err(error) => asking.failed(&error),
         }
     });
+}
+
+/// Ends a consumer on its subject and on its group's retry subject; answered when that is durable, with
+/// how many messages it held.
+pub(crate) fn end_consumer(asking: Asking, name: &ConsumerName<'_>) {
+    let hub = Rc::clone(asking.hub());
+    let name = Name::new(name, false);
+    let subject = retry_subject(&name.subject, &name.group);
+    let retries = Name { subject, ..name.clone() };
+    spawn_local(async move {
+        let ended = match end_one(&hub, &name).await {
+            Ok(first) => end_one(&hub, &retries).await.and_then(|second| ended_of(name.id(), [first, second])),
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(held) => asking.told(|out| {
+                out.extend_from_slice(&held.to_be_bytes());
+                Ok(())
+            }),
+            Err(error) => asking.failed(&error),
+        }
+    });
+}
+
+/// Ends one after all that its client asked before; how many messages it held, `None` where there is none.
+async fn end_one(hub: &Rc<Hub>, name: &Name) -> Result<Option<u64>> {
+    if let Some(session) = hub.consumers.known(name) {
+        let (tell, told) = oneshot::channel();
+        session.run(hub, Job::Leave(tell));
+        return told.await.unwrap_or(Err(Error::Closed));
+    }
+    let (store, rule, name) = (Arc::clone(&hub.store), hub.consumers.rule, name.clone());
+    Pool::run(move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
 }
 
 /// The consumers of a group begin again: pulls that wait look again.

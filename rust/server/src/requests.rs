@@ -61,6 +61,8 @@ fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::DeadLetters(letters) => administration::dead_letters(asking, &letters),
         OwnRequest::Redrive(redrive) => administration::redrive(asking, &redrive),
         OwnRequest::Expire(expire) => administration::expire(asking, &expire),
+        OwnRequest::Consumers(consumers) => administration::consumers(asking, &consumers),
+        OwnRequest::EndConsumer(name) => managing::end_consumer(asking, &name),
     }
 }
 

@@ -4,9 +4,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{PullOffset, Sequence};
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::acknowledging::{self, Acknowledging};
@@ -24,6 +26,8 @@ pub(crate) enum Job {
     Acknowledge(Acknowledging),
     /// Its lease is over.
     End,
+    /// An operator ends it, and is told how many messages it held; nothing where there is none.
+    Leave(oneshot::Sender<Result<Option<u64>>>),
 }
 
 /// What stands behind a consumer, once it was needed.
@@ -99,6 +103,10 @@ impl Session {
                 Job::Pull(pulling) => pulling::serve(&hub, &self, pulling).await,
                 Job::Acknowledge(acknowledging) => acknowledging::serve(&hub, &self, acknowledging).await,
                 Job::End => self.end(&hub).await,
+                Job::Leave(tell) => {
+                    // Who asked may be gone.
+                    let _unheard = tell.send(self.leave(&hub).await);
+                }
             }
         }
         self.is_busy.set(false);
@@ -152,12 +160,28 @@ impl Session {
         }
     }
 
+    /// An operator ends it: who comes under its name from now on is another.
+    async fn leave(&self, hub: &Rc<Hub>) -> Result<Option<u64>> {
+        let (store, rule, name) = (Arc::clone(&hub.store), hub.consumers.rule, Name::clone(&self.name));
+        let ended = Pool::run(move || store.end_named_consumer(name.id(), rule)).await;
+        let held = ended.unwrap_or(Err(Error::Closed))?;
+        if !self.is_over.replace(true) {
+            let desk = self.desk();
+            self.detach();
+            hub.consumers.forget(self);
+            if let Some(desk) = desk {
+                hub.wake_all(&desk);
+            }
+        }
+        Ok(held)
+    }
+
     async fn end_stored(&self, hub: &Rc<Hub>) -> Result<()> {
         if self.attached.borrow().as_ref().is_some_and(Attached::is_gone) {
             return Ok(());
         }
         let Attached::Sharing(sharing) = self.attach(hub, None).await? else { return Ok(()) };
-        let (consumer, rule) = (std::sync::Arc::clone(&sharing.consumer), hub.consumers.rule);
+        let (consumer, rule) = (Arc::clone(&sharing.consumer), hub.consumers.rule);
         self.detach();
         Pool::run(move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed)).map(drop)
     }

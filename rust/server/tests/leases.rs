@@ -8,6 +8,12 @@ use std::sync::Arc;
 
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::name::GroupStart;
+use delaymq_core::store::ConsumerListed;
+use delaymq_core::wire::extension::administration::{GroupName, Listed, Listing, read_number};
+use delaymq_core::wire::extension::consumers::Consumers;
+use delaymq_core::wire::extension::errors::ErrorCode;
+use delaymq_core::wire::extension::{CONSUMERS, END_CONSUMER};
+use delaymq_core::wire::pull::ConsumerName;
 use delaymq_engine::{Due, Durability, Store};
 use delaymq_server::{Server, ServerOptions};
 use support::qmq::{Pull, Pulled, Qmq, ids, message, message_with, offsets, pull};
@@ -200,12 +206,6 @@ fn messages_of_delaymq_s_own_clients_are_told_as_text() {
 }
 
 #[test]
-fn a_large_backlog_comes_in_answers_that_fit() {
-    let served = serve_with(options(), Durability::Os);
-    let names = pull("order", "g", "c");
-    let mut qmq = client(&served);
-    join(&mut qmq, &names);
-#[test]
 fn one_that_no_client_of_qmq_can_be_told_is_a_dead_letter_that_says_so() {
     let served = serve();
     let names = pull("order", "g", "c");
@@ -223,6 +223,12 @@ fn one_that_no_client_of_qmq_can_be_told_is_a_dead_letter_that_says_so() {
     assert_eq!(letters.iter().map(|one| one.reason.as_str()).collect::<Vec<_>>(), ["it cannot be told in QMQ's words"]);
 }
 
+#[test]
+fn a_large_backlog_comes_in_answers_that_fit() {
+    let served = serve_with(options(), Durability::Os);
+    let names = pull("order", "g", "c");
+    let mut qmq = client(&served);
+    join(&mut qmq, &names);
     let large = "x".repeat(30_000);
     let body = [("qmq_createTime", "1"), ("a", large.as_str()), ("b", &large), ("c", &large)];
     let many: Vec<Vec<u8>> =
@@ -234,4 +240,48 @@ fn one_that_no_client_of_qmq_can_be_told_is_a_dead_letter_that_says_so() {
     let found = qmq.take(&all, 120);
     assert_eq!(offsets(&found), (0..120).collect::<Vec<_>>());
     assert_eq!((qmq.acknowledge(&all, 0, 119), qmq.pull(&all).len()), (0, 0));
+}
+
+fn end_consumer(served: &Served, consumer: &str) -> u64 {
+    let name = ConsumerName { subject: "order", group: "g", consumer };
+    read_number(&served.connect().done(END_CONSUMER, |out| name.put(out))).unwrap()
+}
+
+fn is_not_there(served: &Served, consumer: &str) {
+    let name = ConsumerName { subject: "order", group: "g", consumer };
+    served.connect().refused(END_CONSUMER, ErrorCode::InvalidArgument, |out| name.put(out));
+}
+
+#[test]
+fn an_operator_ends_one_that_does_not_come_back_and_nothing_of_it_is_left_that_would_begin_again() {
+    let served = serve_with(ServerOptions { retry_delay_ms: 1, ..options() }, Durability::Disk);
+    let mut qmq = client(&served);
+    let (gone, there) = (pull("order", "g", "gone"), pull("order", "g", "there"));
+    let [gone_again, there_again] = [&gone, &there].map(|names| Pull { subject: "%RETRY%order%g", ..names.clone() });
+    join(&mut qmq, &gone);
+    join(&mut qmq, &gone_again);
+    qmq.store(&[message("order", "a", &[], None), message("order", "b", &[], None)]);
+    assert_eq!(qmq.take(&gone, 2).len(), 2);
+    let waiting = qmq.ask_pull(&Pull { hold_ms: 300_000, ..there.clone() });
+    let names = GroupName { subject: "order", group: "g" };
+    let listing = Listing { after: 0, count_max: 10 };
+    let listed = served.connect().done(CONSUMERS, |out| Consumers { name: names, listing }.put(out));
+    let listed = Listed::<ConsumerListed>::read(&listed).unwrap();
+    let rows: Vec<_> = listed.rows.iter().map(|one| (&*one.name, &*one.subject, one.in_flight)).collect();
+    assert_eq!(rows, [("gone", "order", 2), ("gone", "%RETRY%order%g", 0), ("there", "order", 0)]);
+    is_not_there(&served, "nobody");
+    assert_eq!(end_consumer(&served, "gone"), 2);
+    is_not_there(&served, "gone");
+    assert_eq!(metric(&served, "qmq_consumers"), 1, "who waits goes on");
+    let mut again = qmq.take(&there_again, 2);
+    again.sort_by(|one, other| one.id.cmp(&other.id));
+    assert_eq!(ids(&again), ["a", "b"]);
+    // One that waits is ended, too, and is another when it is given something.
+    assert_eq!(end_consumer(&served, "there"), 2);
+    qmq.store(&[message("order", "c", &[], None)]);
+    assert_eq!(ids(&qmq.pulled(waiting)), ["c"]);
+    assert_eq!(end_consumer(&served, "there"), 1);
+    // A session that were left would begin the group again when its lease is over.
+    assert_eq!(metric(&served, "qmq_consumers"), 0);
+    served.store.remove_group("order", "g").unwrap();
 }

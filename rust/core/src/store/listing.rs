@@ -1,8 +1,8 @@
 //! Groups and subjects, as who runs a store wants to see them.
 
 use super::state::State;
-use super::subject_names::{dead_letter_subject, is_of_users};
-use crate::units::{GroupNumber, Millis, ReadyNumber, SubjectNumber};
+use super::subject_names::{dead_letter_subject, is_of_users, retry_subject};
+use crate::units::{ConsumerNumber, GroupNumber, Millis, ReadyNumber, SubjectNumber};
 
 /// A group of a subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +27,21 @@ pub struct GroupListed {
     pub consumers: u64,
     /// Its dead letters.
     pub dead_letters: u64,
+}
+
+/// A consumer of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConsumerListed {
+    /// Its number.
+    pub number: ConsumerNumber,
+    /// Its name.
+    pub name: String,
+    /// What it consumes: the subject of the group, or the group's retry subject.
+    pub subject: String,
+    /// Messages that it holds.
+    pub in_flight: u64,
+    /// True where a client named it: it outlives its connection and an open.
+    pub is_lasting: bool,
 }
 
 /// A subject.
@@ -72,6 +87,25 @@ impl State {
             }
         });
         listed.collect()
+    }
+
+    /// Who consumes for a group, its own retry subject included, by number; `None` where it is not there.
+    pub fn list_consumers(&self, subject: &str, group: &str) -> Option<Vec<ConsumerListed>> {
+        self.subjects.number(subject).and_then(|number| self.group_named(number, group))?;
+        let mut listed = Vec::new();
+        for name in [subject, &retry_subject(subject, group)] {
+            let number = self.subjects.number(name).and_then(|number| self.group_named(number, group));
+            let Some(found) = number.and_then(|number| self.groups.get(&number)) else { continue };
+            listed.extend(found.consumers.values().map(|consumer| ConsumerListed {
+                number: consumer.number,
+                name: consumer.name.clone(),
+                subject: name.to_owned(),
+                in_flight: consumer.held.len() as u64,
+                is_lasting: consumer.is_lasting,
+            }));
+        }
+        listed.sort_unstable_by_key(|consumer| consumer.number);
+        Some(listed)
     }
 
     fn count_dead_letters(&self, subject: &str, group: &str) -> u64 {

@@ -58,7 +58,7 @@ pub use holders::{Holder, HolderKind};
 pub use holding::HeldPiece;
 pub use inspection::{FileKind, InspectedFile, InspectedGroup, InspectedSubject, Inspection, inspect};
 pub use inspection_damaged::inspect_damaged;
-pub use listing::{GroupListed, SubjectListed};
+pub use listing::{ConsumerListed, GroupListed, SubjectListed};
 pub use looking::ReadyEntry;
 pub use opening::{NewStore, open_identity};
 pub use options::OwnerOptions;

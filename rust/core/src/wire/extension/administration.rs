@@ -86,7 +86,7 @@ pub struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    fn read_with(body: &[u8], bytes_each: usize, read: impl Fn(&mut Reader<'_>) -> Read<T>) -> Read<Self> {
+    pub(super) fn read_with(body: &[u8], bytes_each: usize, read: impl Fn(&mut Reader<'_>) -> Read<T>) -> Read<Self> {
         let mut reader = Reader::new(body);
         let next = reader.u64("next")?;
         let count = reader.count("rows", ROWS_MAX, bytes_each)?;
@@ -97,7 +97,7 @@ impl<T> Listed<T> {
         reader.finish("rows").map(|()| Self { next, rows })
     }
 
-    fn put_with(&self, out: &mut Vec<u8>, put: impl Fn(&mut Vec<u8>, &T) -> Result<()>) -> Result<()> {
+    pub(super) fn put_with(&self, out: &mut Vec<u8>, put: impl Fn(&mut Vec<u8>, &T) -> Result<()>) -> Result<()> {
         out.put_u64(self.next);
         put_count(out, "rows", ROWS_MAX, self.rows.len())?;
         self.rows.iter().try_for_each(|row| put(out, row))
@@ -302,7 +302,7 @@ impl<'a> Expire<'a> {
     }
 }
 
-/// Reads the answer to REDRIVE or EXPIRE.
+/// Reads the answer to REDRIVE, EXPIRE or `END_CONSUMER`.
 ///
 /// # Errors
 /// `Malformed` naming `count`.

@@ -7,6 +7,7 @@
 
 pub mod administration;
 pub mod consume;
+pub mod consumers;
 pub mod dead_letters;
 pub mod errors;
 pub mod hello;
@@ -71,3 +72,7 @@ pub const DEAD_LETTERS: i16 = 226;
 pub const REDRIVE: i16 = 227;
 /// Gives up ready messages that nobody took.
 pub const EXPIRE: i16 = 228;
+/// Who consumes for a group.
+pub const CONSUMERS: i16 = 229;
+/// Ends a consumer that a client named.
+pub const END_CONSUMER: i16 = 230;

@@ -2,16 +2,18 @@
 
 use super::administration::{Expire, GroupAt, GroupName, Listing, Redrive};
 use super::consume::{Credit, Subscribe};
+use super::consumers::Consumers;
 use super::dead_letters::DeadLetters;
 use super::hello::{Hello, read_ping};
 use super::publish::{Publish, read_receipts};
 use super::settle::{Acknowledge, GiveBack, PutAway};
 use super::{
-    ACKNOWLEDGE, CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY,
-    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
+    PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
+use crate::wire::pull::ConsumerName;
 use crate::wire::reader::Reader;
 
 /// A request, borrowed from its frame.
@@ -57,6 +59,10 @@ pub enum OwnRequest<'a> {
     Redrive(Redrive<'a>),
     /// Gives up ready messages.
     Expire(Expire<'a>),
+    /// A piece of the list of a group's consumers.
+    Consumers(Consumers<'a>),
+    /// Ends a consumer that a client named.
+    EndConsumer(ConsumerName<'a>),
 }
 
 impl<'a> OwnRequest<'a> {
@@ -87,6 +93,8 @@ impl<'a> OwnRequest<'a> {
             DEAD_LETTERS => Self::DeadLetters(DeadLetters::read(reader)?),
             REDRIVE => Self::Redrive(Redrive::read(reader)?),
             EXPIRE => Self::Expire(Expire::read(reader)?),
+            CONSUMERS => Self::Consumers(Consumers::read(reader)?),
+            END_CONSUMER => Self::EndConsumer(ConsumerName::read(reader)?),
             _ => return Ok(None),
         };
         reader.finish("request").map(|()| Some(request))

@@ -2,6 +2,7 @@
 
 use super::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
 use super::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, put_deliver};
+use super::consumers::Consumers;
 use super::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
 use super::errors::RemoteError;
 use super::hello::{Hello, Welcome, put_ping};
@@ -10,15 +11,15 @@ use super::publish::{DueTime, PublishWriter, put_receipts};
 use super::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use super::status::StatusTold;
 use super::{
-    ACKNOWLEDGE, CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY,
-    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
+    PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{Filter, TagRule};
 use crate::record::name::GroupStart;
-use crate::store::{GroupListed, Receipt, SubjectListed};
-use crate::units::{DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
+use crate::store::{ConsumerListed, GroupListed, Receipt, SubjectListed};
+use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
 use crate::wire::pull::ConsumerName;
 
 pub(super) fn receipt(sequence: u64) -> Receipt {
@@ -28,6 +29,10 @@ pub(super) fn receipt(sequence: u64) -> Receipt {
 
 pub(super) fn name() -> GroupName<'static> {
     GroupName { subject: "orders", group: "billing" }
+}
+
+pub(super) fn consumer() -> ConsumerName<'static> {
+    ConsumerName { subject: "orders", group: "billing", consumer: "host@@1" }
 }
 
 pub(super) fn subscribe() -> Subscribe<'static> {
@@ -85,6 +90,8 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (DEAD_LETTERS, written(&|out| DeadLetters { name: name(), listing }.put(out).unwrap())),
         (REDRIVE, written(&|out| Redrive { name: name(), count_max: u64::MAX }.put(out).unwrap())),
         (EXPIRE, written(&|out| Expire { subject: "orders", older_than_ms: 60_000 }.put(out).unwrap())),
+        (CONSUMERS, written(&|out| Consumers { name: name(), listing }.put(out).unwrap())),
+        (END_CONSUMER, written(&|out| consumer().put(out).unwrap())),
     ]
 }
 
@@ -199,6 +206,12 @@ pub(super) fn subjects() -> Listed<SubjectListed> {
     Listed { next: 0, rows: vec![subject] }
 }
 
+pub(super) fn consumers() -> Listed<ConsumerListed> {
+    let (name, subject) = ("host@@1".to_owned(), "orders".to_owned());
+    let one = ConsumerListed { number: ConsumerNumber(3), name, subject, in_flight: 2, is_lasting: true };
+    Listed { next: 3, rows: vec![one] }
+}
+
 pub(super) fn letters() -> Letters<'static> {
     let payload = LetterPayload { published: Millis(6), form: PayloadForm::Qmq, meta_length: 2, bytes: b"mebody" };
     let whole = Letter {
@@ -214,11 +227,13 @@ pub(super) fn letters() -> Letters<'static> {
     Letters { next: 2, letters: vec![whole, damaged] }
 }
 
-/// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error.
+/// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
+/// consumers.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
-    let mut answers = vec![Vec::new(); 7];
-    let [deliver, hello, told, group_rows, subject_rows, letter_rows, error] = answers.as_mut_slice() else {
-        panic!("seven of them")
+    let mut answers = vec![Vec::new(); 8];
+    let [deliver, hello, told, group_rows, subject_rows, letter_rows, error, consumer_rows] = answers.as_mut_slice()
+    else {
+        panic!("eight of them")
     };
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     put_deliver(deliver, 4, Millis(21), messages.len()).unwrap();
@@ -230,6 +245,7 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
     groups().put(group_rows).unwrap();
     subjects().put(subject_rows).unwrap();
     letters().put(letter_rows).unwrap();
+    consumers().put(consumer_rows).unwrap();
     RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 }).put(error).unwrap();
     answers
 }

@@ -11,18 +11,18 @@ use super::proof::Proof;
 use super::publish::{Cancelled, DueTime, put_outcomes, put_receipts, read_outcomes, read_receipts};
 use super::request::OwnRequest;
 use super::samples::{
-    batch, delivered, every_answer, every_error, every_request, groups, letters, receipt, status, subjects, subscribe,
-    welcome,
+    batch, consumers, delivered, every_answer, every_error, every_request, groups, letters, receipt, status, subjects,
+    subscribe, welcome,
 };
 use super::settle::{Acknowledge, KeyRange, PutAway};
 use super::status::StatusTold;
 use super::{
-    ACKNOWLEDGE, CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY,
-    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
+    PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::error::Error;
 use crate::message_log::Durability;
-use crate::store::{GroupListed, Receipt, SubjectListed};
+use crate::store::{ConsumerListed, GroupListed, Receipt, SubjectListed};
 use crate::units::Millis;
 use crate::wire::malformed::Malformed;
 use crate::wire::reader::Reader;
@@ -185,6 +185,7 @@ fn what_a_server_tells_reads_back() {
     assert_eq!(Listed::<GroupListed>::read(&answers[3]), Ok(groups()));
     assert_eq!(Listed::<SubjectListed>::read(&answers[4]), Ok(subjects()));
     assert_eq!(Letters::read(&answers[5]), Ok(letters()));
+    assert_eq!(Listed::<ConsumerListed>::read(&answers[7]), Ok(consumers()));
     assert_eq!(read_number(&7_u64.to_be_bytes()), Ok(7));
 
     let subscribed = Subscribed { consumer: "host@7".to_owned(), is_new: true };
@@ -331,6 +332,8 @@ fn the_document_has_every_error_and_every_command() {
         (DEAD_LETTERS, "DEAD_LETTERS"),
         (REDRIVE, "REDRIVE"),
         (EXPIRE, "EXPIRE"),
+        (CONSUMERS, "CONSUMERS"),
+        (END_CONSUMER, "END_CONSUMER"),
     ] {
         assert!(document.contains(&format!(" {command} {word}")), "{command} {word}");
     }
@@ -359,13 +362,14 @@ proptest! {
         let _ = StatusTold::read(&bytes);
         let _ = Listed::<GroupListed>::read(&bytes);
         let _ = Listed::<SubjectListed>::read(&bytes);
+        let _ = Listed::<ConsumerListed>::read(&bytes);
         let _ = Letters::read(&bytes);
         let _ = read_outcomes(&bytes);
         let _ = read_number(&bytes);
     }
 
     #[test]
-    fn changed_requests_never_panic(which in 0_usize..20, at in any::<prop::sample::Index>(), with in any::<u8>()) {
+    fn changed_requests_never_panic(which in 0_usize..22, at in any::<prop::sample::Index>(), with in any::<u8>()) {
         let (command, mut body) = every_request().swap_remove(which);
         if !body.is_empty() {
             let at = at.index(body.len());
