@@ -6,8 +6,8 @@
 mod rig;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use delaymq_core::error::Error;
 use delaymq_core::message_log::Class;
 use delaymq_core::planted::Planted;
 use delaymq_core::queues::pull_log::PullLog;
@@ -20,12 +20,11 @@ use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
 use delaymq_simulation::planted::Plant;
 use rig::{Rig, bodies_of, keeping, lean, small};
 
-/// It holds, and does not with the fault planted, or cannot even be told to its end.
+/// It holds, and does not with the fault planted: a panic is no answer, and fails the test.
 fn proves(fault: Planted, holds: impl Fn() -> bool) {
     assert!(holds(), "it does not hold");
     let _plant = Plant::new(Some(fault));
-    let still_holds = catch_unwind(AssertUnwindSafe(&holds)).unwrap_or(false);
-    assert!(!still_holds, "it holds with {fault:?} planted, too");
+    assert!(!holds(), "it holds with {fault:?} planted, too");
 }
 
 /// Flips a bit of this body wherever it lies.
@@ -268,7 +267,12 @@ fn r4_nothing_is_removed_that_a_slow_group_has_not_finished() {
             rig.reopen(End::Kill);
         }
         let slow = (slow.0, rig.consumer(slow.0, "d"));
-        rig.take_all(slow) == published
+        match rig.try_take_all(slow) {
+            Ok(found) => found == published,
+            // What the slow group wants next is in no run any more.
+            Err(Error::Corrupt { path, .. }) if path == "runs" => false,
+            Err(error) => panic!("{error}"),
+        }
     });
 }
 

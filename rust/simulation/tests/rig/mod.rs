@@ -196,26 +196,34 @@ impl Rig {
 
     /// One pull and nothing else.
     pub fn pull_once(&mut self, place: (GroupNumber, ConsumerNumber)) -> Pulled {
+        self.try_pull_once(place).unwrap()
+    }
+
+    fn try_pull_once(&mut self, place: (GroupNumber, ConsumerNumber)) -> Result<Pulled> {
         let request =
             PullRequest { group: place.0, consumer: place.1, count_max: 1_000, in_flight_max: self.in_flight_max };
-        self.node().pull(request, 0).unwrap()
+        self.node().pull(request, 0)
     }
 
     /// Pulls until something comes, or nothing twice.
     pub fn pull(&mut self, place: (GroupNumber, ConsumerNumber)) -> Vec<Handed> {
+        self.try_pull(place).unwrap()
+    }
+
+    fn try_pull(&mut self, place: (GroupNumber, ConsumerNumber)) -> Result<Vec<Handed>> {
         for _ in 0..3 {
-            match self.pull_once(place) {
+            match self.try_pull_once(place)? {
                 Pulled::Messages(handed, damaged) => {
                     self.settle();
                     if !handed.is_empty() || damaged.is_empty() {
-                        return handed;
+                        return Ok(handed);
                     }
                 }
                 Pulled::Wait => self.settle(),
                 Pulled::Gone => panic!("{place:?} is gone"),
             }
         }
-        Vec::new()
+        Ok(Vec::new())
     }
 
     pub fn acknowledge(&mut self, place: (GroupNumber, ConsumerNumber), offsets: &[u64]) {
@@ -259,11 +267,16 @@ impl Rig {
 
     /// Takes and acknowledges all there is for a group.
     pub fn take_all(&mut self, place: (GroupNumber, ConsumerNumber)) -> Vec<String> {
+        self.try_take_all(place).unwrap()
+    }
+
+    /// As `take_all`, for who wants to see a pull fail.
+    pub fn try_take_all(&mut self, place: (GroupNumber, ConsumerNumber)) -> Result<Vec<String>> {
         let mut bodies = Vec::new();
         loop {
-            let handed = self.pull(place);
+            let handed = self.try_pull(place)?;
             if handed.is_empty() {
-                return bodies;
+                return Ok(bodies);
             }
             let offsets: Vec<u64> = handed.iter().map(|one| one.delivery.offset.0).collect();
             bodies.extend(bodies_of(&handed));
