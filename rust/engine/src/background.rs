@@ -353,6 +353,9 @@ impl Shared {
         checkpoints.under_way = false;
         self.background.awaited.store(false, Ordering::SeqCst);
         self.background.checkpointed.notify_all();
+        drop(checkpoints);
+        // What came meanwhile may make the next one due, and nothing else may wake the driver for it.
+        self.driver.raise();
     }
 
     /// Removes retired files, later while a pin holds them, and again where that failed; what stays

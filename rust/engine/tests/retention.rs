@@ -5,10 +5,12 @@
 mod support;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delaymq_engine::{Due, Durability, Options};
-use support::{collect, consume, eventually, open, options, publish, subscribe};
+use delaymq_engine::{Clock, ClockReading, Due, Durability, Options, Store, SystemClock};
+use support::{Faults, collect, consume, eventually, open, options, publish, subscribe};
 
 fn small() -> Options {
     let mut options = Options { segment_bytes: 64 << 10, ..options(Durability::Os) };
@@ -147,4 +149,47 @@ fn a_backlog_beyond_memory_is_read_from_runs() {
     let received = consume(&audit, 3_000);
     let numbers: Vec<_> = received.iter().map(|m| u32::from_le_bytes(m.body().try_into().unwrap())).collect();
     assert!(numbers.into_iter().eq(0..3_000));
+}
+
+/// The system's clock, under which nobody looks up without being woken.
+struct Patient;
+
+impl Clock for Patient {
+    fn read(&self) -> ClockReading {
+        SystemClock.read()
+    }
+    fn sleep_max(&self) -> Duration {
+        Duration::from_secs(3_600)
+    }
+}
+
+#[test]
+fn what_came_while_a_checkpoint_was_written_is_in_the_next_one_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, switches) = Faults::over(folder.path());
+    let mut options = Options { clock: Arc::new(Patient), ..options(Durability::Os) };
+    options.owner.checkpoint_facts = 20;
+    let store = Store::open_on(storage, folder.path(), options, &mut |_| {}).unwrap();
+    let burst = || {
+        for _ in 0..30 {
+            publish(&store, "orders", Due::After(3_600_000), b"x");
+        }
+    };
+    let checkpoints = || {
+        let names = std::fs::read_dir(folder.path().join("checkpoints")).unwrap();
+        names.map(|one| one.unwrap().file_name()).filter(|name| name.to_string_lossy().ends_with(".checkpoint")).count()
+    };
+    assert_eq!(checkpoints(), 0);
+    // Nothing is synced, so the first one cannot be finished.
+    switches.stuck.store(true, Ordering::SeqCst);
+    let before = switches.syncs.load(Ordering::SeqCst);
+    burst();
+    eventually("a checkpoint begins", || switches.syncs.load(Ordering::SeqCst) > before);
+    burst();
+    // The driver comes to rest, so that it is woken only by what is to be told to it.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(checkpoints(), 0);
+    switches.stuck.store(false, Ordering::SeqCst);
+    eventually("the next checkpoint", || checkpoints() == 2);
+    store.close().unwrap();
 }
