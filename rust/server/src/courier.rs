@@ -250,13 +250,12 @@ impl Courier {
         let subscription = Arc::clone(&self.subscription);
         let courier = Rc::clone(self);
         spawn_local(async move {
-            let are_pulls: Vec<bool> = errands.iter().map(|errand| matches!(errand, Errand::Pull { .. })).collect();
             let run = move || errands.into_iter().map(|errand| errand.run(&subscription)).collect::<Vec<_>>();
             let done = Pool::run(run).await;
             courier.is_busy.set(false);
             if let Some(done) = done {
-                for ((done, asking), is_pull) in done.into_iter().zip(askings).zip(are_pulls) {
-                    courier.did(done, asking, is_pull);
+                for (done, asking) in done.into_iter().zip(askings) {
+                    courier.did(done, asking);
                 }
             } else {
                 courier.fail();
@@ -267,9 +266,9 @@ impl Courier {
         });
     }
 
-    fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>, is_pull: bool) {
+    fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>) {
         match (done, asking) {
-            (Ok(Done::Pulled(messages)), asking) => {
+            (Ok(Done::Pulled(Ok(messages))), asking) => {
                 self.is_pulling.set(false);
                 self.take(messages);
                 self.send_ready();
@@ -277,22 +276,18 @@ impl Courier {
                     asking.done();
                 }
             }
-            (Ok(Done::Submitted(position)), Some(asking)) => self.hub.promise(position, Promise::of(asking)),
-            (Ok(Done::Settled), Some(asking)) => asking.done(),
-            (Ok(Done::Submitted(_) | Done::Settled), None) => {}
-            (Err(error), asking) => {
+            (Ok(Done::Pulled(Err(error))), asking) => {
                 let is_passing = matches!(error, Error::Storage { .. });
-                let is_told = asking.is_some();
                 if let Some(asking) = asking {
                     asking.failed(&error);
                 }
-                match (is_pull, is_passing) {
-                    (true, true) => self.rest(),
-                    (true, false) => self.fail(),
-                    (false, _) if !is_told => self.fail(),
-                    (false, _) => {}
-                }
+                if is_passing { self.rest() } else { self.fail() }
             }
+            (Ok(Done::Submitted(position)), Some(asking)) => self.hub.promise(position, Promise::of(asking)),
+            (Ok(Done::Settled), Some(asking)) => asking.done(),
+            (Ok(Done::Submitted(_) | Done::Settled), None) => {}
+            (Err(error), Some(asking)) => asking.failed(&error),
+            (Err(_), None) => self.fail(),
         }
     }
 

@@ -31,7 +31,8 @@ pub(crate) enum Errand {
 
 /// What came of an errand.
 pub(crate) enum Done {
-    Pulled(Vec<Delivered>),
+    /// What a pull brought, or why it brought nothing: it is for the subscription to go on, whoever asked.
+    Pulled(Result<Vec<Delivered>>),
     /// It is durable when everything below this is visible.
     Submitted(Sequence),
     Settled,
@@ -50,13 +51,13 @@ impl Errand {
     /// Does it, and waits where it must.
     ///
     /// # Errors
-    /// As what it calls.
+    /// As what it calls, but for a pull.
     pub(crate) fn run(self, subscription: &Subscription) -> Result<Done> {
         let flush = |is_flushed: bool| {
             if is_flushed { subscription.submit_flush().map(Done::Submitted) } else { Ok(Done::Settled) }
         };
         match self {
-            Self::Pull { count } => subscription.pull_within(count, PULL_BYTES, Duration::ZERO).map(Done::Pulled),
+            Self::Pull { count } => Ok(Done::Pulled(subscription.pull_within(count, PULL_BYTES, Duration::ZERO))),
             Self::GiveBack { messages, is_flushed } => {
                 messages.into_iter().try_for_each(|(key, delay_ms)| subscription.give_back(key, delay_ms))?;
                 flush(is_flushed)

@@ -107,6 +107,25 @@ fn who_waited_for_a_disk_that_failed_is_told_so() {
 }
 
 #[test]
+fn a_subscription_whose_messages_could_not_be_read_gets_them_once_they_can_be() {
+    let (served, switches) = serve_faulty(options());
+    let (mut client, mut other) = (served.connect(), served.connect());
+    client.publish("order", &[b"old"], 0);
+    // As many segments as stay mapped, and more, lie between, and all of them were looked at.
+    other.subscribe(1, "other", "g", 100);
+    for _ in 0..24 {
+        client.publish("other", &[&vec![7; 400_000]], 0);
+        other.messages(1);
+    }
+    switches.fail_reads.store(true, Ordering::SeqCst);
+    client.subscribe(1, "order", "g", 10);
+    eventually("reads that fail, again and again", || switches.failed_reads.load(Ordering::SeqCst) >= 3);
+    client.done(PING, |_| Ok(()));
+    switches.fail_reads.store(false, Ordering::SeqCst);
+    assert_eq!(client.messages(1)[0].body, b"old");
+}
+
+#[test]
 fn what_finds_no_room_is_told_to_come_later_and_is_not_stored() {
     let limited = ServerOptions { waiting_publishes_max: 1, ..options() };
     let (served, switches) = serve_faulty(limited);

@@ -80,6 +80,9 @@ pub(crate) struct Switches {
     pub(crate) no_segments: AtomicBool,
     /// Syncs take until this is false again.
     pub(crate) stuck: AtomicBool,
+    /// Segments of the log that are not mapped cannot be read.
+    pub(crate) fail_reads: AtomicBool,
+    pub(crate) failed_reads: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) failed_path: Mutex<String>,
 }
@@ -137,6 +140,10 @@ impl StorageFile for FaultyFile {
         self.file.length()
     }
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        if self.switches.fail_reads.load(Ordering::SeqCst) && self.path().ends_with(".segment") {
+            self.switches.failed_reads.fetch_add(1, Ordering::SeqCst);
+            return Err(fault("read", self.path(), StorageFault::Io));
+        }
         self.file.read_at(offset, into)
     }
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
