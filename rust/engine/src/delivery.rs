@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::mapping::Mapping;
 
@@ -71,6 +71,8 @@ pub struct Delivered {
     pub redelivered: bool,
     /// The subject it was published to.
     pub subject: Arc<str>,
+    /// Its number, which its receipt says.
+    pub subject_number: SubjectNumber,
     /// Meta and body.
     pub payload: Payload,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::schedule_log::Entry;
 use delaymq_core::store::Receipt;
-use delaymq_core::units::{DueKey, SegmentNumber};
+use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::names::Subject;
@@ -34,6 +34,7 @@ impl Shared {
             attempt,
             redelivered: attempt >= 2,
             subject: if is_of_consumed { Arc::clone(&consumed.name) } else { self.names.name_of(stored.subject) },
+            subject_number: stored.subject,
             payload: stored.payload,
         }
     }
@@ -95,25 +96,28 @@ impl Subscription {
     /// # Errors
     /// `ForkedProcess`; `Closed` where no receipts were given out yet.
     pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
-        self.shared.receipt_of(key, subject, size)
+        self.shared.guard.check()?;
+        let number = self.shared.names.subject(subject)?.number;
+        self.shared.receipt(key, number, size)
     }
 }
 
 impl Store {
-    /// As [`Subscription::receipt_of`], for who has none.
+    /// The receipt that this message was published with. Nothing is looked up for it by a name.
     ///
     /// # Errors
-    /// As there.
-    pub fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
-        self.shared.receipt_of(key, subject, size)
+    /// As [`Subscription::receipt_of`].
+    pub fn receipt(&self, message: &Delivered) -> Result<Receipt> {
+        self.shared.guard.check()?;
+        let key = DueKey { due: message.first_due, sequence: message.sequence };
+        let size = u32::try_from(message.body().len()).unwrap_or(u32::MAX);
+        self.shared.receipt(key, message.subject_number, size)
     }
 }
 
 impl Shared {
-    fn receipt_of(&self, key: DueKey, subject: &str, size: u32) -> Result<Receipt> {
-        self.guard.check()?;
-        let number = self.names.subject(subject)?.number;
-        let receipt = self.receipts.get().and_then(|book| book.receipt_of(key, number, size));
+    fn receipt(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Result<Receipt> {
+        let receipt = self.receipts.get().and_then(|book| book.receipt_of(key, subject, size));
         receipt.ok_or(Error::Closed)
     }
 }

@@ -155,6 +155,7 @@ fn the_receipt_of_what_is_delivered_is_that_of_its_publish() {
         assert_eq!(found[0].attempt, attempt);
         let key = delaymq_core::units::DueKey { due: found[0].first_due, sequence: found[0].sequence };
         assert_eq!(subscription.receipt_of(key, &found[0].subject, 4).unwrap(), receipt);
+        assert_eq!(store.receipt(&found[0]).unwrap(), receipt);
         subscription.give_back(found[0].key, 20).unwrap();
     }
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::tags::{ENVIRONMENT_KEY, Filter, Labels, SUB_ENVIRONMENT_KEY, pass_all};
 use delaymq_core::record::meta::MetaView;
-use delaymq_core::units::DueKey;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
@@ -204,8 +203,6 @@ impl Courier {
 
     fn sent<'a>(&self, message: &'a Delivered) -> Result<Sent<'a>> {
         let payload = &message.payload;
-        let key = DueKey { due: message.first_due, sequence: message.sequence };
-        let receipt = self.subscription.receipt_of(key, &message.subject, payload.body().len() as u32)?;
         Ok(Sent {
             queue: message.key.queue,
             offset: message.key.offset,
@@ -216,7 +213,7 @@ impl Courier {
             due: message.due,
             first_due: message.first_due,
             published: message.published,
-            proof: Proof::of(&receipt),
+            proof: Proof::of(&self.hub.store.receipt(message)?),
             subject: &message.subject,
             meta_length: payload.meta().len() as u32,
             check: payload.check(),

@@ -7,7 +7,7 @@ use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::meta::MetaView;
-use delaymq_core::units::{DueKey, Millis, PullOffset};
+use delaymq_core::units::{Millis, PullOffset};
 use delaymq_core::wire::filtering::{passes, passes_with_meta};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
@@ -283,8 +283,6 @@ fn put_as_text(out: &mut Vec<u8>, store: &Store, message: &Delivered) -> Result<
     if !meta.message_id().is_empty() {
         return put_plain_text(out, &stored, &meta, payload.body());
     }
-    let key = DueKey { due: message.first_due, sequence: message.sequence };
-    let size = u32::try_from(payload.body().len()).unwrap_or(u32::MAX);
-    let receipt = store.receipt_of(key, &message.subject, size)?.to_text();
+    let receipt = store.receipt(message)?.to_text();
     put_plain_text(out, &Stored { receipt: &receipt, ..stored }, &meta, payload.body())
 }
