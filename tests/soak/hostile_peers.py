@@ -2,8 +2,8 @@
 one and two processes that are busy and ask the server nothing, and beside each kind of hostile peer.
 
 Run it on a quiet machine: `make hostile-peers`. It ends with 1 where a hostile peer more than doubled what the others
-wait for. Who sends without end keeps the server's thread busy, so that is held against what a busy thread costs that
-asks nothing: on two processors that is not little.
+wait for beside nobody, or beside one busy process that asks nothing: a hostile peer is that, too, and elsewhere it were
+on another machine. What two busy processes cost is shown beside it: on two processors that is not little.
 """
 
 from __future__ import annotations
@@ -108,12 +108,22 @@ def halves(connect: Connect) -> None:
             peer.send(half)
 
 
+def wholes(connect: Connect) -> None:
+    """Sends large requests that say nothing, and reads the answers."""
+    peer = connect(True)
+    threading.Thread(target=peer.is_closed, daemon=True).start()
+    whole = frame(PING, bytes((8 << 20) - 24))
+    while True:
+        peer.send(whole)
+
+
 KINDS: dict[str, Callable[[Connect], None]] = {
-    kind.__name__: kind for kind in (busy, garbage, wrong_tokens, strangers, flood, deaf, halves)
+    kind.__name__: kind for kind in (busy, garbage, wrong_tokens, strangers, flood, deaf, halves, wholes)
 }
 
 
-BASES = ("nobody", "one busy", "two busy")
+BASES = ("nobody", "one busy")
+SHOWN = "two busy"
 NEIGHBOURS: dict[str, list[str]] = {"nobody": [], "one busy": ["busy"], "two busy": ["busy", "busy"]}
 NEIGHBOURS |= {kind: [kind] for kind in KINDS if kind != "busy"}
 
@@ -186,7 +196,7 @@ def main(arguments: list[str]) -> int:
     for name in NEIGHBOURS:
         middle = statistics.median(percentile(one, 0.5) for one in figures[name])
         print(f"{name:14}{middle:8.2f}{whole[name]:8.2f}{whole[name] / whole['nobody']:9.2f}{whole[name] / base:9.2f}")
-    return 1 if max(whole.values()) > RATIO_MAX * base else 0
+    return 1 if max(p99 for name, p99 in whole.items() if name != SHOWN) > RATIO_MAX * base else 0
 
 
 if __name__ == "__main__":

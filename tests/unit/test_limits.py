@@ -41,6 +41,7 @@ SEGMENT = "rust/core/src/message_log/segment.rs"
 MESSAGE = "rust/core/src/record/limits.rs"
 SERVER = "rust/server/src/options.rs"
 CONNECTION = "rust/core/src/wire/connection_limits.rs"
+UNFINISHED = "rust/core/src/wire/unfinished.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -126,6 +127,13 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         chosen(CONNECTION, name) for name in ("first_request_ms_max", "first_request_bytes_max")
     ],
     "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
+    "what an address left of requests that it never finished": lambda: [
+        chosen(UNFINISHED, name)
+        for name in ("free_bytes", "paid_bytes_per_ms", "held_back_ms", "piece_bytes", "wait_ms_max")
+    ],
+    "that is owed at most; addresses that are remembered for it": lambda: [
+        chosen(UNFINISHED, name) for name in ("owed_bytes_max", "addresses_max")
+    ],
     "wrong tokens of an address": lambda: [
         constant("rust/server/src/guard.rs", name) for name in ("WRONG_TOKENS", "WRONG_TOKEN_MS")
     ],

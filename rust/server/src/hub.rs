@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::registry::Registry;
+use delaymq_core::wire::unfinished::Unfinished;
 use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
@@ -48,6 +50,8 @@ pub(crate) struct Hub {
     pub(crate) http_connections: Limit,
     /// Bytes that were read of requests which are not there whole.
     pub(crate) input_bytes: Cell<usize>,
+    /// What addresses began and never finished.
+    pub(crate) unfinished: RefCell<Unfinished<IpAddr>>,
     /// What is switched off is written by one at a time.
     pub(crate) switching: Mutex<()>,
     /// Subscriptions whose connection is gone and that are not closed yet.
@@ -80,6 +84,7 @@ impl Hub {
         let connections = Limit::new(all, each);
         let strangers = Limit::new(options.strangers_max, options.strangers_per_address_max);
         let http_connections = Limit::new(options.http_connections_max, options.http_connections_per_address_max);
+        let unfinished = Unfinished::new(options.unfinished);
         Self {
             connections,
             strangers,
@@ -93,6 +98,7 @@ impl Hub {
             peers: RefCell::default(),
             guard,
             input_bytes: Cell::new(0),
+            unfinished: RefCell::new(unfinished),
             switching: Mutex::new(()),
             closing: Cell::new(0),
             left: Notify::new(),

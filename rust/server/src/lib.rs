@@ -11,6 +11,7 @@
 mod acknowledging;
 mod administration;
 mod asking;
+mod borrowing;
 mod broadcasting;
 mod consumers;
 mod counters;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use delaymq_core::error::Error;
 use delaymq_core::wire::connection_limits::ConnectionLimits;
+use delaymq_core::wire::unfinished::UnfinishedLimits;
 use thiserror::Error as Described;
 
 use crate::guard::GuardOptions;
@@ -76,6 +77,8 @@ pub struct ServerOptions {
     /// Bytes of requests that are not there whole, of all connections together: over it those end that
     /// want more than a little.
     pub input_bytes_max: usize,
+    /// What one address may begin of requests and never finish.
+    pub unfinished: UnfinishedLimits,
     /// What one connection may take.
     pub connection: ConnectionLimits,
 }
@@ -109,6 +112,7 @@ impl Default for ServerOptions {
             waiting_publishes_max: 1_024,
             waiting_publish_bytes_max: 64 << 20,
             input_bytes_max: 256 << 20,
+            unfinished: UnfinishedLimits::default(),
             connection: ConnectionLimits::default(),
         }
     }

@@ -13,6 +13,7 @@ use delaymq_core::wire::connection::{Asked, Connection, Ending, RequestId};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::notices::NoticeKind;
+use delaymq_core::wire::unfinished::ReadsOn;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -20,6 +21,7 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::asking::Asking;
+use crate::borrowing::Borrowing;
 use crate::courier::Courier;
 use crate::guard::Verdict;
 use crate::hub::Hub;
@@ -52,6 +54,8 @@ pub(crate) struct Peer {
     has_backlog: Cell<bool>,
     /// Bytes of this one among those of all.
     input_bytes: Cell<usize>,
+    /// What it may read of a large request.
+    pub(crate) borrowing: Borrowing,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
 }
@@ -82,6 +86,7 @@ impl Peer {
             held: RefCell::default(),
             has_backlog: Cell::new(false),
             input_bytes: Cell::new(0),
+            borrowing: Borrowing::new(address),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
         })
@@ -232,9 +237,11 @@ impl Peer {
     fn serve(self: &Rc<Self>) {
         self.has_backlog.set(true);
         for _ in 0..TURN_REQUESTS {
-            let asked = self.connection.borrow_mut().next_request(self.hub.now());
+            let now = self.hub.now();
+            let asked = self.connection.borrow_mut().next_request(now);
             let Some(asked) = asked else { return self.has_backlog.set(false) };
             self.hub.counters.requests.add(asked.frame.header.code);
+            self.borrowing.finished(&self.hub, asked.frame.bytes(), now);
             match admission(asked.frame.header.code, self.standing.get()) {
                 Admission::Serve => requests::serve(Asking::new(self, &asked), asked),
                 Admission::Refuse => self.refuse(&asked),
@@ -255,6 +262,14 @@ impl Peer {
             return Ok(false);
         }
         let now = self.hub.now();
+        match self.borrowing.reads_on(&self.hub, connection.input_bytes(), now) {
+            ReadsOn::Now => {}
+            ReadsOn::From(_) => return Ok(false),
+            ReadsOn::Never => {
+                connection.crowded();
+                return Ok(false);
+            }
+        }
         match connection.read_with(now, |input| socket.try_read_buf(input)) {
             Ok(0) => {
                 connection.peer_closed();
@@ -304,29 +319,34 @@ impl Peer {
     }
 
     async fn wait(&self, socket: &TcpStream) -> io::Result<Ready> {
-        let (interest, deadline) = {
+        let now = self.hub.now();
+        let (interest, deadline, rests_until) = {
             let connection = self.connection.borrow();
-            let reads = connection.wants_input().then_some(Interest::READABLE);
+            let rests_until = self.borrowing.rests_until(now);
+            let reads = (connection.wants_input() && rests_until.is_none()).then_some(Interest::READABLE);
             let writes = (connection.output_bytes() > 0).then_some(Interest::WRITABLE);
             let interest = match (reads, writes) {
                 (Some(reads), Some(writes)) => Some(reads | writes),
                 (one, other) => one.or(other),
             };
-            (interest, connection.deadline())
+            (interest, connection.deadline().into_iter().chain(rests_until).min(), rests_until)
         };
-        let now = self.hub.now();
         // The deadline's millisecond has begun and must have passed.
         let until = deadline.map(|deadline| Duration::from_millis(deadline.since(now).saturating_add(1)));
         tokio::select! {
             found = ready(socket, interest) => found,
             () = self.wake.notified() => Ok(Ready::EMPTY),
-            () = sleep(until.unwrap_or_default()), if until.is_some() => Ok(Ready::EMPTY),
+            // Who has rested looks whether there is something to read.
+            () = sleep(until.unwrap_or_default()), if until.is_some() => {
+                Ok(if rests_until.is_some() { Ready::READABLE } else { Ready::EMPTY })
+            }
         }
     }
 
     fn leave(self: &Rc<Self>) {
         self.has_left.set(true);
         self.connection.borrow_mut().peer_closed();
+        self.borrowing.ended(&self.hub, self.connection.borrow().unfinished_bytes());
         self.end_held();
         self.stranger.replace(None);
         self.hub.input_bytes.set(self.hub.input_bytes.get().saturating_sub(self.input_bytes.replace(0)));

@@ -26,7 +26,11 @@ use crate::subscribing;
 /// Serves a request, now or later.
 pub(crate) fn serve(asking: Asking, asked: Asked) {
     let frame = asked.frame;
-    match Request::read(&frame) {
+    let request = Request::read(&frame);
+    if matches!(request, Err(_) | Ok(Request::Unknown(_) | Request::UnknownVersion(_))) {
+        asking.peer().borrowing.worthless(asking.hub(), frame.bytes());
+    }
+    match request {
         Err(malformed) => asking.malformed(&malformed),
         Ok(Request::Own(request)) => serve_own(asking, request, frame.body.len()),
         Ok(Request::Send(sent)) => publishing::send(asking, &sent, frame.clone()),

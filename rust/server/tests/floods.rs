@@ -7,7 +7,7 @@ mod engine_support;
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -16,9 +16,11 @@ use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{PING, PUBLISH};
 use delaymq_core::wire::frame::{FRAME_BYTES_MAX, HEAD_BYTES, Header, put_frame};
+use delaymq_core::wire::unfinished::UnfinishedLimits;
 use delaymq_engine::{Durability, Options, Store};
 use delaymq_server::{Server, ServerOptions};
 use engine_support::Faults;
+use socket2::{Domain, Socket, Type};
 use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve, serve_with};
 
 fn framed(command: i16, opaque: i32, body: &[u8]) -> Vec<u8> {
@@ -113,6 +115,67 @@ fn halves_of_large_frames_take_so_much_memory_together_and_small_requests_are_se
     drop(hoarders);
     eventually("all to be gone", || metric(&served, "input_bytes") == 0);
     assert_eq!(good.publish("order", &[&vec![7; 1 << 20]], 3_600_000).len(), 1);
+}
+
+#[test]
+fn who_leaves_requests_unfinished_is_read_no_further_and_others_are() {
+    let unfinished = UnfinishedLimits {
+        free_bytes: 1 << 20,
+        paid_bytes_per_ms: 0,
+        held_back_ms: u64::MAX,
+        wait_ms_max: u64::MAX,
+        ..UnfinishedLimits::default()
+    };
+    let limited = ServerOptions { unfinished, ..options() };
+    let served = serve_with(limited, Durability::Os);
+    let (mut trusted, mut good) = (connect_from(&served, [127, 0, 1, 1]), served.connect());
+    trusted.publish("order", &[&vec![7; 2 << 20]], 3_600_000);
+    let half = framed(PING, 5, &vec![7; FRAME_BYTES_MAX - HEAD_BYTES]);
+    connect_from(&served, [127, 0, 1, 1]).socket.write_all(&half[..2 << 20]).unwrap();
+    eventually("it to be gone", || metric(&served, "connections") == 2);
+    let hostile = connect_from(&served, [127, 0, 1, 1]);
+    let mut writing = hostile.socket.try_clone().unwrap();
+    let writing = thread::spawn(move || writing.write_all(&half[..half.len() - 1]));
+    eventually("what is small", || metric(&served, "input_bytes") >= 64 << 10);
+    // Each of these takes turns, in which much of it would have been read.
+    for _ in 0..200 {
+        trusted.done(PING, |_| Ok(()));
+        good.done(PING, |_| Ok(()));
+    }
+    let read = metric(&served, "input_bytes");
+    assert!(read < 192 << 10, "{read}");
+    // A new connection from elsewhere, one from there that has kept its word, and small ones from there.
+    for body_bytes in [4 << 20, 100] {
+        served.connect().publish("order", &[&vec![7; body_bytes]], 3_600_000);
+    }
+    trusted.publish("order", &[&vec![7; 2 << 20]], 3_600_000);
+    connect_from(&served, [127, 0, 1, 1]).publish("order", &[&vec![7; 60_000]], 3_600_000);
+    hostile.socket.shutdown(Shutdown::Both).unwrap();
+    assert!(writing.join().unwrap().is_err(), "it was not read to its end");
+}
+
+#[test]
+fn where_too_many_unfinished_requests_wait_one_more_is_closed() {
+    let unfinished = UnfinishedLimits { free_bytes: 0, wait_ms_max: 0, ..UnfinishedLimits::default() };
+    let limited = ServerOptions { unfinished, ..options() };
+    let served = serve_with(limited, Durability::Os);
+    let half = framed(PING, 5, &vec![7; 1 << 20]);
+    connect_from(&served, [127, 0, 1, 1]).socket.write_all(&half[..1 << 19]).unwrap();
+    eventually("it to be gone", || metric(&served, "connections") == 0);
+    let mut second = connect_from(&served, [127, 0, 1, 1]);
+    second.done(PING, |_| Ok(()));
+    // It may be closed while it sends.
+    drop(second.socket.write_all(&half[..half.len() - 1]));
+    assert!(is_closed(&second.socket));
+    let (_, text) = page(served.server.http_address().unwrap(), "GET /metrics");
+    assert!(text.contains("delaymq_cut_off_connections_total{reason=\"crowded\"} 1\n"), "{text}");
+}
+
+fn connect_from(served: &Served, address: [u8; 4]) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+    socket.connect(&served.server.address().into()).unwrap();
+    Client::over(socket.into())
 }
 
 #[test]

@@ -63,6 +63,7 @@ pub struct Connection {
     is_admitted: bool,
     is_proven: bool,
     ending: Option<Ending>,
+    unfinished_bytes: usize,
 }
 
 impl Connection {
@@ -81,6 +82,7 @@ impl Connection {
             is_admitted: admitted,
             is_proven: false,
             ending: None,
+            unfinished_bytes: 0,
         }
     }
 
@@ -300,8 +302,8 @@ impl Connection {
     pub fn tick(&mut self, now: Millis) {
         self.note_room(now);
         if self.outgoing.oldest().is_some_and(|queued| now.since(queued) >= self.limits.reader_ms_max) {
+            self.end(Ending::ReaderLate);
             self.ending = Some(Ending::ReaderLate);
-            self.input.clear();
             self.outgoing.clear();
             return;
         }
@@ -320,6 +322,11 @@ impl Connection {
         self.ending.as_ref()
     }
 
+    /// How many bytes were there, when the input ended, of requests that nobody was handed.
+    pub fn unfinished_bytes(&self) -> usize {
+        self.unfinished_bytes
+    }
+
     /// True where the socket may be closed: all that was asked is answered and written, or the peer
     /// was cut off.
     pub fn is_finished(&self) -> bool {
@@ -332,6 +339,7 @@ impl Connection {
 
     fn end(&mut self, ending: Ending) {
         self.ending.get_or_insert(ending);
+        self.unfinished_bytes = self.unfinished_bytes.saturating_add(self.input.len());
         self.input.clear();
     }
 

@@ -102,6 +102,20 @@ fn an_answer_that_fails_leaves_the_request_to_be_answered() {
 }
 
 #[test]
+fn what_never_was_whole_is_told_once_the_input_has_ended() {
+    let whole = request(1, b"whole");
+    for end in [Connection::peer_closed, Connection::drain, Connection::crowded] {
+        let mut connection = admitted();
+        connection.receive(&whole, NOW);
+        connection.receive(&whole[..whole.len() - 1], NOW);
+        assert_eq!((taken(&mut connection).len(), connection.unfinished_bytes()), (1, 0));
+        end(&mut connection);
+        end(&mut connection);
+        assert_eq!((connection.unfinished_bytes(), connection.input_bytes()), (whole.len() - 1, 0));
+    }
+}
+
+#[test]
 fn held_pulls_hold_up_nobody() {
     let limits = ConnectionLimits { requests_max: 2, held_max: 3, ..limits() };
     let mut connection = Connection::new(limits, true, NOW);

@@ -99,6 +99,13 @@ pub struct Frame {
     pub body: Bytes,
 }
 
+impl Frame {
+    /// Bytes of the whole frame.
+    pub fn bytes(&self) -> usize {
+        HEAD_BYTES.saturating_add(self.body.len())
+    }
+}
+
 /// A header, and how many bytes its frame takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {

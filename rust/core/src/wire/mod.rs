@@ -4,8 +4,9 @@
 //! The path of a request: [`connection`] takes bytes and hands out whole frames, [`admission`] says
 //! whether their command is served, [`request`] reads what is in them. QMQ's commands are [`send`],
 //! [`pull`], [`ack`], [`consume_manage`] and [`register`], which [`registry`] answers; delaymq's own
-//! are in [`extension`], and [`subscriptions`] says how much of what is due a client may be sent.
-//! [`caller`] is the other end, and [`delivery_keys`] are what it calls what it was delivered.
+//! are in [`extension`]. [`unfinished`] says how much is read of who never finishes what it begins, and
+//! [`subscriptions`] how much of what is due a client may be sent. [`caller`] is the other end, and
+//! [`delivery_keys`] are what it calls what it was delivered.
 
 pub mod ack;
 pub mod admission;
@@ -30,6 +31,7 @@ pub mod registry;
 pub mod request;
 pub mod send;
 pub mod subscriptions;
+pub mod unfinished;
 
 mod ending;
 mod incoming;
@@ -41,3 +43,5 @@ mod codec_tests;
 mod connection_tests;
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod unfinished_tests;
