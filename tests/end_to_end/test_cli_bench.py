@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from commanding import arguments_of, command, environment, on_terminal
 from delaymq.bench import BENCHES
+from delaymq.bench.backlog import disk_bytes
 from delaymq.bench.rust import together
 from delaymq.bench.served import served
+from delaymq.cli import bench as cli_bench
+from delaymq.cli.failures import UsageError
 
 ROW = re.compile(r"wheel +pending 200,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
 
@@ -82,6 +88,38 @@ def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Pat
     assert {"unpulled_bytes", "filling_bytes", "memory_growth_bytes"} <= backlog["detail"].keys()
     assert subjects["limit"] > 0 < backlog["limit"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None:
+    asked = ("bench", "backlog", "--quick", "--messages", "30000", "--json", "--folder", str(tmp_path))
+    row = json.loads(command(*asked).stdout)
+    assert (row["n"], row["detail"]["ready"]) == (30_000, 30_000)
+    assert 0 < row["detail"]["disk_bytes"] <= disk_bytes(30_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("wheel", "--messages", "5"), "--messages is for backlog alone"),
+        (("--messages", "5"), "--messages is for backlog alone"),
+        (("backlog", "--messages", "0"), "'0' is not a number from 1 to"),
+        (("backlog", "--messages", "1e6"), "'1e6' is not a number from 1 to"),
+    ],
+)
+def test_a_number_of_messages_that_cannot_be_is_refused(given: tuple[str, ...], words: str) -> None:
+    refused = command("bench", *given)
+    assert refused.returncode == 2
+    assert words in refused.stderr
+
+
+def test_a_backlog_that_the_disk_has_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = disk_bytes(1_000) - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(cli_bench, "run_benches", lambda *_, **__: pytest.fail("it was begun"))
+    chosen = argparse.Namespace(names=["backlog"], quick=True, server=False, messages=1_000, folder=None, json=True)
+    with pytest.raises(UsageError, match=f"of which {free} are free"):
+        cli_bench.run(chosen)
 
 
 def test_the_help_lists_every_bench_and_another_name_is_refused() -> None:

@@ -50,6 +50,7 @@ def test_the_details_that_name_a_case() -> None:
     assert values("burst", "consumer") == ["rust", "python"]
     assert values("subjects", "subjects") == [10_000]
     assert values("backlog", "ready") == [10_000_000]
+    assert [case.n for case in planned(["backlog"], quick=True, messages=7)] == [7]
 
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:

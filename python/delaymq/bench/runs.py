@@ -51,15 +51,20 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
 }
 
 
-def planned(names: Sequence[str], *, quick: bool, served: bool = False) -> list[Case]:
+def planned(names: Sequence[str], *, quick: bool, served: bool = False, messages: int | None = None) -> list[Case]:
     """The cases of the benches named, or of all, in the order in which they are measured.
 
     Args:
         names: Names out of `BENCHES`; none means all.
         quick: Fewer messages and runs.
         served: Only those that go through a server.
+        messages: How many are ready in `backlog`; None for its own number.
     """
-    cases = (case for name in names or BENCHES for case in BENCHES[name](quick))
+
+    def cases_of(name: str) -> Sequence[Case]:
+        return backlog.cases(quick, messages) if name == "backlog" else BENCHES[name](quick)
+
+    cases = (case for name in names or BENCHES for case in cases_of(name))
     return [case for case in cases if case.is_served or not served]
 
 

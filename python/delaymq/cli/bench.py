@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delaymq.bench import BENCHES, planned
 from delaymq.bench import run as run_benches
+from delaymq.bench.backlog import disk_bytes
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.failures import UsageError
 from delaymq.cli.figures import FigureTable
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
 
 __all__ = ["add_to", "run"]
+
+MESSAGES_MAX = 1_000_000_000
 
 
 def add_to(verbs: Verbs) -> None:
@@ -28,12 +33,18 @@ def add_to(verbs: Verbs) -> None:
         summary="measure each row beside its limit",
         details="The limit is what the machine itself can do, measured in the same run; the bar is the share of it "
         "that was reached.",
-        examples=("delaymq bench", "delaymq bench append commit --quick", "delaymq bench lateness --server --json"),
+        examples=(
+            "delaymq bench",
+            "delaymq bench append commit --quick",
+            "delaymq bench lateness --server --json",
+            "delaymq bench backlog --messages 100000000",
+        ),
     )
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     verb.add_argument("--quick", action="store_true", help="fewer messages and one run; under 5 s a bench")
     verb.add_argument("--server", action="store_true", help="only what goes through a server in a process of its own")
+    verb.add_argument("--messages", type=_count, metavar="N", help="so many ready messages, in backlog alone")
     verb.add_argument("--folder", type=Path, metavar="DIR", help="a folder on the disk to measure (default: temporary)")
 
 
@@ -44,9 +55,25 @@ def _known(name: str) -> str:
     return known
 
 
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MESSAGES_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MESSAGES_MAX}")
+    return int(text)
+
+
+def _check_room(messages: int, folder: Path | None) -> None:
+    needed, free = disk_bytes(messages), shutil.disk_usage(folder or tempfile.gettempdir()).free
+    if needed > free:
+        raise UsageError(f"{messages} messages need {needed} bytes on the disk, of which {free} are free")
+
+
 def run(chosen: argparse.Namespace) -> int:
     """Measures and prints each row as it is ready."""
-    cases = planned(chosen.names, quick=chosen.quick, served=chosen.server)
+    if chosen.messages is not None:
+        if chosen.names != ["backlog"]:
+            raise UsageError("--messages is for backlog alone")
+        _check_room(chosen.messages, chosen.folder)
+    cases = planned(chosen.names, quick=chosen.quick, served=chosen.server, messages=chosen.messages)
     if not cases:
         raise UsageError(f"none of {', '.join(chosen.names)} goes through a server")
     rows = run_benches(cases, quick=chosen.quick, folder=chosen.folder)
