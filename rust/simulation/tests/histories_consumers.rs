@@ -24,7 +24,7 @@ fn attached(rig: &mut Rig) -> Place {
 fn holds(rig: &mut Rig, place: Place) -> Vec<u64> {
     let groups = &rig.node().owner().state().groups;
     let consumer = groups.get(&place.0).and_then(|group| group.consumers.get(&place.1));
-    consumer.unwrap().held.keys().map(|offset| offset.0).collect()
+    consumer.unwrap().held.iter().map(|(offset, _)| offset.0).collect()
 }
 
 fn given(rig: &mut Rig, place: Place) -> Vec<(u64, String)> {

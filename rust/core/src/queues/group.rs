@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::consumer::{Consumers, Held};
+use super::consumer::Consumers;
+use super::held_runs::Held;
 use super::ranges::RangeSet;
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
@@ -88,31 +89,46 @@ impl Group {
     pub fn assign(&mut self, assign: &Assign<'_>) {
         let count = assign.numbers.iter().try_fold(0_u64, |count, range| count.checked_add(range.count));
         let end = count.and_then(|count| assign.first_offset.0.checked_add(count)).map(PullOffset);
-        let (Some(end), Some(consumer)) = (end, self.consumers.get_mut(assign.consumer)) else { return };
+        let (Some(end), Some(consumer)) = (end, self.consumers.get(&assign.consumer)) else { return };
         if assign.first_offset != consumer.next_offset || end > consumer.reserved_offset {
             return;
         }
-        let mut offset = assign.first_offset;
+        let (mut offset, mut given) = (assign.first_offset, Vec::new());
         for range in assign.numbers.iter() {
-            for number in range.first..range.first.saturating_add(range.count) {
-                let number = ReadyNumber(number);
-                let deliveries = if let Some(before) = self.returned.remove(&number) {
-                    Some(before.saturating_add(1))
-                } else if number >= self.cursor {
-                    self.cursor = number.next();
-                    Some(if number < self.marked_below { 2 } else { 1 })
-                } else {
-                    None
-                };
-                if let Some(deliveries) = deliveries
-                    && !self.done.contains(number.0)
-                {
-                    consumer.held.insert(offset, Held { number, deliveries });
+            let (mut number, range_end) = (range.first, range.first.saturating_add(range.count));
+            while number < range_end {
+                let (piece_end, deliveries) = self.pass(number, range_end);
+                let gaps = deliveries.map(|_| self.done.gaps(number, piece_end)).unwrap_or_default();
+                for (first, last) in gaps {
+                    let held = Held { number: ReadyNumber(first), deliveries: deliveries.unwrap_or_default() };
+                    given.push((offset.plus(first.saturating_sub(number)), held, last.saturating_sub(first)));
                 }
-                offset = offset.next();
+                offset = offset.plus(piece_end.saturating_sub(number));
+                number = piece_end;
             }
         }
+        let Some(consumer) = self.consumers.get_mut(assign.consumer) else { return };
+        for (offset, held, count) in given {
+            consumer.held.append(offset, held, count);
+        }
         consumer.next_offset = end;
+    }
+
+    /// Hands out the numbers from `first` on that are alike: how far they reach, at most to `end`, and how
+    /// often they were handed over with this time; `None` of those that somebody else was given.
+    fn pass(&mut self, first: u64, end: u64) -> (u64, Option<u32>) {
+        if let Some(before) = self.returned.remove(&ReadyNumber(first)) {
+            return (first.saturating_add(1), Some(before.saturating_add(1)));
+        }
+        let returned = self.returned.range(ReadyNumber(first)..).next().map(|(number, _)| number.0);
+        let end = end.min(returned.unwrap_or(end));
+        if first < self.cursor.0 {
+            return (end.min(self.cursor.0), None);
+        }
+        let is_marked = first < self.marked_below.0;
+        let end = if is_marked { end.min(self.marked_below.0) } else { end };
+        self.cursor = ReadyNumber(end);
+        (end, Some(if is_marked { 2 } else { 1 }))
     }
 
     /// Applies an acknowledgement; offsets that the consumer does not hold change nothing. True
@@ -122,18 +138,9 @@ impl Group {
         let Some(consumer) = self.consumers.get_mut(acknowledge.consumer) else { return false };
         for range in acknowledge.offsets.iter() {
             let (first, end) = (PullOffset(range.first), PullOffset(range.first.saturating_add(range.count)));
-            if first >= end {
-                continue;
+            for (first, end) in consumer.held.take(first, end) {
+                self.done.insert_range(first.0, end.0);
             }
-            let mut run = 0..0_u64;
-            for number in consumer.let_go_of(first, end) {
-                if number.0 != run.end {
-                    self.done.insert_range(run.start, run.end);
-                    run.start = number.0;
-                }
-                run.end = number.0.saturating_add(1);
-            }
-            self.done.insert_range(run.start, run.end);
         }
         self.done.below() > floor
     }
@@ -142,11 +149,8 @@ impl Group {
     /// consumer does not hold this number under this offset.
     pub fn take(&mut self, consumer: ConsumerNumber, offset: PullOffset, number: ReadyNumber) -> Option<Taken> {
         let consumer = self.consumers.get_mut(consumer)?;
-        let held = *consumer.held.get(&offset)?;
-        if held.number != number {
-            return None;
-        }
-        consumer.held.remove(&offset);
+        let held = consumer.held.get(offset).filter(|held| held.number == number)?;
+        consumer.held.take(offset, offset.next());
         self.done.insert(number.0);
         Some(Taken { number, deliveries: held.deliveries })
     }
@@ -155,9 +159,7 @@ impl Group {
     /// True where there was one.
     pub fn end_consumer(&mut self, consumer: ConsumerNumber) -> bool {
         let Some(ended) = self.consumers.remove(consumer) else { return false };
-        for held in ended.held.values() {
-            self.returned.insert(held.number, held.deliveries);
-        }
+        self.returned.extend(ended.held.iter().map(|(_, held)| (held.number, held.deliveries)));
         self.offset_floor = self.offset_floor.max(ended.reserved_offset);
         true
     }
@@ -166,7 +168,7 @@ impl Group {
     pub fn void(&mut self, number: ReadyNumber) {
         self.returned.remove(&number);
         for consumer in self.consumers.values_mut() {
-            consumer.held.retain(|_, held| held.number != number);
+            consumer.held.remove_number(number);
         }
         self.done.insert(number.0);
     }
@@ -174,14 +176,20 @@ impl Group {
     /// An operator gives up `first..end`: what nobody holds is finished. What a consumer holds stays
     /// its own; where it comes back, the group gets it again. Adds what is newly finished to `found`.
     pub fn expire(&mut self, first: u64, end: u64, found: &mut Vec<(u64, u64)>) {
-        let mut held: Vec<u64> =
-            self.consumers.values().flat_map(|consumer| consumer.held.values().map(|held| held.number.0)).collect();
+        let mut held: Vec<(u64, u64)> = self
+            .consumers
+            .values()
+            .flat_map(|consumer| consumer.held.number_ranges().map(|(first, end)| (first.0, end.0)))
+            .collect();
         held.sort_unstable();
         let mut from = first;
-        for stop in held.into_iter().filter(|number| (first..end).contains(number)).chain([end]) {
-            found.extend(self.done.gaps(from, stop));
-            self.done.insert_range(from, stop);
-            from = stop.saturating_add(1);
+        for (stop, behind) in held.into_iter().chain([(end, end)]) {
+            let stop = stop.min(end);
+            if from < stop {
+                found.extend(self.done.gaps(from, stop));
+                self.done.insert_range(from, stop);
+            }
+            from = from.max(behind);
         }
         let done = &self.done;
         self.returned.retain(|number, _| !done.contains(number.0));
@@ -281,7 +289,7 @@ mod tests {
         // One that is not the lowest that it holds, and more than it holds.
         assert!(!acknowledge(&mut group, 4, 9));
         assert_eq!(group.done.all_ranges().collect::<Vec<_>>(), [(0, 1), (4, 6), (7, 8)]);
-        assert_eq!(group.consumers[&CONSUMER].held.keys().copied().collect::<Vec<_>>(), [PullOffset(3)]);
+        assert_eq!(group.consumers[&CONSUMER].held.iter().map(|(offset, _)| offset.0).collect::<Vec<_>>(), [3]);
     }
 
     #[test]
@@ -295,7 +303,7 @@ mod tests {
         assign(&mut group, 4, &[(1, 3)]);
         assert!(!acknowledge(&mut group, 1, 3));
         assert_eq!(group.consumers[&CONSUMER].held.len(), 4);
-        assert!(group.consumers[&CONSUMER].held.range(PullOffset(4)..).all(|(_, held)| held.deliveries == 2));
+        assert!(group.consumers[&CONSUMER].held.iter_from(PullOffset(4)).all(|(_, held)| held.deliveries == 2));
     }
 
     #[test]
@@ -318,7 +326,7 @@ mod tests {
         group.consumers.add(Consumer::new(CONSUMER, "a", group.offset_floor));
         reserve(&mut group, 8, 4);
         assign(&mut group, 4, &[(0, 1)]);
-        assert_eq!(group.consumers[&CONSUMER].held[&PullOffset(4)].deliveries, 2);
+        assert_eq!(group.consumers[&CONSUMER].held.get(PullOffset(4)).unwrap().deliveries, 2);
     }
 
     #[test]

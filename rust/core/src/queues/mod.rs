@@ -10,11 +10,13 @@ pub mod broadcast;
 mod consumer;
 mod group;
 pub mod held_pulls;
+mod held_runs;
 pub mod leases;
 pub mod pull_log;
 mod ranges;
 pub mod tags;
 
-pub use consumer::{Consumer, Consumers, Held};
+pub use consumer::{Consumer, Consumers};
 pub use group::{Group, RESERVE_MAX, Taken};
+pub use held_runs::{Held, HeldRuns};
 pub use ranges::RangeSet;

@@ -28,7 +28,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     }
     let Some(group) = state.groups.get(&retry.group) else { return nothing(state) };
     let (subject, name) = (group.subject, group.name.clone());
-    let holds = group.consumers.get(&retry.consumer).and_then(|consumer| consumer.held.get(&retry.offset));
+    let holds = group.consumers.get(&retry.consumer).and_then(|consumer| consumer.held.get(retry.offset));
     if holds.is_none_or(|held| held.number != retry.number) {
         return nothing(state);
     }

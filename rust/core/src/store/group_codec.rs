@@ -37,7 +37,7 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
         out.u64(consumer.reserved_offset.0);
         out.u32(u32::from(consumer.is_lasting));
         out.count(consumer.held.len());
-        for (offset, held) in &consumer.held {
+        for (offset, held) in consumer.held.iter() {
             out.u64(offset.0);
             out.u64(held.number.0);
             out.u32(held.deliveries);
@@ -80,7 +80,9 @@ fn read_consumer(from: &mut FieldReader<'_>, format: u32) -> Result<Consumer> {
     for _ in 0..from.count(20)? {
         let offset = PullOffset(from.u64()?);
         let held = Held { number: ReadyNumber(from.u64()?), deliveries: from.u32()? };
-        consumer.held.insert(offset, held);
+        if !consumer.held.append(offset, held, 1) {
+            return Err(from.malformed("offsets that ascend"));
+        }
     }
     Ok(consumer)
 }

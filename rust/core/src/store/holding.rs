@@ -34,18 +34,18 @@ impl Owner {
         let Some(there) = self.state.groups.get(&group) else { return Ok(None) };
         let Some(holder) = there.consumers.get(&consumer) else { return Ok(None) };
         let mut piece = HeldPiece::default();
-        for (offset, held) in holder.held.range(from..) {
+        for (offset, held) in holder.held.iter_from(from) {
             if piece.deliveries.len() >= PIECE_MAX {
-                piece.next = Some(*offset);
+                piece.next = Some(offset);
                 return Ok(Some(piece));
             }
             match self.deciding.look_up(&self.state, there, held.number)? {
                 LookedUp::Entry(entry) => {
                     let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries).saturating_sub(1);
-                    piece.deliveries.push(Delivery { offset: *offset, number: held.number, entry, attempt });
+                    piece.deliveries.push(Delivery { offset, number: held.number, entry, attempt });
                 }
                 LookedUp::Load(load) => {
-                    (piece.load, piece.next) = (Some(load), Some(*offset));
+                    (piece.load, piece.next) = (Some(load), Some(offset));
                     return Ok(Some(piece));
                 }
                 LookedUp::Damaged => {}

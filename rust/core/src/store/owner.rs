@@ -295,7 +295,7 @@ impl Owner {
     /// True where the offset is held by the consumer, as applied.
     pub fn holds(&self, group: GroupNumber, consumer: ConsumerNumber, offset: PullOffset) -> bool {
         let consumer = self.state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
-        consumer.is_some_and(|consumer| consumer.held.contains_key(&offset))
+        consumer.is_some_and(|consumer| consumer.held.get(offset).is_some())
     }
 }
 

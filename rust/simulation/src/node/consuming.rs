@@ -268,8 +268,7 @@ impl Node {
         let Some(group) = self.owner.state().groups.get(&group) else { return Ok(Vec::new()) };
         let Some(consumer) = group.consumers.get(&consumer) else { return Ok(Vec::new()) };
         let subject = group.subject;
-        let held: Vec<(PullOffset, delaymq_core::queues::Held)> =
-            consumer.held.iter().map(|(offset, held)| (*offset, *held)).collect();
+        let held: Vec<(PullOffset, delaymq_core::queues::Held)> = consumer.held.iter().collect();
         let mut handed = Vec::new();
         for (offset, held) in held {
             let Some(entry) = self.owner.state().dispatch.find(subject, held.number)? else { continue };
