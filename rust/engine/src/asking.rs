@@ -42,16 +42,33 @@ impl Shared {
         if count == 0 {
             return Ok(Vec::new());
         }
+        let range = self.submit_asked(records, count, class, must_sync)?;
+        self.lead(range.end);
+        self.answers(range)
+    }
+
+    /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits
+    /// for room alone.
+    pub(crate) fn submit_asked(
+        &self,
+        records: &[u8],
+        count: usize,
+        class: Class,
+        must_sync: bool,
+    ) -> Result<Range<Sequence>> {
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
         let submission = Submission { records, record_count, class, must_sync };
-        let range = loop {
+        loop {
             let seen = self.room.count();
             if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))? {
-                break range;
+                return Ok(range);
             }
             self.await_room(seen);
-        };
-        self.lead(range.end);
+        }
+    }
+
+    /// Waits for what applying these facts finds, in order.
+    pub(crate) fn answers(&self, range: Range<Sequence>) -> Result<Vec<Option<Outcome>>> {
         self.wait_visible(range.end, None)?;
         self.apply_until(range.end)?;
         Ok((range.start.0..range.end.0).map(|sequence| self.outcomes.take(Sequence(sequence))).collect())

@@ -1,25 +1,16 @@
 //! How named consumers begin, and who has them: the same one for everybody who asks for its names.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::Class;
-use delaymq_core::record::attach::{Attach, encode_attach};
-use delaymq_core::record::limits::group_subject;
-use delaymq_core::record::name::encode_subject;
-use delaymq_core::store::Outcome;
-use delaymq_core::units::{GroupNumber, SubjectNumber};
+use delaymq_core::error::Result;
+use delaymq_core::units::GroupNumber;
 
+use crate::beginning::{Asked, UnderWay};
 use crate::held;
-use crate::member::Consuming;
 use crate::named_consumer::{
     ConsumerId, CreationLimits, NamedConsumer, NamedConsumerListed, NamedOptions, check_in_flight,
 };
-use crate::names::Subject;
-use crate::options::GroupStart;
-use crate::shared::Shared;
 use crate::store::Store;
 
 /// Named consumers that somebody has asked for in this process, until they end.
@@ -27,8 +18,7 @@ use crate::store::Store;
 pub(crate) struct NamedConsumers {
     limits: Mutex<CreationLimits>,
     table: Mutex<Table>,
-    /// How many are being made.
-    beginning: AtomicU64,
+    pub(crate) under_way: UnderWay,
 }
 
 #[derive(Default)]
@@ -102,15 +92,6 @@ impl Table {
     }
 }
 
-/// One that is being made.
-struct Beginning<'a>(&'a AtomicU64);
-
-impl Drop for Beginning<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 impl Store {
     /// From now on these limits hold.
     pub fn limit_creation(&self, limits: CreationLimits) {
@@ -130,10 +111,12 @@ impl Store {
         self.shared.check()?;
         id.check()?;
         check_in_flight(options.in_flight_max)?;
-        match self.shared.named.get(id) {
-            Some(there) => Ok(there),
-            None => attach(&self.shared, id, options),
+        if let Some(there) = self.shared.named.get(id) {
+            return Ok(there);
         }
+        let asked = Asked::submit(&self.shared, id, options)?;
+        self.shared.lead(asked.end());
+        asked.finish()
     }
 
     /// All named consumers there are: after an open, those whose leases begin anew. Waits.
@@ -156,56 +139,5 @@ impl Store {
             }
             Ok(listed)
         })
-    }
-}
-
-fn attach(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Arc<NamedConsumer>> {
-    let limits = shared.named.limits();
-    let subject = shared.names.subject_within(id.subject, limits.subjects_max)?;
-    let others = shared.named.beginning.fetch_add(1, Ordering::SeqCst);
-    let _beginning = Beginning(&shared.named.beginning);
-    let grows = shared.admit(subject.number, id, limits, others)? || subject.needs_fact;
-    let is_own = group_subject(id.subject).is_some_and(|own| own.group == id.group);
-    let mut records = Vec::new();
-    if subject.needs_fact {
-        encode_subject(&mut records, subject.number, &subject.name);
-    }
-    let start = if is_own { GroupStart::Earliest } else { options.start };
-    let (group, consumer) = (id.group, id.consumer);
-    encode_attach(
-        &mut records,
-        &Attach { subject: subject.number, start, block: options.in_flight_max, group, consumer },
-    );
-    let class = if grows { Class::Growing } else { Class::Finishing };
-    let found = shared.ask(&records, 1 + usize::from(subject.needs_fact), class, true)?;
-    let Some(Some(Outcome::Attached(group, consumer))) = found.last() else { return Err(Error::Closed) };
-    if subject.needs_fact {
-        shared.names.submitted(std::slice::from_ref(&subject));
-    }
-    let subject = Subject { needs_fact: false, ..subject };
-    let consuming = Consuming { group: *group, consumer: *consumer };
-    Ok(shared.named.keep(NamedConsumer::new(Arc::clone(shared), subject, id, consuming)))
-}
-
-impl Shared {
-    /// Whether a group or a consumer comes to be by this one, which may be. As many as `others` may come
-    /// to be meanwhile, so near a limit one may be refused for whose place nobody asks in the end.
-    ///
-    /// # Errors
-    /// `TooLarge` naming `groups` or `consumers`.
-    fn admit(&self, subject: SubjectNumber, id: ConsumerId<'_>, limits: CreationLimits, others: u64) -> Result<bool> {
-        let mut guard = self.seat()?;
-        let state = guard.get()?.owner.state();
-        let group = state.group_named(subject, id.group).and_then(|number| state.groups.get(&number));
-        let (argument, there, limit) = match group {
-            Some(group) if group.consumers.named(id.consumer, true).is_some() => return Ok(false),
-            Some(group) => ("consumers", group.consumers.len(), limits.consumers_max),
-            None => ("groups", state.groups.len(), limits.groups_max),
-        };
-        let found = (there as u64).saturating_add(others).saturating_add(1);
-        if found > u64::from(limit) {
-            return Err(Error::TooLarge { argument, limit: u64::from(limit), found });
-        }
-        Ok(true)
     }
 }

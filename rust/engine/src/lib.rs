@@ -10,6 +10,7 @@ mod asking;
 mod attaching;
 mod attendance;
 mod background;
+mod beginning;
 mod burying;
 mod clock;
 mod committer;
@@ -66,6 +67,7 @@ pub use delaymq_core::store::{
 };
 
 pub use attendance::Activity;
+pub use beginning::Beginning;
 pub use clock::{Clock, ClockReading, SystemClock};
 pub use dead_letters::DeadLetter;
 pub use delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};

@@ -186,7 +186,18 @@ impl NamedConsumer {
     pub fn holding(&self) -> Result<Holding> {
         self.check()?;
         let mut hands = held(&self.hands);
-        let Some((next, deliveries)) = self.everything_held()? else {
+        self.shared.catch_up()?;
+        self.hold(&mut hands)
+    }
+
+    /// As [`Self::holding`], where all is applied that was decided for it.
+    pub(crate) fn holding_as_applied(&self) -> Result<Holding> {
+        self.check()?;
+        self.hold(&mut held(&self.hands))
+    }
+
+    fn hold(&self, hands: &mut Hands) -> Result<Holding> {
+        let Some((next, deliveries)) = self.all_held()? else {
             self.went();
             return Err(Error::Closed);
         };
@@ -199,9 +210,13 @@ impl NamedConsumer {
     /// What it holds, with everything applied that was decided before, and its next offset; `None` where
     /// it has ended. Nobody may pull for it meanwhile.
     pub(crate) fn everything_held(&self) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
+        self.shared.catch_up()?;
+        self.all_held()
+    }
+
+    fn all_held(&self) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
         let shared = &self.shared;
         let Consuming { group, consumer } = self.consuming;
-        shared.catch_up()?;
         let (mut found, mut from) = (Vec::new(), PullOffset(0));
         loop {
             let (piece, next) = {

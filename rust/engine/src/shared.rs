@@ -5,7 +5,8 @@
 //! | `hands` | what one named consumer was assigned | nothing |
 //! | `readers` | who reads a subject | nothing |
 //! | `writer` | the appender, batches not yet visible | `hands` |
-//! | `seat` | the owner, proposals not yet accepted | `hands`, `readers` |
+//! | `under_way` | how many named consumers are being made | nothing |
+//! | `seat` | the owner, proposals not yet accepted | `hands`, `readers`, `under_way` |
 //! | `outcomes` | answers that somebody waits for | `seat` |
 //! | `queue` | group commit | any of the above |
 //! | all others | themselves alone | any of the above |

@@ -478,3 +478,28 @@ fn an_operator_ends_a_consumer_whose_client_does_not_come_back_and_a_crash_chang
     store.remove_group("orders", "billing").unwrap();
     assert!(matches!(store.consumers("orders", "billing"), Err(Error::InvalidArgument { argument: "group", .. })));
 }
+
+#[test]
+fn consumers_that_are_being_made_count_against_their_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    store.limit_creation(CreationLimits { subjects_max: 9, groups_max: 2, consumers_max: 2 });
+    let begin = |group: &'static str, consumer: &'static str| {
+        store.begin_named_consumer(ConsumerId { subject: "a", group, consumer }, earliest())
+    };
+    let refused = |group, consumer| match begin(group, consumer).err() {
+        Some(Error::TooLarge { argument, .. }) => argument,
+        other => panic!("{other:?}"),
+    };
+    let (one, two) = (begin("g", "1").unwrap(), begin("g", "2").unwrap());
+    assert_eq!(refused("g", "3"), "consumers");
+    let other = begin("h", "1").unwrap();
+    assert_eq!(refused("i", "1"), "groups");
+    // One that nobody waits for is there all the same, and counts once.
+    drop(other);
+    let (one, holding) = one.finish().unwrap();
+    assert_eq!((holding.next, holding.held.len()), (PullOffset(0), 0));
+    assert!(Arc::ptr_eq(&one, &begin("g", "1").unwrap().finish().unwrap().0), "the same for everybody");
+    two.finish().unwrap();
+    assert_eq!((store.named_consumers().unwrap().len(), refused("i", "1")), (3, "groups"));
+}

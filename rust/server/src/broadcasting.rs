@@ -93,9 +93,8 @@ async fn reading(hub: &Rc<Hub>, subject: &str) -> Result<Reading> {
     if let Some(known) = known {
         return Ok(known);
     }
-    let _permit = hub.consumers.attaching.acquire().await.ok();
     let (store, name) = (Arc::clone(&hub.store), subject.to_owned());
-    let reader = Pool::run(move || store.subject_reader(&name)).await.unwrap_or(Err(Error::Closed))?;
+    let reader = hub.look_up(move || store.subject_reader(&name)).await?;
     // Another consumer may have come first.
     let known = hub.consumers.desks.borrow().reading(subject);
     if let Some(known) = known {

@@ -18,8 +18,8 @@ use crate::options::ServerOptions;
 use crate::pulling::Pulling;
 use crate::session::Session;
 
-/// Consumers that are made or looked up at once, each on a thread.
-const ATTACHING_MAX: usize = 4;
+/// Consumers that are looked up at once, each on a thread.
+const LOOKING_UP_MAX: usize = 4;
 
 /// What is counted of them.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub(crate) struct Consumers {
     pub(crate) held: RefCell<HeldPulls<u64>>,
     /// What is held, by the number that the held pulls know it by.
     pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<Pulling>)>>,
-    pub(crate) attaching: Semaphore,
+    pub(crate) looking_up: Semaphore,
     pub(crate) rule: RetryRule,
     pub(crate) counters: ConsumerCounters,
     /// When somebody looks what time it is.
@@ -88,7 +88,7 @@ impl Consumers {
             desks: RefCell::default(),
             held: RefCell::new(HeldPulls::new(options.held_pulls_max)),
             pulls: RefCell::default(),
-            attaching: Semaphore::new(ATTACHING_MAX),
+            looking_up: Semaphore::new(LOOKING_UP_MAX),
             rule: RetryRule { delay_ms: options.retry_delay_ms, attempts_max: options.attempts_max, reason: None },
             counters: ConsumerCounters::default(),
             looks_at: Cell::new(Millis(0)),

@@ -318,7 +318,7 @@ impl Courier {
                     drop(errand.run(&subscription));
                 }
             };
-            Pool::run(close).await;
+            courier.hub.pool.end(close).await;
             courier.hub.closing.set(courier.hub.closing.get().saturating_sub(1));
             courier.hub.left.notify_one();
         });

@@ -12,7 +12,7 @@ use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::registry::Registry;
 use delaymq_core::wire::unfinished::Unfinished;
 use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::sleep;
 
 use crate::consumers::Consumers;
@@ -211,6 +211,28 @@ impl Hub {
         }
     }
 
+    /// Waits until everything below `position` is visible, on no thread.
+    ///
+    /// # Errors
+    /// What the store ended with.
+    pub(crate) async fn reached(&self, position: Sequence) -> Result<()> {
+        let (told, hears) = oneshot::channel();
+        self.promise(position, Promise::Task(told));
+        hears.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Looks something up on a thread: it waits for others, but for no sync.
+    ///
+    /// # Errors
+    /// As what it looks up; `Closed` where that died.
+    pub(crate) async fn look_up<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let _permit = self.consumers.looking_up.acquire().await.ok();
+        Pool::run(look).await.unwrap_or(Err(Error::Closed))
+    }
+
     fn keep_promises(&self) {
         loop {
             let Some(first) = self.waits.borrow().first() else { return };
@@ -218,7 +240,7 @@ impl Hub {
                 Ok(false) => return,
                 Ok(true) => {
                     let visible = self.ear.visible();
-                    while let Some(promise) = self.reached(visible) {
+                    while let Some(promise) = self.take_reached(visible) {
                         promise.keep();
                     }
                 }
@@ -227,7 +249,7 @@ impl Hub {
         }
     }
 
-    fn reached(&self, visible: Sequence) -> Option<Promise> {
+    fn take_reached(&self, visible: Sequence) -> Option<Promise> {
         self.waits.borrow_mut().take_reached(visible)
     }
 

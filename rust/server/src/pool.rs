@@ -11,10 +11,13 @@ use tokio::task::spawn_blocking;
 pub(crate) const THREADS: usize = 12;
 /// Those that requests may have at once.
 const THREADS_OF_REQUESTS: usize = 4;
+/// Those that subscriptions and consumers which end may have at once.
+const THREADS_OF_ENDS: usize = 4;
 
 /// See the module.
 pub(crate) struct Pool {
     requests: Semaphore,
+    ends: Semaphore,
     waiting: Cell<usize>,
     waiting_max: usize,
 }
@@ -30,7 +33,12 @@ impl Drop for Place {
 
 impl Pool {
     pub(crate) fn new(waiting_max: usize) -> Rc<Self> {
-        Rc::new(Self { requests: Semaphore::new(THREADS_OF_REQUESTS), waiting: Cell::new(0), waiting_max })
+        Rc::new(Self {
+            requests: Semaphore::new(THREADS_OF_REQUESTS),
+            ends: Semaphore::new(THREADS_OF_ENDS),
+            waiting: Cell::new(0),
+            waiting_max,
+        })
     }
 
     /// A place for a request; `None` where as many wait as may.
@@ -50,6 +58,13 @@ impl Pool {
     /// Does a request's work; `None` where it panicked.
     pub(crate) async fn ask<T: Send + 'static>(place: Place, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let _permit = place.0.requests.acquire().await.ok();
+        Self::run(work).await
+    }
+
+    /// Ends something, which waits until that is durable; `None` where it panicked. However many end while
+    /// the disk takes its time, threads are left for the others.
+    pub(crate) async fn end<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let _permit = self.ends.acquire().await.ok();
         Self::run(work).await
     }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use delaymq_core::error::Error;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
 use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
@@ -10,6 +10,7 @@ use delaymq_core::wire::frame::{Frame, answer};
 use delaymq_core::wire::request::send_code;
 use delaymq_core::wire::send::{Failure, SendCode, Sent, put_failures, read_send};
 use delaymq_engine::{Due, PublishBatch, Receipts};
+use tokio::sync::oneshot;
 
 use crate::asking::Asking;
 use crate::hub::Hub;
@@ -28,13 +29,16 @@ enum Kind {
     Qmq { refused: Vec<Failure>, frame: Frame },
 }
 
-/// What is told once the log is durable so far.
-pub(crate) struct Promise {
-    asking: Asking,
-    told: Told,
+/// What is done once the log is durable so far.
+pub(crate) enum Promise {
+    /// A request is answered.
+    Answer(Asking, Told),
+    /// A task goes on.
+    Task(oneshot::Sender<Result<()>>),
 }
 
-enum Told {
+/// What an answer tells.
+pub(crate) enum Told {
     Nothing,
     NoReceipts,
     Receipts(Receipts),
@@ -95,7 +99,7 @@ impl Publishing {
                     Kind::Own { wants_receipts: false } => Told::NoReceipts,
                     Kind::Qmq { refused, frame } => Told::Failures { refused, frame },
                 };
-                hub.promise(ticket.end(), Promise { asking: self.asking, told });
+                hub.promise(ticket.end(), Promise::Answer(self.asking, told));
             }
             Err(error) => match self.kind {
                 Kind::Own { .. } => self.asking.failed(&error),
@@ -116,26 +120,37 @@ impl Publishing {
 impl Promise {
     /// Tells that it was done.
     pub(crate) fn of(asking: Asking) -> Self {
-        Self { asking, told: Told::Nothing }
+        Self::Answer(asking, Told::Nothing)
     }
 
     pub(crate) fn keep(self) {
-        match self.told {
-            Told::Nothing => self.asking.done(),
-            Told::NoReceipts => self.asking.told(|out| put_receipts(out, std::iter::empty())),
-            Told::Receipts(receipts) => self.asking.told(|out| put_receipts(out, receipts.iter())),
-            Told::Failures { refused, .. } if !refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
-                self.asking.code(answer::BROKER_ERROR);
-            }
-            Told::Failures { refused, .. } => self.asking.told(|out| put_failures(out, &refused)),
+        match self {
+            Self::Answer(asking, told) => told.tell(asking),
+            // Where the task has gone, nobody waits.
+            Self::Task(task) => drop(task.send(Ok(()))),
         }
     }
 
     /// It cannot be kept any more.
     pub(crate) fn break_with(self, error: &Error) {
-        match self.told {
-            Told::Failures { frame, .. } => not_stored(self.asking, &frame, error),
-            Told::Nothing | Told::NoReceipts | Told::Receipts(_) => self.asking.failed(error),
+        match self {
+            Self::Answer(asking, Told::Failures { frame, .. }) => not_stored(asking, &frame, error),
+            Self::Answer(asking, Told::Nothing | Told::NoReceipts | Told::Receipts(_)) => asking.failed(error),
+            Self::Task(task) => drop(task.send(Err(error.clone()))),
+        }
+    }
+}
+
+impl Told {
+    fn tell(self, asking: Asking) {
+        match self {
+            Self::Nothing => asking.done(),
+            Self::NoReceipts => asking.told(|out| put_receipts(out, std::iter::empty())),
+            Self::Receipts(receipts) => asking.told(|out| put_receipts(out, receipts.iter())),
+            Self::Failures { refused, .. } if !refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
+                asking.code(answer::BROKER_ERROR);
+            }
+            Self::Failures { refused, .. } => asking.told(|out| put_failures(out, &refused)),
         }
     }
 }

@@ -40,17 +40,15 @@ impl Sharing {
     /// Looks a consumer up, with all that it holds, or makes it with its group: that begins with the next
     /// message, or, of a retry subject, with the first.
     pub(crate) async fn begin(hub: &Rc<Hub>, name: &Name) -> Result<Rc<Self>> {
-        let _permit = hub.consumers.attaching.acquire().await.ok();
         let (store, wanted) = (Arc::clone(&hub.store), name.clone());
         let is_of_group =
             matches!(group_subject(&name.subject), Some(GroupSubject { group, .. }) if group == name.group);
         let start = if is_of_group { GroupStart::Earliest } else { GroupStart::Latest };
-        let found = Pool::run(move || {
-            let consumer = store.named_consumer(wanted.id(), NamedOptions { start, in_flight_max: IN_FLIGHT_MIN })?;
-            let holding = consumer.holding()?;
-            Ok((consumer, holding))
-        });
-        let (consumer, holding) = found.await.unwrap_or(Err(Error::Closed))?;
+        let options = NamedOptions { start, in_flight_max: IN_FLIGHT_MIN };
+        // Until it is durable it has no thread, and keeps no other from being looked up.
+        let beginning = hub.look_up(move || store.begin_named_consumer(wanted.id(), options)).await?;
+        hub.reached(beginning.position()).await?;
+        let (consumer, holding) = hub.look_up(move || beginning.finish()).await?;
         let token = hub.number();
         let (group, subject) = (consumer.group_number(), consumer.subject_number());
         let desk = hub.consumers.desks.borrow_mut().of_group(group, subject, token);

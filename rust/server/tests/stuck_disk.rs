@@ -18,6 +18,7 @@ use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
 use delaymq_engine::{Durability, Options, Store};
 use delaymq_server::{Server, ServerOptions};
 use engine_support::{Faults, Switches};
+use support::qmq::{Pull, Qmq, pull};
 use support::{Client, Served, eventually, metric, options, page, serve_with, subscribing};
 
 /// A served store on a disk with switches, in small segments.
@@ -162,4 +163,49 @@ fn work_that_finds_no_thread_is_told_to_come_later() {
     let mut client = served.connect();
     client.subscribe(1, "a", "g", 1);
     client.refused(SUBSCRIBE, ErrorCode::Busy, |out| subscribing(2, "a", "g", 1).put(out));
+}
+
+#[test]
+fn consumers_that_are_made_while_the_disk_is_stuck_hold_up_nobody_else() {
+    let (served, switches) = serve_faulty(options());
+    let mut own = served.connect();
+    own.publish("order", &[b"first"], 3_600_000);
+    let known = pull("order", "billing", "host@@known");
+    let mut knows = Qmq::to(served.server.address());
+    assert!(knows.pull(&known).is_empty());
+    switches.stuck.store(true, Ordering::SeqCst);
+    let names: Vec<String> = (0..40).map(|number| format!("host@@{number}")).collect();
+    let mut new: Vec<(Qmq, i32)> = Vec::new();
+    for name in &names {
+        let mut qmq = Qmq::to(served.server.address());
+        let asked = qmq.ask_pull(&pull("order", "billing", name));
+        new.push((qmq, asked));
+    }
+    eventually("all to wait", || metric(&served, "waiting_for_log") == 40);
+    // Who was looked up before, who needs nothing of the disk, and every other command.
+    assert!(knows.pull(&known).is_empty());
+    let everything = Pull { broadcast: true, ..pull("order", "all", "host@@all") };
+    assert!(Qmq::to(served.server.address()).pull(&everything).is_empty());
+    own.done(PING, |_| Ok(()));
+    assert_eq!(page(served.server.http_address().unwrap(), "GET /meta/address").0, 200);
+    switches.stuck.store(false, Ordering::SeqCst);
+    for (mut qmq, asked) in new {
+        assert!(qmq.pulled(asked).is_empty());
+    }
+    assert_eq!(served.store.named_consumers().unwrap().len(), 41);
+}
+
+#[test]
+fn subscriptions_that_end_while_the_disk_is_stuck_leave_threads_for_others() {
+    let (served, switches) = serve_faulty(options());
+    let mut leaving: Vec<Client> = (0..20).map(|_| served.connect()).collect();
+    for (number, client) in leaving.iter_mut().enumerate() {
+        client.subscribe(1, "order", &format!("group-{number}"), 1);
+    }
+    let mut other = served.connect();
+    switches.stuck.store(true, Ordering::SeqCst);
+    drop(leaving);
+    eventually("all to leave", || metric(&served, "connections") == 1);
+    assert_eq!(other.ask(STATUS, |_| Ok(())).0, 0);
+    switches.stuck.store(false, Ordering::SeqCst);
 }
