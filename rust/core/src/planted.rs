@@ -1,6 +1,8 @@
 //! Planted faults: mistakes that a test turns on one at a time, to prove that it finds them. Without
 //! the feature `planted` every question is answered `false` when it is compiled.
 
+pub mod failpoint;
+
 /// One mistake that can be turned on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
@@ -54,6 +56,8 @@ pub enum Planted {
     OffsetsBeginAnew,
     /// A server answers when something is in the log's queue, and does not wait until it is visible.
     AnswerBeforeVisible,
+    /// A flush is answered before what was acknowledged is in the log's queue.
+    AcknowledgedUnwritten,
     /// A server settles what came together on a connection in another order.
     SettledOutOfOrder,
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
+use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
 use crate::driver::Seat;
@@ -339,6 +340,7 @@ impl Shared {
     }
 
     fn finish_checkpoint(&self, helping: &mut Helping, finished: FinishedCheckpoint) {
+        reached(Failpoint::CheckpointInstalled);
         let installed = self.seat().and_then(|mut guard| guard.get()?.owner.install(finished));
         let removable = match installed {
             Ok(removable) => removable,

@@ -11,6 +11,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
     AppendMarks, Appended, Class, Commit, GroupCommit, Mark, SegmentAppender, Submission, Submitted,
 };
+use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::units::{Location, Sequence};
 
 use crate::held;
@@ -72,6 +73,7 @@ impl WriterGuard<'_> {
     /// Writes and syncs one batch; false where none is queued or the log is done for.
     fn commit_one(&mut self) -> bool {
         let Some((commit, haste)) = self.shared.take_commit() else { return false };
+        reached(Failpoint::BatchTaken);
         let written = self.write(commit, haste);
         if let Err(error) = &written {
             self.shared.fail(error);
@@ -122,7 +124,9 @@ impl WriterGuard<'_> {
             shared.recycle(batch.bytes);
         }
         self.attention = self.attention.max(attention);
+        reached(Failpoint::VisibleBegins);
         shared.positions.advance(visible);
+        reached(Failpoint::Visible);
         shared.room.tell_all();
         if wants_segment {
             shared.helper.raise();

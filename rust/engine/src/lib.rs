@@ -18,6 +18,8 @@ mod dead_letters;
 mod delivery;
 mod driver;
 mod ending;
+#[cfg(feature = "planted")]
+mod failpoints;
 mod files;
 mod giving_up;
 mod inbox;

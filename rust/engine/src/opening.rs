@@ -10,6 +10,7 @@ use delaymq_core::message_log::{
     AppenderStart, Class, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, OPENING_SEGMENT_BYTES, Preparing,
     SEGMENT_BYTES_MAX, SegmentAppender, SegmentHeader, Submission,
 };
+use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
@@ -48,9 +49,11 @@ pub(crate) struct Opened {
 pub(crate) fn open(
     storage: Arc<dyn Storage>,
     path: &Path,
-    options: Options,
+    #[cfg_attr(not(feature = "planted"), expect(unused_mut, reason = "only what is planted changes them"))] mut options: Options,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Opened> {
+    #[cfg(feature = "planted")]
+    crate::failpoints::plant(&mut options)?;
     check_options(&options)?;
     let created = Identity::read(storage.as_ref())?.is_none();
     if created && !options.create {
@@ -182,7 +185,9 @@ fn assemble(
         storage,
         options,
     };
+    reached(Failpoint::EpochBegins);
     begin_epoch(&shared, identity, position.epoch, position.chain)?;
+    reached(Failpoint::EpochBegun);
     Ok(shared)
 }
 

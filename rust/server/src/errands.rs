@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use delaymq_core::error::Result;
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::Sequence;
 use delaymq_engine::{Delivered, DeliveryKey, Subscription};
 
@@ -54,6 +55,7 @@ impl Errand {
     /// As what it calls, but for a pull.
     pub(crate) fn run(self, subscription: &Subscription) -> Result<Done> {
         let flush = |is_flushed: bool| {
+            let is_flushed = is_flushed && !is_on(Planted::AcknowledgedUnwritten);
             if is_flushed { subscription.submit_flush().map(Done::Submitted) } else { Ok(Done::Settled) }
         };
         match self {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delaymq_core::error::Result;
+use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::wire::admission::{Admission, Standing, admission};
 use delaymq_core::wire::connection::{Asked, Connection, Ending, RequestId};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
@@ -144,6 +145,7 @@ impl Peer {
         code: i16,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
+        reached(Failpoint::AnswerBegins);
         self.wake.notify_one();
         if code != answer::SUCCESS {
             self.hub.counters.failed.add(code);

@@ -14,6 +14,7 @@ use super::segment::{
     LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, segment_path,
 };
 use crate::error::{Error, Result};
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, seal_batch};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
@@ -151,7 +152,10 @@ impl SegmentAppender {
             return Ok(false);
         }
         self.trusted = self.trusted.max(trusted);
-        let written = self.write_empty(LOCAL_WITNESS, held, committed).and_then(|()| self.sync_current());
+        let written = self.write_empty(LOCAL_WITNESS, held, committed).and_then(|()| {
+            reached(Failpoint::WitnessWritten);
+            self.sync_current()
+        });
         self.poison_on_error(written)?;
         self.witness_due = false;
         Ok(true)
@@ -245,7 +249,9 @@ impl SegmentAppender {
         };
         self.chain = seal_batch(bytes, &fields).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
         let header = BatchHeader::read(bytes).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
+        reached(Failpoint::AppendBegins);
         self.write(bytes)?;
+        reached(Failpoint::AppendWritten);
         self.next_sequence = self.next_sequence.plus(u64::from(marks.record_count));
         self.witness_due = true;
         Ok(Appended { header, start, end: self.written(), synced: self.synced, rolled })
@@ -283,7 +289,9 @@ impl SegmentAppender {
 
     fn sync_current(&mut self) -> Result<()> {
         if self.synced.location != self.position() {
+            reached(Failpoint::LogSyncBegins);
             self.current.file.sync_data()?;
+            reached(Failpoint::LogSynced);
             self.synced = self.written();
         }
         Ok(())
@@ -292,6 +300,7 @@ impl SegmentAppender {
     fn seal(&mut self, committed: Location) -> Result<()> {
         self.sync_current()?;
         self.write_empty(LOCAL_SEAL, false, committed)?;
+        reached(Failpoint::SealWritten);
         self.sync_current()?;
         self.witness_due = false;
         Ok(())
@@ -300,6 +309,7 @@ impl SegmentAppender {
     /// Ends the current segment and begins the next: a prepared one, or else one that is made now,
     /// without zeros rather than with a long wait.
     fn roll(&mut self, committed: Location) -> Result<()> {
+        reached(Failpoint::RollBegins);
         self.seal(committed)?;
         let next = if let Some(prepared) = self.stock.pop_front() {
             prepared
@@ -310,6 +320,7 @@ impl SegmentAppender {
         self.current = next;
         self.offset = SEGMENT_HEADER_BYTES;
         self.synced = self.written();
+        reached(Failpoint::Rolled);
         Ok(())
     }
 
@@ -334,7 +345,9 @@ fn install(storage: &dyn Storage, prepared: &PreparedSegment) -> Result<OpenSegm
     let SegmentHeader { number, capacity, .. } = prepared.header;
     let path = segment_path(number);
     storage.rename(&prepared.temporary, &path)?;
+    reached(Failpoint::SegmentRenamed);
     storage.sync_folder(LOG_FOLDER)?;
+    reached(Failpoint::SegmentInstalled);
     Ok(OpenSegment { number, capacity, file: storage.open(&path)? })
 }
 

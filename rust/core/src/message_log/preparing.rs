@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
 use crate::error::Result;
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::storage::{Storage, StorageFile};
 use crate::units::SegmentNumber;
 
@@ -65,7 +66,10 @@ impl Preparing {
         let preparing = Self { storage, header, temporary, file, next };
         let started = preparing.file.allocate(capacity).and_then(|()| preparing.file.write_at(0, &header.to_block()));
         match started {
-            Ok(()) => Ok(preparing),
+            Ok(()) => {
+                reached(Failpoint::PreparingBegun);
+                Ok(preparing)
+            }
             Err(error) => Err(preparing.give_up(error)),
         }
     }
@@ -102,6 +106,7 @@ impl Preparing {
             self.file.write_at(self.next, ZEROS.get(..piece as usize).unwrap_or_default())?;
             self.next = self.next.saturating_add(piece);
         }
+        reached(Failpoint::PreparingWritten);
         self.file.sync_data()
     }
 

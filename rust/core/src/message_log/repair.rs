@@ -10,6 +10,7 @@ use super::preparing::TEMPORARY_SUFFIX;
 use super::scanner::{ScanEnd, TornTail};
 use super::segment::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, segment_name, segment_path};
 use crate::error::{Error, Result};
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, seal_batch};
 use crate::storage::{Storage, StorageFile, read_upto};
 use crate::units::{Epoch, SegmentNumber};
@@ -76,6 +77,7 @@ fn clear_later(storage: &dyn Storage, ending: &ScanEnd, epoch: Epoch, repaired: 
             storage.remove(&path)?;
             repaired.removed.push(later.number);
         }
+        reached(Failpoint::LaterCleared);
         storage.sync_folder(LOG_FOLDER)?;
     }
     Ok(())
@@ -115,6 +117,7 @@ fn copy_and_seal(
     let segment = storage.open(&path)?;
     let sealed = create_anew(storage, &temporary)?;
     copy(&*segment, &*sealed, 0, end)?;
+    reached(Failpoint::RepairCopied);
     let mut seal = [0; BATCH_HEADER_BYTES];
     let fields = BatchFields {
         stream: stream.id,
@@ -135,7 +138,9 @@ fn copy_and_seal(
     }
     sealed.write_at(u64::from(end), &seal)?;
     sealed.sync_data()?;
+    reached(Failpoint::RepairSealed);
     storage.rename(&temporary, &path)?;
+    reached(Failpoint::RepairRenamed);
     storage.sync_folder(LOG_FOLDER)
 }
 

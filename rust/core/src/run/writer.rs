@@ -25,6 +25,7 @@ use super::footer::{Footer, FooterPlace, Reference, encode_trailer, file_code, f
 use super::rows::{ROW_BYTES, Row, RowKey};
 use super::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::error::{Error, Result};
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
 use crate::record::FORMAT_VERSION;
 use crate::storage::{Storage, StorageFile};
@@ -216,10 +217,13 @@ impl<R: Row> RunWriter<R> {
         self.payloads.buffer.extend_from_slice(&footer);
         self.payloads.buffer.extend_from_slice(&encode_trailer(place));
         self.payloads.flush(file)?;
+        reached(Failpoint::RunWritten);
         if !planted::is_on(Planted::CheckpointBeforeRuns) {
             self.file.sync_data()?;
         }
+        reached(Failpoint::RunSynced);
         storage.rename(&temporary_path(self.head.number), &run_path(self.head.number))?;
+        reached(Failpoint::RunRenamed);
         storage.sync_folder(RUN_FOLDER)?;
         Run::open(storage, self.head.number, R::KIND, &self.head.stream)
     }

@@ -10,6 +10,7 @@ pub use memory::{Call, CallCounts, Crash, MemoryStorage};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::planted::failpoint::{Failpoint, reached};
 
 /// Files and folders of one store.
 pub trait Storage: Send + Sync {
@@ -74,6 +75,10 @@ pub fn read_upto(file: &dyn StorageFile, offset: u64, length: usize) -> Result<V
     Ok(bytes)
 }
 
+const OF_IDENTITY: [Failpoint; 3] = [Failpoint::IdentityWritten, Failpoint::IdentitySynced, Failpoint::IdentityRenamed];
+const OF_CHECKPOINT: [Failpoint; 3] =
+    [Failpoint::CheckpointWritten, Failpoint::CheckpointSynced, Failpoint::CheckpointRenamed];
+
 /// Writes a whole file so that it is there whole or not at all: temporary name, sync, rename,
 /// folder sync. `folder` is the folder of `path`.
 pub fn write_atomically(storage: &dyn Storage, folder: &str, path: &str, bytes: &[u8]) -> Result<()> {
@@ -84,7 +89,11 @@ pub fn write_atomically(storage: &dyn Storage, folder: &str, path: &str, bytes: 
     }
     let file = storage.create(&temporary)?;
     file.write_at(0, bytes)?;
+    let [written, synced, renamed] = if folder.is_empty() { OF_IDENTITY } else { OF_CHECKPOINT };
+    reached(written);
     file.sync_data()?;
+    reached(synced);
     storage.rename(&temporary, path)?;
+    reached(renamed);
     storage.sync_folder(folder)
 }

@@ -17,6 +17,7 @@ use super::subject_names::holds_dead_letters;
 use crate::dispatch_log::{FrozenReady, row_of};
 use crate::error::Result;
 use crate::message_log::Stream;
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
 use crate::run::{DispatchRow, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
@@ -229,6 +230,7 @@ impl CheckpointWork {
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
         };
         let files = NamedFiles { floor, schedule_runs: named(&schedule), dispatch_runs: named(&dispatch) };
+        reached(Failpoint::CheckpointBegins);
         write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;
         Ok(FinishedCheckpoint {
             schedule_runs: std::mem::take(&mut self.schedule_runs),

@@ -19,6 +19,7 @@ use super::step::{Budget, Progress, Window, step};
 use crate::clock::Reading;
 use crate::error::{Error, Result};
 use crate::message_log::SEGMENT_HEADER_BYTES;
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::{RecordFault, Records};
 use crate::schedule_log::Feed;
@@ -111,6 +112,7 @@ impl Owner {
             position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
         }
         self.bytes_applied = self.bytes_applied.saturating_add(u64::from(header.length.get()));
+        reached(Failpoint::Applied);
         Ok(())
     }
 

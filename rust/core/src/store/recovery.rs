@@ -20,6 +20,7 @@ use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
     list_segments, records_max, repair, segment_path,
 };
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
@@ -117,6 +118,7 @@ pub fn recover(
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
         storage.sync_folder(folder)?;
     }
+    reached(Failpoint::FoldersSynced);
     let chosen = choose_checkpoint(storage.as_ref(), &stream)?;
     let mut report = RecoveryReport {
         checkpoint: chosen.used.as_ref().map(|used| used.number),
@@ -126,15 +128,20 @@ pub fn recover(
     let (state, kept) = restore(storage, stream, chosen.used.as_ref(), chosen.older.as_ref())?;
     check_segments(storage.as_ref(), &stream, chosen.used.as_ref(), &state)?;
     let mut scanner = Scanner::new(Arc::clone(storage), stream, &scan_start(&state.position))?;
+    reached(Failpoint::CheckpointRestored);
     let epoch = epochs.raise()?;
+    reached(Failpoint::EpochRaised);
     // The log's own time: what expired while the store was closed is removed by a later opening.
     let pinned = is_pinned(storage.as_ref(), scanner.ending().trusted)?;
     remove_unused(storage.as_ref(), &chosen, &kept, pinned)?;
+    reached(Failpoint::UnusedRemoved);
     let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
+    reached(Failpoint::Repaired);
     report.set_aside = repaired.set_aside;
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
     let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint, feed_from(chosen.used.as_ref()));
     apply_log(&mut scanner, &mut owner, &mut report, progress)?;
+    reached(Failpoint::LogApplied);
     let position = owner.state().position;
     let trusted = position.trusted.max(scanner.ending().trusted);
     Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })

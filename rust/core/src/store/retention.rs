@@ -14,6 +14,7 @@ use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
 use crate::message_log::{LOG_FOLDER, segment_path};
+use crate::planted::failpoint::{Failpoint, reached};
 use crate::run::{RUN_FOLDER, Run, run_path};
 use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
@@ -57,19 +58,22 @@ impl Removable {
     /// # Errors
     /// Those of the storage.
     pub fn remove(&self, storage: &dyn Storage) -> Result<()> {
-        remove_all(storage, &self.checkpoints)?;
+        reached(Failpoint::RetireBegins);
+        remove_all(storage, &self.checkpoints, Failpoint::CheckpointUnlinked)?;
         storage.sync_folder(CHECKPOINT_FOLDER)?;
-        remove_all(storage, &self.files)?;
+        remove_all(storage, &self.files, Failpoint::FileUnlinked)?;
         storage.sync_folder(RUN_FOLDER)?;
-        storage.sync_folder(LOG_FOLDER)
+        storage.sync_folder(LOG_FOLDER)?;
+        reached(Failpoint::Retired);
+        Ok(())
     }
 }
 
-fn remove_all(storage: &dyn Storage, paths: &[String]) -> Result<()> {
+fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Result<()> {
     for path in paths {
         match storage.remove(path) {
             Err(error) if !error.is_not_found() => return Err(error),
-            _ => {}
+            _ => reached(removed),
         }
     }
     Ok(())

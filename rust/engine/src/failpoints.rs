@@ -1,0 +1,72 @@
+//! What a harness outside plants in this process: the failpoint at which it kills itself, and a fault
+//! of the core. Only in builds with the feature `planted`, and chosen by the environment when the first
+//! store is opened, since the process is another's.
+//!
+//! `DELAYMQ_FAILPOINT=AppendWritten:3` kills it the third time that it comes there;
+//! `DELAYMQ_PLANTED=AnswerBeforeVisible` plants a fault; `DELAYMQ_CHECKPOINT_FACTS=500` has it checkpoint
+//! and copy into runs so often that the failpoints on the way are met, and let go what is finished.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::failpoint::{Failpoint, act};
+use delaymq_core::planted::{Planted, plant_everywhere};
+
+use crate::options::Options;
+
+const FAULTS: [(&str, Planted); 3] = [
+    ("AnswerBeforeVisible", Planted::AnswerBeforeVisible),
+    ("AcknowledgedUnwritten", Planted::AcknowledgedUnwritten),
+    ("AcknowledgementsForgotten", Planted::AcknowledgementsForgotten),
+];
+
+static CHOSEN: OnceLock<(Failpoint, u64)> = OnceLock::new();
+static REACHED: AtomicU64 = AtomicU64::new(0);
+
+/// Plants what the environment names, once in the life of the process, and has the options of a store
+/// changed by it.
+///
+/// # Errors
+/// `InvalidArgument` where it names what there is not.
+pub(crate) fn plant(options: &mut Options) -> Result<()> {
+    if let Some(wanted) = read("DELAYMQ_FAILPOINT") {
+        let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));
+        let point =
+            Failpoint::named(name).ok_or_else(|| unknown("DELAYMQ_FAILPOINT", "the name of a failpoint", name))?;
+        let _again = CHOSEN.set((point, parse("DELAYMQ_FAILPOINT", count)?));
+        act(reached);
+    }
+    if let Some(name) = read("DELAYMQ_PLANTED") {
+        let named = FAULTS.iter().find(|(other, _)| *other == name);
+        let (_, fault) = named.ok_or_else(|| unknown("DELAYMQ_PLANTED", "the name of a fault", &name))?;
+        plant_everywhere(Some(*fault));
+    }
+    if let Some(facts) = read("DELAYMQ_CHECKPOINT_FACTS") {
+        options.owner.checkpoint_facts = parse("DELAYMQ_CHECKPOINT_FACTS", &facts)?;
+        options.owner.copy_after_ms = 0;
+        options.owner.keep_finished_ms = 0;
+    }
+    Ok(())
+}
+
+fn reached(point: Failpoint) {
+    let Some((chosen, count)) = CHOSEN.get() else { return };
+    if point == *chosen && REACHED.fetch_add(1, Ordering::SeqCst).saturating_add(1) == *count {
+        let _ends_here = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+fn read(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn parse<T: FromStr>(argument: &'static str, value: &str) -> Result<T> {
+    value.parse().map_err(|_| unknown(argument, "a whole number", value))
+}
+
+fn unknown(argument: &'static str, expected: &str, found: &(impl Display + ?Sized)) -> Error {
+    Error::InvalidArgument { argument, expected: expected.to_owned(), found: found.to_string() }
+}
