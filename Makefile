@@ -26,6 +26,10 @@ TOOLS := $(VENV)/.tools
 DIST := dist/.built
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
+# A build in which faults can be planted and that ends itself at failpoints; nobody is given it.
+PLANTED := target/planted/.built
+PLANTED_FOLDER := target/$(if $(filter dev,$(TEST_PROFILE)),debug,$(TEST_PROFILE))
+PLANTED_PROGRAM := target/planted/tortured
 
 ##@ Use
 .PHONY: help
@@ -115,12 +119,13 @@ flipped-bits: ## All eight bits of every byte of a small store, flipped one at a
 hostile-peers: $(INSTALLED) ## What a hostile peer costs the others, beside what a busy process costs them; on a quiet machine
 	PYTHONPATH=tests $(BIN)/python tests/soak/hostile_peers.py $(ARGS)
 
-.PHONY: killed-server
-killed-server: $(INSTALLED) ## Kill a server under load over TCP for TIME seconds (default 60); a ledger outside counts
-	PYTHONPATH=tests $(BIN)/python tests/soak/killed_server.py --seconds $(or $(TIME),60) $(ARGS)
+.PHONY: torture
+torture: $(INSTALLED) $(PLANTED) ## Kill servers and a program on the engine KILLS times (default 320), each ledger judged; MINUTES=n goes on
+	PYTHONPATH=tests $(BIN)/python -m torture --kills $(or $(KILLS),320) $(if $(MINUTES),--minutes $(MINUTES)) \
+	  --program $(PLANTED_PROGRAM) --packages target/planted/packages --summary target/torture.json $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) flipped-bits ## Fresh seeds, the demo and killed servers in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo and torture in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \
@@ -128,8 +133,8 @@ soak: $(INSTALLED) flipped-bits ## Fresh seeds, the demo and killed servers in t
 	  target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$start >target/soak.log 2>&1 \
 	    || { cat target/soak.log; exit 1; }; \
 	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  PYTHONPATH=tests $(BIN)/python tests/soak/killed_server.py --seconds 60 >target/soak.log 2>&1 \
-	    || { cat target/soak.log; exit 1; }; \
+	  $(MAKE) --no-print-directory torture MINUTES= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  tail -n 1 target/torture.json; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	done
 
@@ -155,7 +160,7 @@ clean: ## Remove what was built
 
 ##@ Before a push
 .PHONY: ci
-ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a short demo; with the minutes of each
+ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, torture, a short demo; with the minutes of each
 	@report=""; name=""; whole=$$SECONDS; start=$$SECONDS; \
 	minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
 	tell() { status=$$?; (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
@@ -172,6 +177,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, a sh
 	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
+	part "torture" $(MAKE) --no-print-directory torture; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------
@@ -198,4 +204,15 @@ $(FROM_SOURCES): $(DIST)
 	rm -rf $(@D)
 	CARGO_TARGET_DIR=$(CURDIR)/target PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-index \
 	  --no-build-isolation --wheel-dir $(@D) dist/delaymq-*.tar.gz
+	touch $@
+
+$(PLANTED): $(TOOLS) $(WHEEL_SOURCES)
+	rm -rf $(@D)
+	mkdir -p $(@D)/packages
+	cargo build --locked --profile $(TEST_PROFILE) -p delaymq-binding --features planted
+	cp -r python/delaymq $(@D)/packages/
+	rm -f $(@D)/packages/delaymq/_core*.so
+	cp $(PLANTED_FOLDER)/lib_core.so $(@D)/packages/delaymq/_core.abi3.so
+	cargo build --locked --profile $(TEST_PROFILE) -p delaymq-engine --example tortured --features planted
+	cp $(PLANTED_FOLDER)/examples/tortured $(PLANTED_PROGRAM)
 	touch $@
