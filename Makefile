@@ -124,8 +124,14 @@ torture: $(INSTALLED) $(PLANTED) ## Kill servers and a program on the engine KIL
 	PYTHONPATH=tests $(BIN)/python -m torture --kills $(or $(KILLS),320) $(if $(MINUTES),--minutes $(MINUTES)) \
 	  --program $(PLANTED_PROGRAM) --packages target/planted/packages --summary target/torture.json $(ARGS)
 
+.PHONY: power-cuts
+power-cuts: $(INSTALLED) $(PLANTED) ## Cut the power of stores on ext4 and XFS images; CUTS=10000 or MINUTES=30 for long; needs root
+	PYTHONPATH=tests $(BIN)/python -m power_cuts --program $(PLANTED_PROGRAM) --planted-program $(PLANTED_PROGRAM) \
+	  --json target/power-cuts.json $(if $(CUTS),--cuts $(CUTS) --served-cuts $$(( $(CUTS) / 10 ))) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo and torture in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture and power cuts in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \
@@ -135,6 +141,8 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo and torture 
 	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  $(MAKE) --no-print-directory torture MINUTES= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  tail -n 1 target/torture.json; \
+	  $(MAKE) --no-print-directory power-cuts MINUTES=2 CUTS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  grep --max-count 1 "^power cuts:" target/soak.log; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	done
 
@@ -178,6 +186,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
 	part "torture" $(MAKE) --no-print-directory torture; \
+	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------

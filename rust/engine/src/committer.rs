@@ -12,6 +12,7 @@ use delaymq_core::message_log::{
     AppendMarks, Appended, Class, Commit, GroupCommit, Mark, SegmentAppender, Submission, Submitted,
 };
 use delaymq_core::planted::failpoint::{Failpoint, reached};
+use delaymq_core::planted::{self, Planted};
 use delaymq_core::units::{Location, Sequence};
 
 use crate::held;
@@ -93,7 +94,8 @@ impl WriterGuard<'_> {
         };
         let writer = self.get()?;
         let Appended { start, end, synced, .. } = writer.appender.append(&mut commit.bytes, &marks)?;
-        let synced = if commit.must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
+        let must_sync = commit.must_sync && !planted::is_on(Planted::AckBeforeSync);
+        let synced = if must_sync { shared.timed_sync(&mut writer.appender)? } else { synced };
         shared.metrics.commits.add(1);
         shared.metrics.committed_bytes.add(commit.bytes.len() as u64);
         shared.offer_write_back();

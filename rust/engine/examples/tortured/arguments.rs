@@ -22,6 +22,7 @@ pub(crate) struct Arguments {
     pub(crate) seed: u64,
     pub(crate) steps: u64,
     pub(crate) messages_per_second: u64,
+    pub(crate) submitted_percent: u64,
     pub(crate) delay_ms_max: u64,
     pub(crate) far_ms_max: u64,
     pub(crate) body_bytes_max: u64,
@@ -38,6 +39,7 @@ pub(crate) struct Arguments {
     pub(crate) drain_seconds: u64,
     pub(crate) verify: bool,
     pub(crate) forgets: Forgets,
+    pub(crate) sync_after_ms: u64,
     pub(crate) planted: Option<String>,
 }
 
@@ -50,6 +52,7 @@ impl Default for Arguments {
             seed: 0,
             steps: 0,
             messages_per_second: 2_000,
+            submitted_percent: 25,
             delay_ms_max: 1_500,
             far_ms_max: 8_000,
             body_bytes_max: 400,
@@ -66,6 +69,7 @@ impl Default for Arguments {
             drain_seconds: 60,
             verify: false,
             forgets: Forgets::Nothing,
+            sync_after_ms: 0,
             planted: None,
         }
     }
@@ -102,6 +106,7 @@ impl Arguments {
             "--seed" => self.seed = number(name, &value)?,
             "--steps" => self.steps = number(name, &value)?,
             "--messages-per-second" => self.messages_per_second = number(name, &value)?,
+            "--submitted-percent" => self.submitted_percent = number(name, &value)?,
             "--delay-ms-max" => self.delay_ms_max = number(name, &value)?,
             "--far-ms-max" => self.far_ms_max = number(name, &value)?,
             "--body-bytes-max" => self.body_bytes_max = number(name, &value)?,
@@ -118,6 +123,7 @@ impl Arguments {
             "--drain-seconds" => self.drain_seconds = number(name, &value)?,
             "--verify" => self.verify = one_of(name, &value, &[("yes", true), ("no", false)])?,
             "--forgets" => self.forgets = one_of(name, &value, &FORGETS)?,
+            "--sync-after-ms" => self.sync_after_ms = number(name, &value)?,
             "--planted" => self.planted = Some(value),
             other => return Err(format!("no option is called {other}")),
         }

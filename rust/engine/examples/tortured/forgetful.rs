@@ -1,25 +1,27 @@
-//! A disk that says that it made durable what it did not.
+//! A disk that is slow to make things durable, or says that it did and did not.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use delaymq_core::error::Result;
 use delaymq_core::storage::{Storage, StorageFile};
 
 use crate::arguments::Forgets;
 
-/// Files, of which some syncs are answered and not done.
+/// Files, whose syncs begin late, or are answered and not done.
 pub(crate) struct ForgetfulStorage {
     files: Arc<dyn Storage>,
     forgets: Forgets,
+    sync_after: Duration,
 }
 
 impl ForgetfulStorage {
-    pub(crate) fn new(files: Arc<dyn Storage>, forgets: Forgets) -> Self {
-        Self { files, forgets }
+    pub(crate) fn new(files: Arc<dyn Storage>, forgets: Forgets, sync_after: Duration) -> Self {
+        Self { files, forgets, sync_after }
     }
 
     fn wrapped(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
-        if self.forgets == Forgets::Syncs { Arc::new(ForgetfulFile(file)) } else { file }
+        Arc::new(ForgetfulFile { file, forgets: self.forgets, sync_after: self.sync_after })
     }
 }
 
@@ -53,38 +55,43 @@ impl Storage for ForgetfulStorage {
     }
 }
 
-struct ForgetfulFile(Arc<dyn StorageFile>);
+struct ForgetfulFile {
+    file: Arc<dyn StorageFile>,
+    forgets: Forgets,
+    sync_after: Duration,
+}
 
 impl StorageFile for ForgetfulFile {
     fn path(&self) -> &str {
-        self.0.path()
+        self.file.path()
     }
 
     fn length(&self) -> Result<u64> {
-        self.0.length()
+        self.file.length()
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.0.read_at(offset, into)
+        self.file.read_at(offset, into)
     }
 
     fn view(&self) -> Option<&[u8]> {
-        self.0.view()
+        self.file.view()
     }
 
     fn prefetch(&self, offset: u64, length: u64) {
-        self.0.prefetch(offset, length);
+        self.file.prefetch(offset, length);
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.0.write_at(offset, bytes)
+        self.file.write_at(offset, bytes)
     }
 
     fn allocate(&self, length: u64) -> Result<()> {
-        self.0.allocate(length)
+        self.file.allocate(length)
     }
 
     fn sync_data(&self) -> Result<()> {
-        Ok(())
+        std::thread::sleep(self.sync_after);
+        if self.forgets == Forgets::Syncs { Ok(()) } else { self.file.sync_data() }
     }
 }

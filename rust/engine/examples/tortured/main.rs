@@ -10,6 +10,7 @@
 //!   --seed N                 of all choices (0)
 //!   --steps N                ends by itself, closed, after so many steps of the publisher (0: never)
 //!   --messages-per-second N  publishes not faster than this (2000)
+//!   --submitted-percent N    of publishes that another thread commits (25)
 //!   --delay-ms-max N         of delays that are usual (1500)
 //!   --far-ms-max N           of one publish in ten; runs hold them (8000)
 //!   --body-bytes-max N       (400)
@@ -26,6 +27,7 @@
 //!   --drain-seconds N        `drain` gives up after this long (60)
 //!   --verify yes|no          `drain` reads every byte of the closed store (no)
 //!   --forgets NAME           a disk that lies: `syncs`, `folder-syncs`
+//!   --sync-after-ms N        a disk that begins each sync so late (0)
 //!   --planted NAME           a fault of the core, in builds with the feature `planted`
 //! ```
 //!
@@ -77,7 +79,7 @@ mod telling;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use delaymq_core::error::Result;
 use delaymq_core::storage::Storage;
@@ -137,9 +139,11 @@ fn open(arguments: &Arguments) -> Result<Arc<Store>> {
         ..delaymq_engine::Options::default()
     };
     let files: Arc<dyn Storage> = Arc::new(FileStorage::open(&arguments.store, true)?);
-    let storage = match arguments.forgets {
-        Forgets::Nothing => files,
-        forgets => Arc::new(ForgetfulStorage::new(files, forgets)),
+    let sync_after = Duration::from_millis(arguments.sync_after_ms);
+    let storage = if arguments.forgets == Forgets::Nothing && sync_after.is_zero() {
+        files
+    } else {
+        Arc::new(ForgetfulStorage::new(files, arguments.forgets, sync_after))
     };
     Store::open_on(storage, &arguments.store, options, &mut |_| {})
 }

@@ -14,6 +14,8 @@ use crate::telling::{Line, Telling, wall_ms};
 const META: [u8; 5] = [0; 5];
 const BATCH_MAX: u64 = 40;
 const TICKETS_MAX: usize = 4;
+/// Bytes of a message beside its body, rounded up.
+const RECORD_BYTES: u64 = 160;
 /// Messages of this life that may be cancelled, at most.
 const REMEMBERED_MAX: usize = 64;
 /// What is due later than this may be cancelled, in this life or a later one.
@@ -80,14 +82,11 @@ impl Publisher<'_> {
     fn step(&mut self) -> Result<()> {
         self.keep_pace();
         match self.chance.below(100) {
-            0..50 => self.publish(1),
-            50..70 => {
-                let count = 2 + self.chance.below(BATCH_MAX - 1);
-                self.publish(count)
-            }
-            70..88 => {
-                let count = 1 + self.chance.below(BATCH_MAX);
-                self.submit(count)
+            0..88 => {
+                let is_batch = self.chance.percent(40);
+                let count = if is_batch { 2 + self.chance.below(BATCH_MAX - 1) } else { 1 };
+                let is_submitted = self.chance.percent(self.arguments.submitted_percent);
+                if is_submitted { self.submit(count) } else { self.publish(count) }
             }
             88..98 => self.cancel(),
             98 => self.checkpoint(),
@@ -109,6 +108,10 @@ impl Publisher<'_> {
         let is_ordered = self.chance.percent(20);
         let subject = format!("s{}", self.chance.below(self.arguments.subjects.max(1)));
         let subject = if is_ordered { "ordered" } else { &subject };
+        // A batch takes half a segment at most.
+        let room =
+            u64::from(self.arguments.segment_bytes / 2).checked_div(self.arguments.body_bytes_max + RECORD_BYTES);
+        let count = count.min(room.unwrap_or(1)).max(1);
         let together = self.chance.percent(30).then(|| self.due());
         let batch = format!("{}-{}", self.arguments.life, self.count);
         let (mut announced, mut lines) = (Vec::new(), Vec::new());
@@ -157,7 +160,10 @@ impl Publisher<'_> {
             Ok(ticket) => self.under_way.push_back((announced, ticket)),
             Err(error) => self.told(&announced, Err(error))?,
         }
-        if self.under_way.len() > TICKETS_MAX {
+        if self.chance.percent(50) {
+            // Told the moment that it is answered, which is not this thread's doing.
+            while self.finish_oldest()? {}
+        } else if self.under_way.len() > TICKETS_MAX {
             self.finish_oldest()?;
         }
         Ok(())
