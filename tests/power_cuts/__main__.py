@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from power_cuts import equipment
+from power_cuts import equipment, kernel
 from power_cuts.cutting import Plan, Round
 from power_cuts.faults import FAULTS, SLOW, prove
 from power_cuts.filling import all_of
@@ -29,7 +29,8 @@ from power_cuts.findings import Found, summary, told
 from power_cuts.images import KINDS, Kind
 from power_cuts.served import ServedRound
 
-INTERRUPTED_SECONDS = 2
+INTERRUPTED_SECONDS = 3
+INTERRUPTED = 130
 
 
 def options() -> argparse.ArgumentParser:
@@ -87,8 +88,13 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="power-cuts-", dir=folder, ignore_cleanup_errors=True) as own:
         kinds = usable(chosen.kinds, found)
         plan = Plan(chosen.program, Path(own), chosen.seed, chosen.planted_program)
-        if kinds:
-            cut_all(plan, kinds, found, chosen)
+        try:
+            if kinds:
+                cut_all(plan, kinds, found, chosen)
+        except KeyboardInterrupt:
+            print("power cuts: interrupted")
+            kernel.let_go_below(Path(own))
+            return INTERRUPTED
         if found.wrong:
             keep(Path(own))
     figures = {"seed": chosen.seed, **summary(found, time.monotonic() - began)}
@@ -164,8 +170,9 @@ def together(works: list[Callable[[], None]], found: Found) -> None:
     except KeyboardInterrupt:
         # Each leaves its image after the cut that it makes; what a slow one leaves goes with this process.
         found.is_interrupted.set()
+        end = time.monotonic() + INTERRUPTED_SECONDS
         for thread in threads:
-            thread.join(INTERRUPTED_SECONDS)
+            thread.join(max(end - time.monotonic(), 0))
         raise
 
 
