@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from power_cuts.findings import Found
-from power_cuts.images import Image, Kind
+from power_cuts.images import Image, Kind, UnmountableError
 from power_cuts.telling import Ledger, Program
 
 WORK_MS = (10, 220)
@@ -81,6 +81,10 @@ class Round:
                 if not self._drain(image, ledger, life):
                     return False
             ledger.write("drained")
+        except UnmountableError as error:
+            self.found.unmountable(self.kind.name, str(error))
+            path.unlink()
+            return True
         finally:
             ledger.close()
         is_clean = self.found.judge(path, 0)

@@ -10,7 +10,7 @@ from functools import partial
 from power_cuts import kernel
 from power_cuts.cutting import DRAIN_SECONDS, IN_FLIGHT_SUM, Plan
 from power_cuts.findings import Found
-from power_cuts.images import QUOTA_EXT4, QUOTA_XFS, SMALL_EXT4, XFS, Image, Kind
+from power_cuts.images import QUOTA_EXT4, QUOTA_XFS, SMALL_EXT4, XFS, Image, Kind, UnmountableError
 from power_cuts.telling import Ledger, Program
 
 LEFT_KIBIBYTES = 512
@@ -72,6 +72,10 @@ class Filled:
                 self.found.add("undrained", f"{self.layer}, seed {self.plan.seed}: {code}: {program.cause}")
                 return
             ledger.write("drained")
+        except UnmountableError as error:
+            self.found.unmountable(self.layer, str(error))
+            path.unlink()
+            return
         finally:
             ledger.close()
         if self.found.judge(path, 0):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 FINDINGS_KEPT = 40
+UNMOUNTABLE_MAX, UNMOUNTABLE_SHARE_MAX = 3, 0.01
 
 
 @dataclass
@@ -51,6 +52,15 @@ class Found:
             self.broken[name] += 1
             if len(self.wrong) < FINDINGS_KEPT:
                 self.wrong.append(f"{name}: {what}")
+
+    def unmountable(self, layer: str, why: str) -> None:
+        """A file system was damaged by its own kernel: its round is not judged. Rare; often, it is a finding."""
+        self.count(f"unmountable {layer}")
+        with self.lock:
+            often = sum(count for name, count in self.counts.items() if name.startswith("unmountable "))
+            cuts = sum(self.cuts.values())
+        if often > UNMOUNTABLE_MAX + cuts * UNMOUNTABLE_SHARE_MAX:
+            self.add("unmountable", f"{often} file systems in {cuts} cuts: {why}")
 
     def judge(self, ledger: Path, clocks_ms: int) -> bool:
         """Has the checker judge a ledger; true where it is clean."""
@@ -107,7 +117,9 @@ def summary(found: Found, seconds: float) -> dict[str, Any]:
         "not_run": {**found.not_run, **found.cannot},
         "proofs": found.proofs,
         "others": {
-            name: counts[name] for name in sorted(counts) if name.startswith(("full ", "quota ", "fault ", "SIGBUS "))
+            name: counts[name]
+            for name in sorted(counts)
+            if name.startswith(("full ", "quota ", "fault ", "SIGBUS ", "unmountable "))
         },
     }
 

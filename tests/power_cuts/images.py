@@ -37,6 +37,10 @@ QUOTA_EXT4 = Kind("ext4", (*EXT4.maker, "-O", "quota"), 48, "usrquota")
 QUOTA_XFS = Kind("xfs", XFS.maker, XFS.mebibytes, "uquota")
 
 
+class UnmountableError(Exception):
+    """The file system did not survive the cut itself: whatever was on it, nothing can be said of what it held."""
+
+
 class Image:
     """A file system of its own, mounted in a folder. Nothing of it is left once this process has ended, however it
     ends: the file has no name any more, the mount is this process's alone, and the loop device goes with it.
@@ -74,7 +78,10 @@ class Image:
     def restore(self) -> None:
         """Mounts it again, with what its journal says, once nobody uses it."""
         self._unmount()
-        self._mount()
+        try:
+            self._mount()
+        except OSError as error:
+            raise UnmountableError(str(error)) from error
 
     def fill(self, left_kibibytes: int) -> Path:
         """Takes the room of the disk but for so much; the file that has it."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from commanding import arguments_of, environment
 from power_cuts.cutting import Plan
 from power_cuts.findings import Found
-from power_cuts.images import Image, Kind
+from power_cuts.images import Image, Kind, UnmountableError
 from power_cuts.telling import Ledger
 from serving import (
     ACKNOWLEDGE,
@@ -191,6 +191,10 @@ class ServedRound:
                 if not self._drain(image, ledger, life):
                     return False
             ledger.write("drained")
+        except UnmountableError as error:
+            self.found.unmountable(self.kind.name, str(error))
+            path.unlink()
+            return True
         finally:
             ledger.close()
         is_clean = self.found.judge(path, CLOCKS_MS)

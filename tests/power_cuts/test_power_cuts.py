@@ -113,6 +113,17 @@ def test_a_layer_that_did_not_run_fails_where_it_must_run(
     assert not list(tmp_path.iterdir())
 
 
+def test_file_systems_that_do_not_mount_are_borne_where_they_are_rare() -> None:
+    found = Found()
+    found.cut_many("ext4", 100)
+    for _ in range(4):
+        found.unmountable("ext4", "Bad message")
+    assert not found.is_broken
+    assert summary(found, 1)["others"] == {"unmountable ext4": 4}
+    found.unmountable("ext4", "Bad message")
+    assert found.broken["unmountable"] == 1
+
+
 def test_a_fault_that_is_not_seen_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def clean(one: Round, _goes_on: object) -> bool:
         one.found.cut_many("ext4", 10)

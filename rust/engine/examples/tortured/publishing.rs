@@ -114,6 +114,8 @@ impl Publisher<'_> {
         let count = count.min(room.unwrap_or(1)).max(1);
         let together = self.chance.percent(30).then(|| self.due());
         let batch = format!("{}-{}", self.arguments.life, self.count);
+        // The delays of a batch count from its first message.
+        let began_ms = wall_ms();
         let (mut announced, mut lines) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let due = if is_ordered { Due::After(0) } else { together.unwrap_or_else(|| self.due()) };
@@ -122,7 +124,8 @@ impl Publisher<'_> {
             let mut body = format!("{id} ").into_bytes();
             let length = self.chance.below(self.arguments.body_bytes_max);
             body.extend((0..length).map(|_| self.chance.below(256) as u8));
-            let line = Line::of("publish").text("id", &id).text("subject", subject).text("digest", &digest(&body));
+            let line =
+                Line::at("publish", began_ms).text("id", &id).text("subject", subject).text("digest", &digest(&body));
             let line = line.text("batch", &batch);
             let (line, late_ms) = match due {
                 Due::After(delay_ms) => (line.number("delay_ms", delay_ms), delay_ms),

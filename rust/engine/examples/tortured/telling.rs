@@ -20,7 +20,12 @@ pub(crate) struct Line(String);
 impl Line {
     /// A line of this kind and this time.
     pub(crate) fn of(kind: &str) -> Self {
-        Self(format!("{{\"kind\":\"{kind}\",\"at_ms\":{}", wall_ms()))
+        Self::at(kind, wall_ms())
+    }
+
+    /// A line of this kind about that time.
+    pub(crate) fn at(kind: &str, at_ms: u64) -> Self {
+        Self(format!("{{\"kind\":\"{kind}\",\"at_ms\":{at_ms}"))
     }
 
     pub(crate) fn number(mut self, name: &str, value: u64) -> Self {
