@@ -30,8 +30,17 @@ PATIENCE_SECONDS = 20
 class Served:
     """`delaymq serve` over a folder, as a process of its own. It can be killed and started again where it was."""
 
-    def __init__(self, folder: Path, *arguments: str, ports: Sequence[str] = ANY_PORTS, **changed: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        ports: Sequence[str] = ANY_PORTS,
+        around: Sequence[str] = (),
+        **changed: str,
+    ) -> None:
         self.folder = folder
+        self.around = list(around)
+        """A command that becomes the server."""
         self._arguments, self._ports, self._changed = arguments, tuple(ports), changed
         self.address = ""
         self.http_address = ""
@@ -64,6 +73,7 @@ class Served:
     def start(self) -> None:
         """Starts it and waits until it listens; again on the same ports."""
         whole = arguments_of("serve", "--store", str(self.folder), "--json", *self._ports, *self._arguments)
+        whole = self.around + whole
         # What it says stands in a file, so that it never waits for a reader.
         with self.folder.with_suffix(".said").open("a") as said:
             self._process = subprocess.Popen(
@@ -93,6 +103,7 @@ class Served:
     def _ended(self) -> None:
         assert self.process.stdout is not None
         self.process.wait(PATIENCE_SECONDS)
+        self.process.stdout.read()  # a server under another command has ended when nobody can write here any more
         self.process.stdout.close()
 
     def said(self) -> str:

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | agrees, or is ahead by at most [`STEP_AHEAD_MS_MAX`] | takes the wall's time |
 //! | is further ahead, while running | goes on by boot time; dispatch is held |
+//! | is further ahead, at open, of what an opening before knew since the machine started | the same |
 //! | is behind the floor, at open | goes on from the floor by boot time; dispatch is held |
 //! | is behind, while running | goes on a sixteenth slower until they meet |
 //!
@@ -17,6 +18,11 @@ use crate::units::Millis;
 
 /// How far the wall clock may jump ahead between two readings and still be believed.
 pub const STEP_AHEAD_MS_MAX: u64 = 5_000;
+/// Steps of the wall clock of at least so much, ahead or back, are counted and told.
+pub const STEP_TOLD_MS_MIN: u64 = 1_000;
+/// Over time that nobody watched the wall clock may have been slewed ahead by one part in so many:
+/// the kernel slews by no more.
+const SLEWED_BY: u64 = 2_000;
 /// Where the wall clock is behind, one in so many nanoseconds is left out until they meet.
 const SLOWER_BY: u64 = 16;
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -45,6 +51,24 @@ pub enum Hold {
     },
 }
 
+/// What an opening before knew of the time, while the machine has not been started anew since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remembered {
+    /// The trusted time then.
+    pub trusted: Millis,
+    /// The boot-time clock then, in nanoseconds.
+    pub boot_ns: u64,
+}
+
+/// The steps of the wall clock of at least [`STEP_TOLD_MS_MIN`] that were seen.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Steps {
+    /// How many.
+    pub count: u64,
+    /// By how many milliseconds the last one went ahead; less than 0 where it went back.
+    pub last_ms: i64,
+}
+
 /// The clock of one open store.
 #[derive(Clone, Debug)]
 pub struct TrustedClock {
@@ -56,6 +80,7 @@ pub struct TrustedClock {
     hold: Option<Hold>,
     /// Believe the next wall reading, however far ahead.
     believe_next: bool,
+    steps: Steps,
 }
 
 impl TrustedClock {
@@ -63,13 +88,28 @@ impl TrustedClock {
     /// are readings of the wall clock and of the boot-time clock, taken together.
     pub fn new(floor: Millis, wall: Millis, boot_ns: u64) -> Self {
         let hold = (wall < floor).then_some(Hold::BehindFloor { floor });
-        Self { now_ns: nanos(wall.max(floor)), boot_ns, wall, hold, believe_next: false }
+        Self { now_ns: nanos(wall.max(floor)), boot_ns, wall, hold, believe_next: false, steps: Steps::default() }
+    }
+
+    /// As [`Self::new`], of a machine that has run ever since `remembered`: a wall clock that stepped
+    /// ahead meanwhile, or before and was not believed, is not believed for having been met at an open.
+    pub fn resumed(floor: Millis, wall: Millis, boot_ns: u64, remembered: Remembered) -> Self {
+        let mut clock = Self::new(floor, wall, boot_ns);
+        let Some(elapsed) = boot_ns.checked_sub(remembered.boot_ns) else { return clock };
+        let straight = nanos(remembered.trusted).saturating_add(u128::from(elapsed));
+        let ahead_ms = millis(nanos(wall).saturating_sub(straight));
+        if ahead_ms > STEP_AHEAD_MS_MAX.saturating_add(elapsed / SLEWED_BY / NANOS_PER_MILLI) {
+            clock.now_ns = straight.max(nanos(floor));
+            clock.hold = Some(Hold::SteppedAhead { by_ms: ahead_ms });
+        }
+        clock
     }
 
     /// Takes in two readings made together and says what time it is.
     pub fn read(&mut self, wall: Millis, boot_ns: u64) -> Reading {
         let elapsed = boot_ns.saturating_sub(self.boot_ns);
         self.boot_ns = self.boot_ns.max(boot_ns);
+        self.count_step(wall, elapsed);
         self.wall = wall;
         let wall_ns = nanos(wall);
         let straight = self.now_ns.saturating_add(u128::from(elapsed));
@@ -98,6 +138,20 @@ impl TrustedClock {
     /// What the last reading said.
     pub fn reading(&self) -> Reading {
         Reading { now: Millis(millis(self.now_ns)), held: self.hold.is_some() }
+    }
+
+    fn count_step(&mut self, wall: Millis, elapsed_ns: u64) {
+        let expected = self.wall.plus(elapsed_ns / NANOS_PER_MILLI);
+        if wall.0.abs_diff(expected.0) >= STEP_TOLD_MS_MIN {
+            let ahead = i128::from(wall.0).saturating_sub(i128::from(expected.0));
+            let last_ms = i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX });
+            self.steps = Steps { count: self.steps.count.saturating_add(1), last_ms };
+        }
+    }
+
+    /// The steps of the wall clock since the open.
+    pub fn steps(&self) -> Steps {
+        self.steps
     }
 
     /// Why dispatch is held, where it is.
@@ -207,6 +261,57 @@ mod tests {
         assert_eq!(clock.reading(), Reading { now: Millis(1_500), held: true });
         assert!(clock.read(Millis(1_499), 499 * MS).held);
         assert!(!clock.read(Millis(1_500), 500 * MS).held);
+    }
+
+    #[test]
+    fn an_open_holds_where_the_wall_is_ahead_of_what_was_known_since_the_machine_started() {
+        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 10 * MS };
+        let clock = TrustedClock::resumed(Millis(900), Millis(90_000), 510 * MS, remembered);
+        assert_eq!(clock.reading(), Reading { now: Millis(1_500), held: true });
+        assert_eq!(clock.hold(), Some(Hold::SteppedAhead { by_ms: 88_500 }));
+        let mut undone = clock.clone();
+        assert_eq!(undone.read(Millis(1_520), 530 * MS), Reading { now: Millis(1_520), held: false });
+        let mut released = clock;
+        released.release();
+        assert_eq!(released.read(Millis(90_010), 530 * MS), Reading { now: Millis(90_010), held: false });
+    }
+
+    #[test]
+    fn an_open_that_holds_is_not_before_the_floor() {
+        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 0 };
+        let clock = TrustedClock::resumed(Millis(2_000), Millis(90_000), 500 * MS, remembered);
+        assert_eq!(clock.reading(), Reading { now: Millis(2_000), held: true });
+    }
+
+    #[test]
+    fn an_open_believes_a_wall_that_may_have_been_slewed_to_where_it_is() {
+        let (day_ms, slewed_ms) = (86_400_000, 43_200);
+        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 0 };
+        for (ahead_ms, held) in
+            [(0, false), (STEP_AHEAD_MS_MAX + slewed_ms, false), (STEP_AHEAD_MS_MAX + slewed_ms + 1, true)]
+        {
+            let clock = TrustedClock::resumed(Millis(0), Millis(1_000 + day_ms + ahead_ms), day_ms * MS, remembered);
+            assert_eq!(clock.reading().held, held, "{ahead_ms} ms ahead");
+        }
+    }
+
+    #[test]
+    fn an_open_knows_nothing_of_a_boot_clock_that_began_anew() {
+        let remembered = Remembered { trusted: Millis(1_000), boot_ns: 10 * MS };
+        let clock = TrustedClock::resumed(Millis(0), Millis(90_000), 9 * MS, remembered);
+        assert_eq!(clock.reading(), Reading { now: Millis(90_000), held: false });
+    }
+
+    #[test]
+    fn steps_are_counted_and_slewing_is_none() {
+        let mut clock = TrustedClock::new(Millis(0), Millis(10_000), 0);
+        clock.read(Millis(10_999), 0);
+        clock.read(Millis(11_100), 100 * MS);
+        assert_eq!(clock.steps(), Steps::default());
+        clock.read(Millis(10_100), 100 * MS);
+        assert_eq!(clock.steps(), Steps { count: 1, last_ms: -1_000 });
+        clock.read(Millis(99_200), 200 * MS);
+        assert_eq!(clock.steps(), Steps { count: 2, last_ms: 89_000 });
     }
 
     proptest! {

@@ -161,12 +161,14 @@ impl Shared {
     /// The helper thread.
     pub(crate) fn run_helper(&self) {
         let mut helping = Helping::default();
+        let mut time_kept = None;
         while !self.is_stopping() && self.poison.get().is_none() {
             let hungry_bytes = self.background.hungry_bytes.swap(0, Ordering::Relaxed);
             let prepared = self.prepare_piece(&mut helping, hungry_bytes);
             let checkpointed = self.checkpoint_piece(&mut helping);
             let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
+            self.keep_time(&mut time_kept);
             if prepared || checkpointed || sent {
                 if !self.background.is_awaited() {
                     self.pause();

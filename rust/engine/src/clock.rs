@@ -1,13 +1,14 @@
 //! Where time comes from: the operating system, or a test that turns the clock itself.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use delaymq_core::units::Millis;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::attendance::Activity;
 use crate::manual_clock::TimedStore;
+use crate::mapping::kernel_keeps_time;
 
 const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
 pub(crate) const NANOSECONDS_A_MILLISECOND: u64 = 1_000_000;
@@ -33,10 +34,31 @@ impl ClockReading {
     }
 }
 
+/// What stays the same for as long as the boot-time clock goes on: a start of the machine, and the time
+/// namespace in which this process reads that clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Boot {
+    /// The kernel's name for this start of the machine.
+    pub id: String,
+    /// The time namespace, as `/proc/self/ns/time` names it; empty where there is none.
+    pub namespace: String,
+}
+
 /// A source of time.
 pub trait Clock: Send + Sync {
     /// Reads wall and boot clock.
     fn read(&self) -> ClockReading;
+
+    /// Where the boot-time clock can be compared with what an earlier process read: in which boot.
+    fn boot(&self) -> Option<Boot> {
+        None
+    }
+
+    /// True where the kernel reports that a time service keeps the wall clock right. Stepping the
+    /// clock by hand makes it report the opposite until the time service has looked after it.
+    fn is_synchronised(&self) -> bool {
+        false
+    }
 
     /// The longest that a sleeper may sleep before it reads the clock again: where the clock can
     /// be turned, nobody is woken by it.
@@ -59,7 +81,20 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn read(&self) -> ClockReading {
-        ClockReading { wall_ns: nanoseconds(ClockId::Realtime), boot_ns: nanoseconds(boot_clock()) }
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall_ns = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        ClockReading { wall_ns, boot_ns: nanoseconds(boot_clock()) }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn boot(&self) -> Option<Boot> {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
+        let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+        Some(Boot { id, namespace: namespace.to_string_lossy().into_owned() })
+    }
+
+    fn is_synchronised(&self) -> bool {
+        kernel_keeps_time()
     }
 }
 
@@ -92,5 +127,13 @@ mod tests {
         let second = SystemClock.read();
         assert!(first.wall() > Millis(1_600_000_000_000));
         assert!(second.boot_ns >= first.boot_ns + 1_000_000);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_boot_is_the_same_each_time_it_is_asked_for() {
+        let boot = SystemClock.boot().expect("Linux names its starts");
+        assert_eq!(boot.id.len(), 36);
+        assert_eq!(Some(boot), SystemClock.boot());
     }
 }

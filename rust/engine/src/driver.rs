@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use delaymq_core::clock::{Hold, Reading};
+use delaymq_core::clock::Reading;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, GroupCommit, Submission};
 use delaymq_core::run::run_path;
@@ -22,6 +22,7 @@ use crate::report::Report;
 use crate::settled::Settled;
 use crate::shared::Shared;
 use crate::subscribers::Woken;
+use crate::timekeeping::TimeNews;
 
 /// How long facts may wait for the driver that nobody waits for, while the store is busy.
 const LAZY: Duration = Duration::from_millis(5);
@@ -240,11 +241,11 @@ impl Shared {
         sharpen_timer();
         let mut last_news = Instant::now();
         let mut told = true;
-        let mut hold = None;
+        let mut news = TimeNews::default();
         while !self.is_stopping() && self.poison.get().is_none() {
             self.inbox.driver_is_awake();
             let (reading, clock) = self.time.read_with_wall();
-            self.report_hold(&mut hold);
+            self.report_time(&mut news);
             let round = match self.round(reading) {
                 Ok(round) => round,
                 Err(error) => return self.fail(&error),
@@ -324,22 +325,6 @@ impl Shared {
         if self.inbox.driver_sleeps(looks_at, told) && !wait.is_zero() {
             self.driver.sleep(wait);
         }
-    }
-
-    fn report_hold(&self, last: &mut Option<Hold>) {
-        let hold = self.time.hold();
-        match (*last, hold) {
-            (None, Some(hold)) => {
-                let reason = match hold {
-                    Hold::BehindFloor { floor } => format!("the wall clock is behind {floor} ms, which the log knows"),
-                    Hold::SteppedAhead { by_ms } => format!("the wall clock stepped ahead by {by_ms} ms"),
-                };
-                self.reports.add(Report::DispatchHeld { reason });
-            }
-            (Some(_), None) => self.reports.add(Report::DispatchResumed),
-            _ => {}
-        }
-        *last = hold;
     }
 
     fn report_rescues(&self, rescues: &[Rescue]) {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::mapping::Mapping;
 
-const FILE_MODE: u32 = 0o600;
+pub(crate) const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 /// How much is written at once where room is taken by writing.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

@@ -1,5 +1,5 @@
-//! Memory that is not only ours: segments of the log mapped for reading, and the page that a fork
-//! wipes. All `unsafe` of the project is in this file.
+//! Memory that is not only ours: segments of the log mapped for reading, the page that a fork wipes,
+//! and what the C library and the kernel write. All `unsafe` of the project is in this file.
 #![expect(unsafe_code, reason = "shared memory cannot be proven safe by the compiler; see each note")]
 
 use std::fs::File;
@@ -57,6 +57,35 @@ pub(crate) fn give_back_freed_memory() {
     // and may be called from any thread at any time.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     let _whether_any = unsafe { malloc_trim(0) };
+}
+
+/// What `adjtimex(2)` fills in: `struct timex`, which has 208 bytes on 64-bit machines and fewer on others.
+#[cfg(target_os = "linux")]
+#[repr(C, align(16))]
+struct TimeStatus([u64; 64]);
+
+#[cfg(target_os = "linux")]
+unsafe extern "C" {
+    /// The kernel's account of the wall clock; changes nothing where the first word, `modes`, is 0.
+    fn adjtimex(status: *mut TimeStatus) -> i32;
+}
+
+/// True where the kernel reports that a time service keeps the wall clock right.
+#[cfg(target_os = "linux")]
+pub(crate) fn kernel_keeps_time() -> bool {
+    /// `TIME_ERROR`: not synchronised. All states below it (a leap second may be near) are.
+    const TIME_ERROR: i32 = 5;
+    let mut status = TimeStatus([0; 64]);
+    // SAFETY: the kernel writes one `struct timex` to where this points; the room here is larger than it
+    // on every machine, aligned for it, ours alone, and any bytes in it are valid. `modes` is 0.
+    let state = unsafe { adjtimex(&raw mut status) };
+    (0..TIME_ERROR).contains(&state)
+}
+
+/// Elsewhere nobody is asked.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn kernel_keeps_time() -> bool {
+    false
 }
 
 impl std::fmt::Debug for Mapping {

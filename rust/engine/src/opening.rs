@@ -31,9 +31,10 @@ use crate::outcomes::Outcomes;
 use crate::payloads::Payloads;
 use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
-use crate::shared::{Shared, Time};
+use crate::shared::Shared;
 use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;
+use crate::timekeeping::Time;
 use crate::waiting::{News, Positions, Signal};
 use crate::write_back::WriteBack;
 
@@ -155,7 +156,7 @@ fn assemble(
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
-        time: Time::new(Arc::clone(&options.clock), trusted),
+        time: Time::new(Arc::clone(&options.clock), path, trusted),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),

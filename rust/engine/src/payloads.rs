@@ -2,7 +2,7 @@
 //! ones and runs are read, so that a deep backlog does not fill the memory with mapped pages.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use delaymq_core::error::{Error, Result};
@@ -55,6 +55,11 @@ pub(crate) struct Payloads {
 impl Payloads {
     pub(crate) fn new(root: PathBuf, storage: Arc<dyn Storage>) -> Self {
         Self { root, storage, cache: Mutex::default() }
+    }
+
+    /// The store's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.root
     }
 
     /// Reads the message at `location`, whose record has `sequence`.

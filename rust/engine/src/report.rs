@@ -64,6 +64,11 @@ pub enum Report {
     DiskFull,
     /// There is room again: publishes are taken.
     RoomAgain,
+    /// The wall clock did not go on as the boot-time clock did, by a second or more.
+    ClockStepped {
+        /// By so many milliseconds ahead; less than 0 where it went back.
+        by_ms: i64,
+    },
     /// Dispatch is held because the clock cannot be trusted.
     DispatchHeld {
         /// Why.
@@ -96,6 +101,7 @@ impl Report {
             Self::RunDamaged { .. } => "run_damaged",
             Self::DiskFull => "disk_full",
             Self::RoomAgain => "room_again",
+            Self::ClockStepped { .. } => "clock_stepped",
             Self::DispatchHeld { .. } => "dispatch_held",
             Self::DispatchResumed => "dispatch_resumed",
             Self::BackgroundFailed { .. } => "background_failed",
@@ -128,6 +134,10 @@ impl fmt::Display for Report {
             Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
             Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
             Self::RoomAgain => write!(out, "there is room again: publishes are taken"),
+            Self::ClockStepped { by_ms } => {
+                let way = if *by_ms < 0 { "back" } else { "ahead" };
+                write!(out, "the wall clock stepped {way} by {} ms", by_ms.unsigned_abs())
+            }
             Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),
             Self::DispatchResumed => write!(out, "dispatch goes on"),
             Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
@@ -166,6 +176,8 @@ pub struct Status {
     pub now: Millis,
     /// Dispatch is held because the clock cannot be trusted.
     pub held: bool,
+    /// Steps of the wall clock of a second and more since this open.
+    pub clock_steps: u64,
     /// Publishes are refused because the disk is full.
     pub disk_full: bool,
     /// Why the store refuses everything, where it does.

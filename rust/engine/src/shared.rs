@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use delaymq_core::clock::{Hold, Reading, TrustedClock};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{GroupCommit, records_max};
 use delaymq_core::storage::Storage;
@@ -23,9 +22,7 @@ use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::attaching::NamedConsumers;
-use crate::attendance::Activity;
 use crate::background::Background;
-use crate::clock::{Clock, ClockReading};
 use crate::committer::{Queue, Writer};
 use crate::driver::Seat;
 use crate::held;
@@ -41,51 +38,9 @@ use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
 use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;
+use crate::timekeeping::Time;
 use crate::waiting::{News, Positions, Signal, Waited};
 use crate::write_back::WriteBack;
-
-/// The store's time: the core's trusted clock over a source of readings.
-pub(crate) struct Time {
-    source: Arc<dyn Clock>,
-    trusted: Mutex<TrustedClock>,
-}
-
-impl Time {
-    pub(crate) fn new(source: Arc<dyn Clock>, floor: Millis) -> Self {
-        let ClockReading { boot_ns, .. } = source.read();
-        let trusted = Mutex::new(TrustedClock::new(floor, source.read().wall(), boot_ns));
-        Self { source, trusted }
-    }
-
-    /// Reads the clocks. Under the lock, so that readings enter the trusted clock in their order.
-    pub(crate) fn read(&self) -> Reading {
-        self.read_with_wall().0
-    }
-
-    /// As `read`, with the reading that it was made of.
-    pub(crate) fn read_with_wall(&self) -> (Reading, ClockReading) {
-        let mut trusted = held(&self.trusted);
-        let reading = self.source.read();
-        (trusted.read(reading.wall(), reading.boot_ns), reading)
-    }
-
-    pub(crate) fn hold(&self) -> Option<Hold> {
-        held(&self.trusted).hold()
-    }
-
-    pub(crate) fn release(&self) {
-        held(&self.trusted).release();
-    }
-
-    /// What tells the clock that consumers have done something, where it waits for them.
-    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
-        self.source.activity()
-    }
-
-    pub(crate) fn sleep_max(&self) -> Duration {
-        self.source.sleep_max()
-    }
-}
 
 /// See the module.
 pub(crate) struct Shared {

@@ -276,6 +276,7 @@ impl Store {
             position: commits.written_mark().location,
             now: now.now,
             held: now.held,
+            clock_steps: shared.time.steps().count,
             disk_full: commits.is_disk_full(),
             poisoned: shared.poison.get().cloned(),
             closed: self.closed.load(Ordering::SeqCst),

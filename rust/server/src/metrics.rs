@@ -104,6 +104,7 @@ fn put_store(page: &mut Text, status: &Status) {
     page.gauge("trusted_time_seconds", "The clock by which messages are due.", seconds(status.now.0, 3));
     let flag = u8::from;
     page.gauge("dispatch_held", "1 where dispatch waits because the clock is not trusted.", flag(status.held));
+    page.counter("clock_steps", "Steps of the wall clock of a second and more.", status.clock_steps);
     page.gauge("disk_full", "1 where publishes are refused for want of room.", flag(status.disk_full));
     page.gauge("poisoned", "1 where the store must be opened again.", flag(status.poisoned.is_some()));
 }
