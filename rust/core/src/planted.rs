@@ -60,6 +60,10 @@ pub enum Planted {
     AcknowledgedUnwritten,
     /// A server settles what came together on a connection in another order.
     SettledOutOfOrder,
+    /// A folder counts as synced and is not: a new file's name, a rename or a removal may be lost.
+    FolderSyncForgotten,
+    /// A sync that failed counts as done.
+    SyncErrorSwallowed,
 }
 
 #[cfg(feature = "planted")]

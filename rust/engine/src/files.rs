@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::message_log::LOG_FOLDER;
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::storage::{Storage, StorageFile};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
@@ -15,6 +16,8 @@ use crate::mapping::Mapping;
 
 pub(crate) const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
+/// How often one call is made that signals interrupt.
+const INTERRUPTIONS_MAX: u32 = 1000;
 /// How much is written at once where room is taken by writing.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -132,7 +135,10 @@ impl Storage for FileStorage {
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.check_writable("sync", folder)?;
-        if self.syncs { sync_directory(&self.path_of(folder), folder) } else { Ok(()) }
+        if !self.syncs || is_on(Planted::FolderSyncForgotten) {
+            return Ok(());
+        }
+        sync_directory(&self.path_of(folder), folder)
     }
 }
 
@@ -171,11 +177,11 @@ impl StorageFile for RealFile {
     }
 
     fn view(&self) -> Option<&[u8]> {
-        if !self.path.starts_with(LOG_FOLDER) {
-            return None;
-        }
-        let mapping = self.mapping.get_or_init(|| Mapping::open(&self.place, &self.path).ok());
-        mapping.as_ref().map(Mapping::bytes)
+        self.mapping().map(Mapping::bytes)
+    }
+
+    fn view_at(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        self.mapping()?.bytes_at(usize::try_from(offset).ok()?, length)
     }
 
     #[cfg(target_os = "linux")]
@@ -210,7 +216,10 @@ impl StorageFile for RealFile {
         if !self.syncs {
             return Ok(());
         }
-        retried(|| full_sync(&self.descriptor)).map_err(|errno| failed("sync", &self.path, errno))
+        match retried(|| full_sync(&self.descriptor)) {
+            Err(_) if is_on(Planted::SyncErrorSwallowed) => Ok(()),
+            answer => answer.map_err(|errno| failed("sync", &self.path, errno)),
+        }
     }
 }
 
@@ -226,6 +235,13 @@ fn full_sync(descriptor: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 impl RealFile {
+    fn mapping(&self) -> Option<&Mapping> {
+        if !self.path.starts_with(LOG_FOLDER) {
+            return None;
+        }
+        self.mapping.get_or_init(|| Mapping::open(&self.place, &self.path).ok()).as_ref()
+    }
+
     /// Takes room by writing what lies beyond the present end, for file systems that cannot
     /// allocate.
     fn fill_with_zeros(&self, length: u64) -> Result<()> {
@@ -248,14 +264,16 @@ fn sync_directory(path: &Path, name: &str) -> Result<()> {
     retried(|| rustix::fs::fsync(&folder)).map_err(|errno| failed("sync", name, errno))
 }
 
-/// Calls again where a signal came between.
-fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
+/// Calls again where a signal came between. A call that is interrupted for ever has failed: some
+/// file systems answer so, and nobody is to wait for them without end.
+pub(crate) fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    for _ in 1..INTERRUPTIONS_MAX {
         match call() {
             Err(Errno::INTR) => {}
             answer => return answer,
         }
     }
+    call()
 }
 
 fn failed(operation: &'static str, path: &str, errno: Errno) -> Error {
@@ -276,5 +294,26 @@ pub(crate) fn storage_error(operation: &'static str, path: &str, error: &io::Err
         None => {
             Error::Storage { operation, path: path.to_owned(), fault: StorageFault::Io, message: error.to_string() }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_interrupted_for_ever_fails_and_one_that_is_not_does_not() {
+        let mut calls = 0;
+        let answer: rustix::io::Result<()> = retried(|| {
+            calls += 1;
+            Err(Errno::INTR)
+        });
+        assert_eq!((answer, calls), (Err(Errno::INTR), INTERRUPTIONS_MAX));
+        let mut left = 3;
+        let answer = retried(|| {
+            left -= 1;
+            if left > 0 { Err(Errno::INTR) } else { Ok(7) }
+        });
+        assert_eq!(answer, Ok(7));
     }
 }

@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::files::storage_error;
+use crate::files::{retried, storage_error};
 use crate::mapping::ForkMark;
 
 /// The lock file's name in the store's folder.
@@ -73,15 +73,12 @@ impl StoreLock {
         let path = root.join(LOCK_FILE);
         let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let descriptor =
-            rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map_err(|errno| failed("open", errno))?;
-        loop {
-            match rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _descriptor: descriptor }),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.display().to_string() }),
-                Err(errno) => return Err(failed("lock", errno)),
-            }
+        let mode = Mode::from_raw_mode(0o600);
+        let descriptor = retried(|| rustix::fs::open(&path, flags, mode)).map_err(|errno| failed("open", errno))?;
+        match retried(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(Self { _descriptor: descriptor }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.display().to_string() }),
+            Err(errno) => Err(failed("lock", errno)),
         }
     }
 }
@@ -100,17 +97,15 @@ impl ReadersLock {
     pub(crate) fn take(root: &Path) -> Result<Self> {
         let path = root.join(LOCK_FILE);
         let failed = |operation, errno: Errno| storage_error(operation, LOCK_FILE, &errno.into());
-        let descriptor = match rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let descriptor = match retried(|| rustix::fs::open(&path, flags, Mode::empty())) {
             Err(Errno::NOENT) => return Ok(Self { _descriptor: None }),
             other => other.map_err(|errno| failed("open", errno))?,
         };
-        loop {
-            match rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockShared) {
-                Ok(()) => return Ok(Self { _descriptor: Some(descriptor) }),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.display().to_string() }),
-                Err(errno) => return Err(failed("lock", errno)),
-            }
+        match retried(|| rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockShared)) {
+            Ok(()) => Ok(Self { _descriptor: Some(descriptor) }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.display().to_string() }),
+            Err(errno) => Err(failed("lock", errno)),
         }
     }
 }

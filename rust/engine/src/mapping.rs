@@ -4,17 +4,23 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use delaymq_core::error::Result;
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
+use rustix::fs::{Mode, OFlags};
 
-use crate::files::storage_error;
+use crate::files::{retried, storage_error};
 
 /// A file mapped whole, for reading.
 pub(crate) struct Mapping {
     map: Mmap,
+    /// A bit for each page: the disk has given it.
+    given: Box<[AtomicU64]>,
 }
+
+/// The pages that are asked for one by one; where the machine has larger ones, some twice.
+const PAGE_BYTES: usize = 4096;
 
 impl Mapping {
     /// Maps the file at `path`, which errors name as `name`.
@@ -22,7 +28,10 @@ impl Mapping {
     /// # Errors
     /// `Storage` where the file cannot be opened or mapped.
     pub(crate) fn open(path: &Path, name: &str) -> Result<Self> {
-        let file = File::open(path).map_err(|error| storage_error("open", name, &error))?;
+        // The standard library would call again for ever where it is interrupted.
+        let file = retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
+            .map(File::from)
+            .map_err(|errno| storage_error("open", name, &errno.into()))?;
         // SAFETY: the slice that the mapping gives out must stay readable and must not change while
         // it is looked at. Readable: a segment is prepared at its full length and no code of this
         // project truncates one; a retired segment is unlinked, which keeps its pages. Unchanged:
@@ -35,13 +44,64 @@ impl Mapping {
         // Records are read here in the order of their due times, which is no order of the file.
         // A kernel that refuses the advice reads ahead more than it needs to, nothing else.
         let _refused = map.advise(Advice::Random);
-        Ok(Self { map })
+        let words = map.len().div_ceil(PAGE_BYTES).div_ceil(u64::BITS as usize);
+        Ok(Self { map, given: (0..words).map(|_| AtomicU64::new(0)).collect() })
+    }
+
+    /// Some of the file's bytes. `None` where there are not so many, or where the disk fails to give
+    /// them: looking at a mapped page that cannot be read would end the process by a signal, so each
+    /// is asked for in a way that may fail before it is looked at for the first time. A page that the
+    /// kernel drops later and then cannot read again is beyond this.
+    pub(crate) fn bytes_at(&self, offset: usize, length: usize) -> Option<&[u8]> {
+        let end = offset.checked_add(length)?;
+        let bytes = self.map.get(offset..end)?;
+        let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        pages.clone().all(|page| self.is_given(page) || self.ask_for(page)).then_some(bytes)
+    }
+
+    fn word_of(&self, page: usize) -> Option<(&AtomicU64, u64)> {
+        let bits = u64::BITS as usize;
+        Some((self.given.get(page / bits)?, 1 << (page % bits)))
+    }
+
+    fn is_given(&self, page: usize) -> bool {
+        self.word_of(page).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    /// Reads a page in; false where the disk fails.
+    fn ask_for(&self, page: usize) -> bool {
+        let start = page.saturating_mul(PAGE_BYTES);
+        let length = PAGE_BYTES.min(self.map.len().saturating_sub(start));
+        if !can_be_read(&self.map, start, length) {
+            return false;
+        }
+        if let Some((word, bit)) = self.word_of(page) {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+        true
     }
 
     /// The file's bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
+}
+
+/// Reads a part of a mapping into memory; false where that fails. Kernels that cannot be asked in
+/// this way (Linux before 5.14) leave it to whoever looks.
+#[cfg(target_os = "linux")]
+fn can_be_read(map: &Mmap, start: usize, length: usize) -> bool {
+    match map.advise_range(Advice::PopulateRead, start, length) {
+        Ok(()) => true,
+        Err(error) => {
+            matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::Unsupported)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn can_be_read(_map: &Mmap, _start: usize, _length: usize) -> bool {
+    true
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -90,7 +150,7 @@ pub(crate) fn kernel_keeps_time() -> bool {
 
 impl std::fmt::Debug for Mapping {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Mapping").field("length", &self.map.len()).finish()
+        out.debug_struct("Mapping").field("length", &self.map.len()).finish_non_exhaustive()
     }
 }
 
@@ -137,5 +197,25 @@ impl ForkMark {
         // SAFETY: the page is writable, aligned, lives as long as `self`, and is only ever looked at
         // through this atomic; the kernel wipes it before the child's first instruction.
         unsafe { AtomicU8::from_ptr(self.page.as_ptr().cast_mut()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_the_disk_does_not_give_is_no_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("segment");
+        std::fs::write(&path, vec![7; 3 * PAGE_BYTES + 100]).unwrap();
+        let mapping = Mapping::open(&path, "segment").unwrap();
+        assert_eq!(mapping.bytes_at(PAGE_BYTES - 1, 2), Some(&[7, 7][..]));
+        assert_eq!(mapping.bytes_at(3 * PAGE_BYTES, 100).map(<[u8]>::len), Some(100));
+        assert_eq!(mapping.bytes_at(3 * PAGE_BYTES, 101), None);
+        // What lies behind the end of a file fails in the same way as what a disk cannot read.
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(PAGE_BYTES as u64).unwrap();
+        assert_eq!(mapping.bytes_at(2 * PAGE_BYTES, 10), None);
+        assert_eq!(mapping.bytes_at(0, PAGE_BYTES).map(<[u8]>::len), Some(PAGE_BYTES));
     }
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::RawRecord;
-use delaymq_core::record::header::{RECORD_HEADER_BYTES, read_record};
+use delaymq_core::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
 use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::run::{read_payload, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
-use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber, padded};
 
 use crate::delivery::{Payload, PayloadForm};
 use crate::held;
@@ -183,7 +183,10 @@ fn pieces_of(locations: impl Iterator<Item = Location>) -> Vec<FilePiece> {
 /// The message at `location`; `None` where anything about it is not as it must be.
 fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -> Option<Stored> {
     let at = location.offset() as usize;
-    let record = read_record(mapping.bytes().get(at..)?, sequence).ok().filter(RawRecord::payload_is_whole)?;
+    let said = mapping.bytes_at(at, RECORD_HEADER_BYTES)?.first_chunk::<4>()?;
+    let said = u32::from_le_bytes(*said) as usize;
+    let whole = mapping.bytes_at(at, padded(said.min(RECORD_BYTES_MAX)))?;
+    let record = read_record(whole, sequence).ok().filter(RawRecord::payload_is_whole)?;
     let message = decode_message(&record)?;
     let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
     let payload = Payload::mapped(Arc::clone(mapping), start, form_of(&record, &message));

@@ -61,11 +61,13 @@ pub fn read_payload(
 /// Copies the record from where the file lies in memory. False where it does not lie there whole:
 /// reading it finds out why.
 fn copy_viewed(file: &dyn StorageFile, offset: u64, sequence: Sequence, into: &mut Vec<u8>) -> bool {
-    let rest = file.view().zip(usize::try_from(offset).ok()).and_then(|(all, offset)| all.get(offset..));
-    let Some(rest) = rest else { return false };
-    let Ok(record) = read_record(rest, sequence) else { return false };
-    let Some(whole) = rest.get(..padded(record.header.length.get() as usize)) else { return false };
-    if record.payload_is_whole() {
+    let head = file.view_at(offset, RECORD_HEADER_BYTES).and_then(<[u8]>::first_chunk::<4>);
+    let Some(said) = head.map(|bytes| u32::from_le_bytes(*bytes) as usize) else { return false };
+    if said > RECORD_BYTES_MAX {
+        return false;
+    }
+    let Some(whole) = file.view_at(offset, padded(said)) else { return false };
+    if read_record(whole, sequence).is_ok_and(|record| record.payload_is_whole()) {
         into.clear();
         into.extend_from_slice(whole);
         return true;

@@ -53,6 +53,13 @@ pub trait StorageFile: Send + Sync {
         None
     }
 
+    /// These bytes as they lie in memory, as [`Self::view`] shows them; `None` also where the disk does
+    /// not give them, so that looking at what was shown cannot end the process.
+    fn view_at(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        let offset = usize::try_from(offset).ok()?;
+        self.view()?.get(offset..offset.checked_add(length)?)
+    }
+
     /// Asks for bytes that will be read soon, so that nobody waits for the disk then. Advice, which
     /// may come to nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}

@@ -7,7 +7,7 @@
 #[cfg(feature = "planted")]
 pub(crate) fn plant(name: Option<&str>) -> Result<(), String> {
     use delaymq_core::planted::{Planted, plant_everywhere};
-    const FAULTS: [(&str, Planted); 9] = [
+    const FAULTS: [(&str, Planted); 11] = [
         ("AckBeforeSync", Planted::AckBeforeSync),
         ("TornTailAccepted", Planted::TornTailAccepted),
         ("OneTickEarly", Planted::OneTickEarly),
@@ -17,6 +17,8 @@ pub(crate) fn plant(name: Option<&str>) -> Result<(), String> {
         ("CheckpointBeforeRuns", Planted::CheckpointBeforeRuns),
         ("CancelledBitNotSaved", Planted::CancelledBitNotSaved),
         ("OffsetsBeginAnew", Planted::OffsetsBeginAnew),
+        ("FolderSyncForgotten", Planted::FolderSyncForgotten),
+        ("SyncErrorSwallowed", Planted::SyncErrorSwallowed),
     ];
     let Some(name) = name else { return Ok(()) };
     let named = FAULTS.iter().find(|(other, _)| *other == name);
