@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 5000
+# Power cuts, and images of a disk, between two of them.
+SOAK_CUTS ?= 500
 
 export CARGO_BUILD_JOBS ?= 2
 export MATURIN_NO_INSTALL_RUST := 1
@@ -130,8 +132,22 @@ power-cuts: $(INSTALLED) $(PLANTED) ## Cut the power of stores on ext4 and XFS i
 	  --json target/power-cuts.json $(if $(CUTS),--cuts $(CUTS) --served-cuts $$(( $(CUTS) / 10 ))) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
+# The programs of the layers below: the file system that forgets, and a store to torture, with the faults that are planted.
+AMNESIA_ARGS = --program $(PLANTED_PROGRAM) --daemon target/planted/delaymq-amnesia
+.PHONY: amnesia
+amnesia: $(TOOLS) $(PLANTED) ## Power cuts on a file system of our own that forgets and tears what was not synced; CUTS=120; needs root
+	PYTHONPATH=tests $(BIN)/python -m amnesia.power_cuts --cuts $(or $(CUTS),120) --planted $(AMNESIA_ARGS) $(ARGS)
+
+.PHONY: io-errors
+io-errors: $(TOOLS) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; needs root
+	PYTHONPATH=tests $(BIN)/python -m amnesia.io_errors --planted $(AMNESIA_ARGS) $(ARGS)
+
+.PHONY: block-images
+block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replayed from each of its writes; IMAGES=120; needs root
+	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) $(AMNESIA_ARGS) $(ARGS)
+
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture and power cuts in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture, power cuts and recorded disks in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \
@@ -143,6 +159,11 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture and
 	  tail -n 1 target/torture.json; \
 	  $(MAKE) --no-print-directory power-cuts MINUTES=2 CUTS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep --max-count 1 "^power cuts:" target/soak.log; \
+	  for layer in "power_cuts --cuts $(SOAK_CUTS)" "block_images --images $(SOAK_CUTS)"; do \
+	    PYTHONPATH=tests $(BIN)/python -m amnesia.$$layer --seed $$start $(AMNESIA_ARGS) >target/soak.log 2>&1 \
+	      || { cat target/soak.log; exit 1; }; \
+	    grep -E "NOT RUN|power cuts|images of|kinds" target/soak.log; \
+	  done; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	done
 
@@ -187,6 +208,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
 	part "torture" $(MAKE) --no-print-directory torture; \
 	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
+	part "power cuts, a disk that forgets" $(MAKE) --no-print-directory amnesia; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------
@@ -224,4 +246,6 @@ $(PLANTED): $(TOOLS) $(WHEEL_SOURCES)
 	cp $(PLANTED_FOLDER)/lib_core.so $(@D)/packages/delaymq/_core.abi3.so
 	cargo build --locked --profile $(TEST_PROFILE) -p delaymq-engine --example tortured --features planted
 	cp $(PLANTED_FOLDER)/examples/tortured $(PLANTED_PROGRAM)
+	cargo build --locked --profile $(TEST_PROFILE) -p delaymq-amnesia --bin delaymq-amnesia
+	cp $(PLANTED_FOLDER)/delaymq-amnesia $(@D)/
 	touch $@
