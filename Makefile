@@ -14,6 +14,7 @@ TEST_PROFILE ?= dev-opt
 SOAK_SEEDS ?= 5000
 # Power cuts, and images of a disk, between two of them.
 SOAK_CUTS ?= 500
+SOAK_STATES ?= 5000000
 
 export CARGO_BUILD_JOBS ?= 2
 export MATURIN_NO_INSTALL_RUST := 1
@@ -109,8 +110,13 @@ reference: $(TOOLS) ## Write docs/reference.md from the docstrings of the public
 	$(BIN)/python tests/reference_page.py
 
 .PHONY: simulate
-simulate: ## The core under a cruel disk and clock: SEEDS=n histories, or SEED=x again
-	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) $(ARGS)
+simulate: ## The core under a cruel disk and clock: SEEDS=n histories from START on, or SEED=x again; a failing one is shrunk
+	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
+	  $(if $(START),--start $(START)) $(ARGS)
+
+.PHONY: small-worlds
+small-worlds: ## At least STATES=n disks that a crash may leave, each recovered and judged: every moment, every subset
+	cargo run --locked --release -p delaymq-simulation -- --small-worlds $(or $(STATES),500000) $(ARGS)
 
 .PHONY: flipped-bits
 flipped-bits: ## All eight bits of every byte of a small store, flipped one at a time; what came of it
@@ -149,6 +155,7 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 .PHONY: soak
 soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture, power cuts and recorded disks in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
+	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while (( SECONDS < end )); do \
 	  start=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \
@@ -205,7 +212,8 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
 	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
-	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),20000); \
+	part "small worlds" $(MAKE) --no-print-directory small-worlds STATES=$(or $(STATES),500000); \
+	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),50000); \
 	part "torture" $(MAKE) --no-print-directory torture; \
 	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
 	part "power cuts, a disk that forgets" $(MAKE) --no-print-directory amnesia; \

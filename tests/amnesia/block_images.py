@@ -33,7 +33,7 @@ SECTOR = 4096
 """What such a disk tears: an ext4 does not bear a torn superblock of its own."""
 STEPS = (14, 10)
 ENDS_WITHIN_S = 60
-PLANTED = "FolderSyncForgotten"
+PLANTED = "FolderNotSynced"
 RESULTS = frozenset({"published", "cancelled", "acknowledged"})
 """What may not have happened yet at a moment between two looks, and is not told then."""
 UNJUDGED = frozenset({"unmarked", "torn"})

@@ -34,7 +34,7 @@ LAST_WORDS_S = 0.02
 """What is answered without the disk may still be answered when that is gone."""
 PLANTED = {
     "forgotten syncs": {"--forgets": "syncs"},
-    "FolderSyncForgotten": {"--planted": "FolderSyncForgotten"},
+    "FolderNotSynced": {"--planted": "FolderNotSynced"},
 }
 PLANTED_CUTS_MAX = 120
 

@@ -60,9 +60,15 @@ pub enum Planted {
     AcknowledgedUnwritten,
     /// A server settles what came together on a connection in another order.
     SettledOutOfOrder,
+    /// What is written counts as durable before the sector that it ends in was synced.
+    PartialSectorNotSynced,
     /// A folder counts as synced and is not: a new file's name, a rename or a removal may be lost.
-    FolderSyncForgotten,
-    /// A sync that failed counts as done.
+    FolderNotSynced,
+    /// A suspect tail is sealed where it stands, and not copied: the log goes on over old bytes.
+    OldTailAppendedOver,
+    /// An opening goes on under the epoch of the one before, and gives its lost sequences out again.
+    SequenceReused,
+    /// A sync that failed counts as one that worked.
     SyncErrorSwallowed,
 }
 

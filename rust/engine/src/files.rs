@@ -135,7 +135,7 @@ impl Storage for FileStorage {
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.check_writable("sync", folder)?;
-        if !self.syncs || is_on(Planted::FolderSyncForgotten) {
+        if !self.syncs || is_on(Planted::FolderNotSynced) {
             return Ok(());
         }
         sync_directory(&self.path_of(folder), folder)

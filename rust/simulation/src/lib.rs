@@ -9,4 +9,7 @@ pub mod ledger;
 pub mod node;
 pub mod planted;
 pub mod replica;
+pub mod seeds;
+pub mod shrink;
+pub mod small_worlds;
 pub mod world;

@@ -1,34 +1,44 @@
-//! `delaymq-simulation --seeds N [--start S] [--planted NAME]` runs histories, each from its seed: of a
-//! store under a cruel disk and clock, and from every fourth seed one more, of clients and a server over a
-//! cruel network. `--seed X` runs both of one seed and tells all that happens. The exit code is 1 where a
-//! promise was broken, 2 where the arguments are wrong.
+//! `delaymq-simulation --seeds N [--start S]` runs histories, each from its seed: of a store under a cruel
+//! disk and clock, and from every fourth seed one more, of clients and a server over a cruel network. A
+//! history that breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both of one seed and tells
+//! all that happens. `--small-worlds N` tries at least N different disks that a crash may leave. With
+//! `--planted NAME` a fault is in the core. The exit code is 1 where a promise was broken, 2 where the
+//! arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use delaymq_simulation::chance::TraceHash;
 use delaymq_simulation::checker::Counts;
-use delaymq_simulation::connected::{self, Connected};
+use delaymq_simulation::connected;
 use delaymq_simulation::planted::{Plant, fault_named, names};
-use delaymq_simulation::world::{Ending, World};
+use delaymq_simulation::seeds::{Broken, Found, run_seeds};
+use delaymq_simulation::shrink::shrink;
+use delaymq_simulation::small_worlds::{self, scenes::SCENES};
+use delaymq_simulation::world::{Plan, World};
 
 /// Seeds that break a promise are told in full up to so many.
-const TOLD_MAX: u64 = 3;
-/// One in so many seeds has a history over connections, too.
-const CONNECTED_EVERY: u64 = 4;
+const TOLD_MAX: usize = 3;
 /// Of each, so many findings.
 const VIOLATIONS_MAX: usize = 6;
+/// What a machine is taken to have where it does not say.
+const THREADS: usize = 2;
+const USAGE: &str = "usage: delaymq-simulation --seeds N [--start S] | --seed X [--set OPTION=VALUE]… | \
+                     --small-worlds N, [--planted NAME] [--threads N]";
 
 struct Arguments {
     first: u64,
     seeds: u64,
+    states: u64,
     tells: bool,
+    threads: usize,
+    set: Vec<(String, u64)>,
     planted: Option<String>,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut found = Arguments { first: 1, seeds: 0, tells: false, planted: None };
+    let threads = std::thread::available_parallelism().map_or(THREADS, usize::from);
+    let mut found = Arguments { first: 1, seeds: 0, states: 0, tells: false, threads, set: Vec::new(), planted: None };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -37,133 +47,168 @@ fn arguments() -> Result<Arguments, String> {
             "--seeds" => found.seeds = number()?,
             "--start" => found.first = number()?,
             "--seed" => (found.first, found.seeds, found.tells) = (number()?, 1, true),
+            "--small-worlds" => found.states = number()?,
+            "--threads" => found.threads = usize::try_from(number()?).unwrap_or(THREADS).max(1),
+            "--set" => found.set.push(setting(&value)?),
             "--planted" => found.planted = Some(value),
             _ => return Err(format!("unknown argument {name}")),
         }
     }
-    if found.seeds == 0 {
-        return Err("--seeds N or --seed X is needed".to_owned());
+    match (found.seeds, found.states) {
+        (0, 0) => Err("--seeds N, --seed X or --small-worlds N is needed".to_owned()),
+        _ if !found.set.is_empty() && !found.tells => Err("--set needs --seed".to_owned()),
+        _ => Ok(found),
     }
-    Ok(found)
 }
 
-fn tell(seed: u64, plan: &dyn std::fmt::Debug, violations: &[String], arguments: &Arguments) {
-    println!("seed {seed} breaks a promise, with {plan:#?}");
-    for violation in violations.iter().take(VIOLATIONS_MAX) {
+fn setting(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("--set needs OPTION=VALUE, not {text}"))?;
+    let value = value.parse().map_err(|_| format!("{name} needs a number, not {value}"))?;
+    if !World::plan_of(1).set(name, value) {
+        let names: Vec<&str> = World::plan_of(1).options().iter().map(|(name, _)| *name).collect();
+        return Err(format!("no such option: {name}; there are: {}", names.join(", ")));
+    }
+    Ok((name.to_owned(), value))
+}
+
+/// The plan of the seed, with what was set on the command line.
+fn plan_of(seed: u64, arguments: &Arguments) -> Plan {
+    let mut plan = World::plan_of(seed);
+    for (name, value) in &arguments.set {
+        plan.set(name, *value);
+    }
+    plan
+}
+
+fn command(seed: u64, set: &[(&str, u64)], arguments: &Arguments) -> String {
+    let planted = arguments.planted.as_deref().map(|name| format!(" --planted {name}")).unwrap_or_default();
+    let set: Vec<String> = set.iter().map(|(name, value)| format!(" --set {name}={value}")).collect();
+    let set = set.concat();
+    format!("cargo run --release -p delaymq-simulation -- --seed {seed}{set}{planted}")
+}
+
+/// Tells of a history that broke a promise: its expanded options, how to live it again, and the smallest
+/// one found that breaks a promise, too.
+fn tell(broken: &Broken, arguments: &Arguments) {
+    let seed = broken.seed;
+    println!("seed {seed} breaks a promise, with {}", broken.plan);
+    for violation in broken.violations.iter().take(VIOLATIONS_MAX) {
         println!("  {violation}");
     }
-    let planted = arguments.planted.as_deref().map(|name| format!(" --planted {name}")).unwrap_or_default();
-    println!("  replay: cargo run --release -p delaymq-simulation -- --seed {seed}{planted}");
+    println!("  replay: {}", command(seed, &[], arguments));
+    let Some(ending) = broken.ending.clone() else { return };
+    let shrunk = shrink(seed, ending);
+    println!("  shrunk in {} histories to {} operations:", shrunk.lives, shrunk.ending.plan.operations);
+    for violation in shrunk.ending.violations.iter().take(VIOLATIONS_MAX) {
+        println!("    {violation}");
+    }
+    println!("    replay: {}", command(seed, &shrunk.set, arguments));
 }
 
-/// What all histories came to.
-#[derive(Default)]
-struct Found {
-    hash: TraceHash,
-    operations: u64,
-    crashes: u64,
-    counts: Counts,
-    over_connections: connected::Counts,
-    broken: u64,
-    first_broken: Option<u64>,
+fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
+    let Counts { published, delivered, duplicated, cancelled, dead, redriven, expired, resets, removals } =
+        found.counts;
+    println!(
+        "{} seeds from {}, {} operations, {} crashes, {published} published, {delivered} delivered, \
+         {duplicated} again, {cancelled} cancelled, {dead} dead, {redriven} redriven, {expired} expired, \
+         {resets} resets, {removals} removals",
+        arguments.seeds, arguments.first, found.operations, found.crashes,
+    );
+    let connected::Counts {
+        published,
+        ambiguous,
+        ambiguous_stored,
+        delivered,
+        repeated,
+        retried,
+        cancelled,
+        stale,
+        cuts,
+        crashes,
+        ..
+    } = found.over_connections;
+    println!(
+        "over connections: {published} published, {ambiguous} ambiguous ({ambiguous_stored} of them stored), \
+         {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {stale} stale, \
+         {cuts} cuts, {crashes} crashes"
+    );
+    println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());
 }
 
-impl Found {
-    fn broke(&mut self, seed: u64, plan: &dyn std::fmt::Debug, violations: &[String], arguments: &Arguments) {
-        if violations.is_empty() {
-            return;
-        }
-        self.broken += 1;
-        self.first_broken.get_or_insert(seed);
-        if self.broken <= TOLD_MAX {
-            tell(seed, plan, violations, arguments);
-        }
+/// True where no promise was broken.
+fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
+    let fault = arguments.planted.as_deref().and_then(fault_named).map(|(fault, _)| fault);
+    let plan = |seed| plan_of(seed, arguments);
+    let seeds = arguments.first..arguments.first.saturating_add(arguments.seeds);
+    let found = run_seeds(seeds, arguments.threads, arguments.tells, fault, &plan);
+    for line in &found.trace {
+        println!("{line}");
     }
-
-    fn live(&mut self, seed: u64, arguments: &Arguments) {
-        let Ending { hash, operations, crashes, counts, violations, plan, trace } =
-            World::new(seed, arguments.tells).run();
-        for line in &trace {
-            println!("{line}");
-        }
-        self.hash.add_number(hash);
-        self.operations += operations;
-        self.crashes += crashes;
-        self.counts.add(counts);
-        self.broke(seed, &plan, &violations, arguments);
-        if arguments.tells || seed.is_multiple_of(CONNECTED_EVERY) {
-            self.live_connected(seed, arguments);
-        }
+    let _plant = Plant::new(fault);
+    for broken in found.broken.iter().take(TOLD_MAX) {
+        tell(broken, arguments);
     }
-
-    fn live_connected(&mut self, seed: u64, arguments: &Arguments) {
-        let connected::Ending { hash, turns, counts, violations, plan, trace } =
-            Connected::new(seed, arguments.tells).run();
-        for line in &trace {
-            println!("{line}");
-        }
-        self.hash.add_number(hash);
-        self.operations += turns;
-        self.over_connections.add(counts);
-        self.broke(seed, &plan, &violations, arguments);
+    tell_all(&found, arguments, began);
+    if let Some(first) = found.broken.first() {
+        println!("{} histories break a promise, the first is of seed {}", found.broken.len(), first.seed);
     }
+    found.broken.is_empty()
+}
 
-    fn tell(&self, arguments: &Arguments, began: Instant) {
-        let Counts { published, delivered, duplicated, cancelled, dead, redriven, expired, resets, removals } =
-            self.counts;
+/// True where no promise was broken.
+fn try_small_worlds(arguments: &Arguments, began: Instant) -> bool {
+    let fault = arguments.planted.as_deref().and_then(fault_named).map(|(fault, _)| fault);
+    let found = small_worlds::try_all(&SCENES, arguments.states, arguments.threads, fault);
+    let mut all = small_worlds::Found::default();
+    for scene in &SCENES {
+        let mut sum = small_worlds::Found::default();
+        let lives = found.iter().filter(|one| one.scene == scene.name).inspect(|one| sum.add(one)).count();
         println!(
-            "{} seeds from {}, {} operations, {} crashes, {published} published, {delivered} delivered, \
-             {duplicated} again, {cancelled} cancelled, {dead} dead, {redriven} redriven, {expired} expired, \
-             {resets} resets, {removals} removals",
-            arguments.seeds, arguments.first, self.operations, self.crashes,
+            "{:>34}: {:>8} states at {:>5} moments of {lives:>3} lives, {:>6} drained, {:>6} of a second end",
+            scene.name, sum.states, sum.moments, sum.drained, sum.states_again
         );
-        let over = self.over_connections;
-        println!(
-            "over connections: {} published, {} ambiguous ({} of them stored), {} delivered, {} again, {} retried, \
-             {} cancelled, {} stale, {} cuts, {} crashes",
-            over.published,
-            over.ambiguous,
-            over.ambiguous_stored,
-            over.delivered,
-            over.repeated,
-            over.retried,
-            over.cancelled,
-            over.stale,
-            over.cuts,
-            over.crashes,
-        );
-        println!("hash {:016x}, {:.1} s", self.hash.value(), began.elapsed().as_secs_f64());
+        for violation in &sum.violations {
+            println!("  {violation}");
+        }
+        all.add(&sum);
     }
+    println!(
+        "{} crash states at {} moments, {} of them of a second end, {} drained, {} clean tails called corrupt, \
+         {} promises broken, {:.1} s",
+        all.states,
+        all.moments,
+        all.states_again,
+        all.drained,
+        all.called_corrupt,
+        all.broken,
+        began.elapsed().as_secs_f64()
+    );
+    if all.broken == 0 && all.states < arguments.states {
+        println!("these are fewer states than the {} that were asked for", arguments.states);
+        return false;
+    }
+    all.broken == 0
 }
 
 fn main() -> ExitCode {
     let arguments = match arguments() {
         Ok(arguments) => arguments,
         Err(error) => {
-            eprintln!("{error}\nusage: delaymq-simulation --seeds N [--start S] | --seed X, [--planted NAME]");
+            eprintln!("{error}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    let fault = match arguments.planted.as_deref().map(fault_named) {
-        Some(None) => {
-            eprintln!("no such fault; there are: {}", names());
-            return ExitCode::from(2);
-        }
-        Some(Some((fault, _))) => Some(fault),
-        None => None,
-    };
-    let _plant = Plant::new(fault);
+    if arguments.planted.as_deref().is_some_and(|name| fault_named(name).is_none()) {
+        eprintln!("no such fault; there are: {}", names());
+        return ExitCode::from(2);
+    }
     let began = Instant::now();
-    let mut found = Found::default();
-    for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
-        found.live(seed, &arguments);
+    let mut sound = true;
+    if arguments.states > 0 {
+        sound &= try_small_worlds(&arguments, began);
     }
-    found.tell(&arguments, began);
-    match found.first_broken {
-        None => ExitCode::SUCCESS,
-        Some(seed) => {
-            println!("{} histories break a promise, the first is of seed {seed}", found.broken);
-            ExitCode::FAILURE
-        }
+    if arguments.seeds > 0 {
+        sound &= live_seeds(&arguments, began);
     }
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -4,7 +4,7 @@ use delaymq_core::planted::{Planted, plant};
 
 /// Every fault that random histories find, its name, and the number of seeds within which it must be
 /// found. Those of QMQ have a test each: `tests/faults_of_qmq.rs`.
-pub const FAULTS: [(Planted, &str, u64); 9] = [
+pub const FAULTS: [(Planted, &str, u64); 14] = [
     (Planted::AckBeforeSync, "AckBeforeSync", 100),
     (Planted::TornTailAccepted, "TornTailAccepted", 400),
     (Planted::OneTickEarly, "OneTickEarly", 100),
@@ -14,6 +14,11 @@ pub const FAULTS: [(Planted, &str, u64); 9] = [
     (Planted::CheckpointBeforeRuns, "CheckpointBeforeRuns", 200),
     (Planted::CancelledBitNotSaved, "CancelledBitNotSaved", 200),
     (Planted::RedriveUnjudged, "RedriveUnjudged", 400),
+    (Planted::PartialSectorNotSynced, "PartialSectorNotSynced", 200),
+    (Planted::FolderNotSynced, "FolderNotSynced", 200),
+    (Planted::OldTailAppendedOver, "OldTailAppendedOver", 2_000),
+    (Planted::SequenceReused, "SequenceReused", 200),
+    (Planted::SyncErrorSwallowed, "SyncErrorSwallowed", 2_000),
 ];
 
 /// Faults that histories over connections find, and the number of seeds within which they must.

@@ -8,6 +8,7 @@ mod moving;
 mod operations;
 mod plan;
 mod publishing;
+mod wild;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +84,8 @@ pub struct World {
     left: Option<Promised>,
     /// Something may have been assigned that nobody was handed.
     a_pull_failed: bool,
+    /// A call of the opening that comes next may fail.
+    a_fault_is_planned: bool,
     receipts: Vec<Kept>,
     cancels: BTreeSet<Sequence>,
     /// What operators asked for, by fact.
@@ -102,8 +105,18 @@ pub struct World {
 impl World {
     /// A world before its first operation. With `tells` it keeps what happens, in words.
     pub fn new(seed: u64, tells: bool) -> Self {
+        Self::of(seed, Self::plan_of(seed), tells)
+    }
+
+    /// The plan of a seed.
+    pub fn plan_of(seed: u64) -> Plan {
+        Plan::of(&mut Chance::new(seed))
+    }
+
+    /// The world of a seed with another plan than its own.
+    pub fn of(seed: u64, plan: Plan, tells: bool) -> Self {
         let mut chance = Chance::new(seed);
-        let plan = Plan::of(&mut chance);
+        Plan::of(&mut chance);
         Self::with_plan(plan, chance, tells)
     }
 
@@ -112,7 +125,7 @@ impl World {
         let disk = Disk::new(chance.next_number());
         Self {
             plan,
-            clock: SimulatedClock::new(START),
+            clock: SimulatedClock::at_rate(START, plan.wall_rate),
             disk,
             node: None,
             oracle: Oracle::default(),
@@ -123,6 +136,7 @@ impl World {
             unreadable: None,
             left: None,
             a_pull_failed: false,
+            a_fault_is_planned: false,
             receipts: Vec::new(),
             cancels: BTreeSet::new(),
             changes: BTreeMap::new(),
@@ -141,6 +155,7 @@ impl World {
 
     /// Lives the whole history.
     pub fn run(mut self) -> Ending {
+        let plan = self.plan;
         self.open();
         while self.operation < self.plan.operations && self.is_sound() {
             self.operation += 1;
@@ -158,7 +173,7 @@ impl World {
             crashes: self.crashes,
             counts: self.oracle.counts(),
             violations: self.oracle.violations().to_vec(),
-            plan: self.plan,
+            plan,
             trace: self.told.unwrap_or_default(),
         }
     }

@@ -4,6 +4,8 @@
 
 use delaymq_core::planted::Planted;
 use delaymq_simulation::planted::{FAULTS, Plant, fault_named};
+use delaymq_simulation::seeds::run_seeds;
+use delaymq_simulation::shrink::shrink;
 use delaymq_simulation::world::World;
 
 fn first_that_finds(fault: Planted, seeds: u64) -> Option<(u64, String)> {
@@ -67,6 +69,61 @@ fn cancelled_bit_not_saved_is_found() {
 #[test]
 fn redrive_unjudged_is_found() {
     is_found("RedriveUnjudged");
+}
+
+#[test]
+fn partial_sector_not_synced_is_found() {
+    is_found("PartialSectorNotSynced");
+}
+
+#[test]
+fn folder_not_synced_is_found() {
+    is_found("FolderNotSynced");
+}
+
+#[test]
+fn old_tail_appended_over_is_found() {
+    is_found("OldTailAppendedOver");
+}
+
+#[test]
+fn sequence_reused_is_found() {
+    is_found("SequenceReused");
+}
+
+#[test]
+fn sync_error_swallowed_is_found() {
+    is_found("SyncErrorSwallowed");
+}
+
+#[test]
+fn two_hundred_seeds_lived_twice_have_equal_hashes() {
+    let plan = World::plan_of;
+    let once = run_seeds(1_000..1_200, 2, false, None, &plan);
+    let again = run_seeds(1_000..1_200, 1, false, None, &plan);
+    assert_eq!(once.hash.value(), again.hash.value());
+    assert!(once.broken.is_empty(), "{:?}", once.broken);
+    let other = run_seeds(1_001..1_201, 2, false, None, &plan);
+    assert_ne!(once.hash.value(), other.hash.value());
+}
+
+#[test]
+fn a_failing_history_is_shrunk_and_fails_in_the_same_way_again() {
+    let (fault, seeds) = fault_named("AckBeforeSync").unwrap();
+    let _plant = Plant::new(Some(fault));
+    let failing = (1..=seeds).find_map(|seed| {
+        let ending = World::new(seed, false).run();
+        (!ending.violations.is_empty()).then_some((seed, ending))
+    });
+    let Some((seed, ending)) = failing else { panic!("nothing fails") };
+    let before = ending.plan.operations;
+    let shrunk = shrink(seed, ending);
+    assert!(shrunk.ending.plan.operations < before, "{} of {before}", shrunk.ending.plan.operations);
+    let mut plan = World::plan_of(seed);
+    for (name, value) in &shrunk.set {
+        assert!(plan.set(name, *value));
+    }
+    assert_eq!(World::of(seed, plan, true).run().violations, shrunk.ending.violations);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::segment::{
 };
 use crate::error::{Error, Result};
 use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, seal_batch};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
@@ -290,11 +291,22 @@ impl SegmentAppender {
     fn sync_current(&mut self) -> Result<()> {
         if self.synced.location != self.position() {
             reached(Failpoint::LogSyncBegins);
-            self.current.file.sync_data()?;
+            if !self.leaves_sector_unsynced() {
+                let synced = self.current.file.sync_data();
+                if !is_on(Planted::SyncErrorSwallowed) {
+                    synced?;
+                }
+            }
             reached(Failpoint::LogSynced);
             self.synced = self.written();
         }
         Ok(())
+    }
+
+    /// The planted fault: what ends in the sector that the last sync ended in is not synced.
+    fn leaves_sector_unsynced(&self) -> bool {
+        let sector = |location: Location| location.0 / 512;
+        is_on(Planted::PartialSectorNotSynced) && sector(self.synced.location) == sector(self.position())
     }
 
     fn seal(&mut self, committed: Location) -> Result<()> {
@@ -346,7 +358,9 @@ fn install(storage: &dyn Storage, prepared: &PreparedSegment) -> Result<OpenSegm
     let path = segment_path(number);
     storage.rename(&prepared.temporary, &path)?;
     reached(Failpoint::SegmentRenamed);
-    storage.sync_folder(LOG_FOLDER)?;
+    if !is_on(Planted::FolderNotSynced) {
+        storage.sync_folder(LOG_FOLDER)?;
+    }
     reached(Failpoint::SegmentInstalled);
     Ok(OpenSegment { number, capacity, file: storage.open(&path)? })
 }

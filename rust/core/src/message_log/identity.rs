@@ -21,6 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Stream};
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
 use crate::record::FORMAT_VERSION;
 use crate::storage::{Storage, read_upto, write_atomically};
 use crate::units::Epoch;
@@ -155,6 +156,9 @@ impl FileEpochSource {
 
 impl EpochSource for FileEpochSource {
     fn raise(&mut self) -> Result<Epoch> {
+        if is_on(Planted::SequenceReused) && self.identity.promised_epoch > Epoch(0) {
+            return Ok(self.identity.promised_epoch);
+        }
         let raised = Identity { promised_epoch: self.identity.promised_epoch.next(), ..self.identity };
         raised.write(&*self.storage)?;
         self.identity = raised;

@@ -6,11 +6,14 @@
 //! it stay true. Where it was sealed already, all before the seal was synced before the seal was
 //! written, and only the seal is written once more.
 
+use std::sync::Arc;
+
 use super::preparing::TEMPORARY_SUFFIX;
 use super::scanner::{ScanEnd, TornTail};
 use super::segment::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, segment_name, segment_path};
 use crate::error::{Error, Result};
 use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, seal_batch};
 use crate::storage::{Storage, StorageFile, read_upto};
 use crate::units::{Epoch, SegmentNumber};
@@ -115,8 +118,11 @@ fn copy_and_seal(
     let temporary = format!("{path}.repair{TEMPORARY_SUFFIX}");
     let end = ending.end.offset();
     let segment = storage.open(&path)?;
-    let sealed = create_anew(storage, &temporary)?;
-    copy(&*segment, &*sealed, 0, end)?;
+    let in_place = is_on(Planted::OldTailAppendedOver);
+    let sealed = if in_place { Arc::clone(&segment) } else { create_anew(storage, &temporary)? };
+    if !in_place {
+        copy(&*segment, &*sealed, 0, end)?;
+    }
     reached(Failpoint::RepairCopied);
     let mut seal = [0; BATCH_HEADER_BYTES];
     let fields = BatchFields {
@@ -139,6 +145,9 @@ fn copy_and_seal(
     sealed.write_at(u64::from(end), &seal)?;
     sealed.sync_data()?;
     reached(Failpoint::RepairSealed);
+    if in_place {
+        return Ok(());
+    }
     storage.rename(&temporary, &path)?;
     reached(Failpoint::RepairRenamed);
     storage.sync_folder(LOG_FOLDER)
@@ -156,7 +165,7 @@ fn write_seal_again(storage: &dyn Storage, ending: &ScanEnd, number: SegmentNumb
     segment.sync_data()
 }
 
-fn create_anew(storage: &dyn Storage, path: &str) -> Result<std::sync::Arc<dyn StorageFile>> {
+fn create_anew(storage: &dyn Storage, path: &str) -> Result<Arc<dyn StorageFile>> {
     match storage.remove(path) {
         Err(error) if !error.is_not_found() => return Err(error),
         _ => {}

@@ -7,17 +7,20 @@
 //!
 //! Everything is decided by the seeds given: two runs with the same calls see the same disk.
 
+mod calls;
 mod chance;
 mod content;
 mod folders;
 mod state;
+mod unsynced;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::calls::{CALLS, Call, CallCounts, ERRNOS, Errno};
 use self::content::FileId;
 use self::state::State;
-pub use self::state::{Call, CallCounts};
+pub use self::unsynced::Unsynced;
 use super::{Storage, StorageFile};
 use crate::error::{Error, Result, StorageFault};
 
@@ -81,6 +84,35 @@ impl MemoryStorage {
     /// Lets the next call of one kind fail with `fault`, after `calls` that work.
     pub fn fail_call_of(&self, kind: Call, calls: u64, fault: StorageFault) {
         self.lock().fail_kind_after(kind, calls, fault);
+    }
+
+    /// Lets the next call of one kind fail as the operating system would, after `calls` that work; from
+    /// then on every one of that kind where it `lasts`.
+    pub fn fail_call_as(&self, kind: Call, calls: u64, errno: Errno, lasts: bool) {
+        self.lock().fail_as(kind, calls, errno, lasts);
+    }
+
+    /// Takes back every fault that was asked for, and the bound of its room.
+    pub fn heal(&self) {
+        self.lock().heal();
+    }
+
+    /// Everything that a power cut now may leave in more than one way.
+    pub fn unsynced(&self) -> Unsynced {
+        self.lock().unsynced()
+    }
+
+    /// The storages that are found where the machine ended within the last write to this file, byte by
+    /// byte, everything else being kept; none where it was synced.
+    pub fn torn(&self, path: &str) -> Vec<Self> {
+        let state = self.lock();
+        let Some((file, tears)) = state.tears(path) else { return Vec::new() };
+        tears.into_iter().map(|kept| Self::of(state.torn(file, kept))).collect()
+    }
+
+    /// A digest of every file as its readers see it, and of its name.
+    pub fn digest(&self) -> u64 {
+        self.lock().digest()
     }
 
     /// Stops the machine in the call after the next `calls` calls: that one and all later ones fail

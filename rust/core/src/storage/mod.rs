@@ -5,7 +5,7 @@
 
 mod memory;
 
-pub use memory::{Call, CallCounts, Crash, MemoryStorage};
+pub use memory::{CALLS, Call, CallCounts, Crash, ERRNOS, Errno, MemoryStorage, Unsynced};
 
 use std::sync::Arc;
 

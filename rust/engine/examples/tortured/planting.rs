@@ -17,7 +17,7 @@ pub(crate) fn plant(name: Option<&str>) -> Result<(), String> {
         ("CheckpointBeforeRuns", Planted::CheckpointBeforeRuns),
         ("CancelledBitNotSaved", Planted::CancelledBitNotSaved),
         ("OffsetsBeginAnew", Planted::OffsetsBeginAnew),
-        ("FolderSyncForgotten", Planted::FolderSyncForgotten),
+        ("FolderNotSynced", Planted::FolderNotSynced),
         ("SyncErrorSwallowed", Planted::SyncErrorSwallowed),
     ];
     let Some(name) = name else { return Ok(()) };

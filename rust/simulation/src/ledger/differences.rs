@@ -1,12 +1,12 @@
 //! What an owner has made of the facts, beside the ledger.
 
 use delaymq_core::queues::Group;
-use delaymq_core::schedule_log::EntryState;
+use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::store::Owner;
-use delaymq_core::units::{ReadyNumber, Sequence};
+use delaymq_core::units::{GroupNumber, ReadyNumber, Sequence};
 
 use super::group::{Hand, Members};
-use super::{Fate, Ledger};
+use super::{Fate, Ledger, Line};
 
 impl Ledger {
     /// What a cancel found.
@@ -17,9 +17,32 @@ impl Ledger {
     /// In what the owner differs, in words; nothing where it does not. The owner has forgotten
     /// nothing: it is a replica.
     pub(crate) fn differences(&self, owner: &Owner) -> Vec<String> {
+        self.differences_but(owner, Sequence(0))
+    }
+
+    /// As [`Self::differences`], of an owner that may have forgotten what is finished.
+    pub(crate) fn differences_of_store(&self, owner: &Owner) -> Vec<String> {
+        let windows = owner.state().schedule.windows();
+        self.differences_but(owner, windows.first().map_or(Sequence(u64::MAX), Window::first))
+    }
+
+    /// The entries that each group has still to finish, and each that waits.
+    pub(crate) fn owed(&self) -> Vec<(GroupNumber, Sequence)> {
+        let mut owed = Vec::new();
+        for (number, group) in &self.groups {
+            let Some(topic) = self.topics.get(&group.subject) else { continue };
+            let ready = (0_u64..).zip(&topic.ready).filter(|(place, _)| !group.is_finished(*place));
+            owed.extend(ready.map(|(_, sequence)| (*number, *sequence)));
+            let waits = |line: &Line| line.fate == Fate::Waiting && line.subject == group.subject;
+            owed.extend(self.lines.iter().filter(|(_, line)| waits(line)).map(|(sequence, _)| (*number, *sequence)));
+        }
+        owed
+    }
+
+    fn differences_but(&self, owner: &Owner, known_from: Sequence) -> Vec<String> {
         let mut found = Vec::new();
         self.compare_groups(owner, &mut found);
-        self.compare_fates(owner, &mut found);
+        self.compare_fates(owner, known_from, &mut found);
         self.compare_ready(owner, &mut found);
         let (ours, theirs) = (self.voided, owner.state().voided);
         differ(&mut found, "voided", &ours, &theirs);
@@ -38,7 +61,7 @@ impl Ledger {
     }
 
     /// What became of each sequence, and so what is cancelled.
-    fn compare_fates(&self, owner: &Owner, found: &mut Vec<String>) {
+    fn compare_fates(&self, owner: &Owner, known_from: Sequence, found: &mut Vec<String>) {
         let schedule = &owner.state().schedule;
         let mut sequence = Sequence(1);
         while sequence < schedule.next_sequence() {
@@ -48,7 +71,11 @@ impl Ledger {
                 Some(Fate::Cancelled) => EntryState::Cancelled,
                 None => EntryState::Nothing,
             };
-            differ(found, &format!("the fate of {sequence}"), &expected, &schedule.state(sequence));
+            let is = schedule.state(sequence);
+            let forgotten = sequence < known_from && is == EntryState::Nothing && expected != EntryState::Pending;
+            if expected != is && !forgotten {
+                differ(found, &format!("the fate of {sequence}"), &expected, &is);
+            }
             sequence = sequence.next();
         }
     }

@@ -3,7 +3,7 @@
 
 use super::World;
 
-/// Rounds after which whatever is still under way counts as lost.
+/// Rounds after which whatever is still under way counts as lost, beside some for each message.
 const ROUNDS_MAX: usize = 400;
 /// Rounds without anything new before the drain is over.
 const QUIET_ROUNDS: usize = 4;
@@ -18,14 +18,18 @@ impl World {
             return;
         }
         self.plan.crash_in_open_percent = 0;
-        self.disk.storage().set_capacity(u64::MAX);
+        self.plan.fault_in_open_percent = 0;
+        self.plan.wrong_boots = false;
+        self.disk.storage().heal();
         if self.plan.restart_before_drain {
             self.crash();
         }
         self.operation += 1;
         self.oracle.begin_operation(self.operation);
         let mut quiet = 0;
-        for _ in 0..ROUNDS_MAX {
+        // A consumer that may hold one message takes one in a round.
+        let published = usize::try_from(self.oracle.counts().published).unwrap_or(usize::MAX);
+        for _ in 0..ROUNDS_MAX.saturating_add(published.saturating_mul(4)) {
             if !self.is_sound() || quiet >= QUIET_ROUNDS {
                 break;
             }

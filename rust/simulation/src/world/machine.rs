@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use delaymq_core::error::Error;
 use delaymq_core::message_log::Durability;
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::Sequence;
@@ -25,6 +26,11 @@ pub(super) struct Promised {
     visible: Sequence,
     synced: Sequence,
     cut: bool,
+}
+
+/// What is damaged or missing does not pass, as a fault does.
+fn is_of_content(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. } | Error::NewerFormat { .. })
 }
 
 impl Promised {
@@ -96,6 +102,9 @@ impl World {
         if self.plan.clock_steps && self.chance.percent(30) {
             self.clock.step_back(self.chance.one_of(&[1, 100, 20_000]));
         }
+        if self.plan.wrong_boots && end.cuts_power() && self.chance.percent(40) {
+            self.boot_with_a_wrong_clock();
+        }
     }
 
     fn start(&mut self, mut promised: Promised) {
@@ -106,8 +115,12 @@ impl World {
                 let calls = self.chance.below(90);
                 self.disk.storage().stop_after_calls(calls);
             }
+            if !last && self.chance.percent(self.plan.fault_in_open_percent) {
+                self.fail_some_call(60);
+                self.a_fault_is_planned = true;
+            }
             if last {
-                self.disk.storage().set_capacity(u64::MAX);
+                self.disk.storage().heal();
             }
             let opened = Node::open(self.disk.shared(), self.plan.node, self.clock.read(), &mut self.chance);
             match opened {
@@ -119,6 +132,11 @@ impl World {
                 Err(error) if error.is_no_space() => {
                     self.note("no room to open");
                     self.disk.storage().set_capacity(u64::MAX);
+                }
+                Err(error) if self.a_fault_is_planned && !is_of_content(&error) => {
+                    self.note(&format!("refused for now: {error}"));
+                    self.a_fault_is_planned = false;
+                    self.disk.storage().heal();
                 }
                 Err(error) => {
                     self.note(&format!("refused: {error}"));
@@ -154,6 +172,7 @@ impl World {
     }
 
     fn started(&mut self, mut node: Node, promised: Promised) {
+        self.a_fault_is_planned = false;
         // Openings that did not come to their end may have begun epochs, too.
         let epochs = &node.owner().state().epochs;
         let first = epochs.iter().find(|info| info.epoch > self.epoch).map(|info| info.first_sequence);

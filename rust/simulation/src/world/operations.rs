@@ -1,8 +1,5 @@
 //! What happens next: chance decides.
 
-use delaymq_core::error::StorageFault;
-use delaymq_core::storage::Call;
-
 use super::World;
 
 impl World {
@@ -16,6 +13,9 @@ impl World {
         }
         if self.chance.percent(self.plan.operator_percent) {
             return self.operate();
+        }
+        if self.chance.percent(self.plan.wild_percent) {
+            return self.be_wild();
         }
         match self.chance.below(100) {
             0..=16 => self.publish(),
@@ -163,13 +163,7 @@ impl World {
     /// Something rare.
     fn trouble(&mut self) {
         match self.chance.below(6) {
-            0 | 1 if self.plan.faults => {
-                let call =
-                    self.chance.pick(&[Call::Write, Call::Sync, Call::Rename, Call::Create, Call::Read]).copied();
-                let calls = self.chance.below(4);
-                self.note(&format!("{call:?} will fail after {calls}"));
-                self.disk.storage().fail_call_of(call.unwrap_or(Call::Sync), calls, StorageFault::Io);
-            }
+            0 | 1 if self.plan.faults => self.fail_some_call(4),
             2 | 3 if self.plan.fills => {
                 let free = self.chance.one_of(&[0, 1_000, 9_000, 30_000]);
                 self.note(&format!("{free} bytes are free"));

@@ -28,20 +28,32 @@ pub struct Plan {
     pub crash_percent: u64,
     /// Percent of openings in which the machine ends.
     pub crash_in_open_percent: u64,
+    /// Percent of openings in which a call fails.
+    pub fault_in_open_percent: u64,
     /// True where storage calls fail now and then.
     pub faults: bool,
+    /// Of the calls that fail, so many percent go on failing until the machine ends.
+    pub lasting_percent: u64,
     /// True where the disk fills up now and then.
     pub fills: bool,
     /// Percent of openings that find the newest checkpoint unreadable; it reads well again later.
     pub unreadable_percent: u64,
     /// True where somebody turns the wall clock.
     pub clock_steps: bool,
+    /// True where the wall clock is wrong after a start of the machine, and is put right later.
+    pub wrong_boots: bool,
+    /// How much too fast the wall clock runs, in parts of a million; a million is right.
+    pub wall_rate: u64,
+    /// True where the process stands still for minutes.
+    pub pauses: bool,
     /// True where groups are removed and made again.
     pub removes_groups: bool,
     /// Bodies are at most this long.
     pub body_bytes_max: u64,
     /// Percent of the operations that an operator does.
     pub operator_percent: u64,
+    /// Percent of the operations that are wild: bursts, races, consumers that repeat themselves.
+    pub wild_percent: u64,
     /// True where dead letters are brought back before the end.
     pub redrives: bool,
     /// True where messages are let expire.
@@ -50,6 +62,37 @@ pub struct Plan {
     pub redrives_at_the_end: bool,
     /// True where the drain begins with a restart.
     pub restart_before_drain: bool,
+}
+
+/// Where a value of a plan stands.
+enum Slot<'a> {
+    Number(&'a mut u64),
+    Small(&'a mut u32),
+    Size(&'a mut usize),
+    Switch(&'a mut bool),
+    Waits(&'a mut Durability),
+}
+
+impl Slot<'_> {
+    fn get(&self) -> u64 {
+        match self {
+            Self::Number(number) => **number,
+            Self::Small(number) => u64::from(**number),
+            Self::Size(number) => **number as u64,
+            Self::Switch(on) => u64::from(**on),
+            Self::Waits(durability) => u64::from(**durability == Durability::Os),
+        }
+    }
+
+    fn set(&mut self, value: u64) {
+        match self {
+            Self::Number(number) => **number = value,
+            Self::Small(number) => **number = u32::try_from(value).unwrap_or(u32::MAX),
+            Self::Size(number) => **number = index(value),
+            Self::Switch(on) => **on = value > 0,
+            Self::Waits(durability) => **durability = if value > 0 { Durability::Os } else { Durability::Disk },
+        }
+    }
 }
 
 impl Plan {
@@ -82,21 +125,117 @@ impl Plan {
             settle_percent: chance.one_of(&[0, 20, 70]),
             crash_percent: chance.one_of(&[0, 1, 3, 6]),
             crash_in_open_percent: chance.one_of(&[0, 20, 50]),
+            fault_in_open_percent: chance.one_of(&[0, 0, 0, 10, 40]),
             faults: chance.percent(25),
+            lasting_percent: chance.one_of(&[0, 20, 60]),
             fills: chance.percent(20),
             unreadable_percent: chance.one_of(&[0, 0, 20, 60]),
             clock_steps: chance.percent(25),
+            wrong_boots: chance.percent(15),
+            wall_rate: chance.one_of(&[1_000_000, 1_000_000, 1_000_000, 1_000_500, 999_500, 1_020_000, 900_000]),
+            pauses: chance.percent(15),
             removes_groups: chance.percent(30),
             body_bytes_max: chance.one_of(&[8, 60, 300, 700]),
             operator_percent: chance.one_of(&[0, 5, 15, 30]),
+            wild_percent: chance.one_of(&[0, 0, 10, 30]),
             redrives: chance.percent(60),
             expires: chance.percent(50),
             redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
         }
     }
+
+    /// Every option by its name; the order is the one in which a failing plan is made simpler.
+    fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        let NodeOptions { durability, keeps_consumers, segment_bytes, owner, .. } = &mut self.node;
+        vec![
+            ("operations", Slot::Number(&mut self.operations)),
+            ("faults", Slot::Switch(&mut self.faults)),
+            ("lasting_percent", Slot::Number(&mut self.lasting_percent)),
+            ("fills", Slot::Switch(&mut self.fills)),
+            ("unreadable_percent", Slot::Number(&mut self.unreadable_percent)),
+            ("fault_in_open_percent", Slot::Number(&mut self.fault_in_open_percent)),
+            ("crash_in_open_percent", Slot::Number(&mut self.crash_in_open_percent)),
+            ("crash_percent", Slot::Number(&mut self.crash_percent)),
+            ("restart_before_drain", Slot::Switch(&mut self.restart_before_drain)),
+            ("clock_steps", Slot::Switch(&mut self.clock_steps)),
+            ("wrong_boots", Slot::Switch(&mut self.wrong_boots)),
+            ("wall_rate", Slot::Number(&mut self.wall_rate)),
+            ("pauses", Slot::Switch(&mut self.pauses)),
+            ("wild_percent", Slot::Number(&mut self.wild_percent)),
+            ("operator_percent", Slot::Number(&mut self.operator_percent)),
+            ("removes_groups", Slot::Switch(&mut self.removes_groups)),
+            ("redrives", Slot::Switch(&mut self.redrives)),
+            ("redrives_at_the_end", Slot::Switch(&mut self.redrives_at_the_end)),
+            ("expires", Slot::Switch(&mut self.expires)),
+            ("subjects", Slot::Number(&mut self.subjects)),
+            ("groups", Slot::Number(&mut self.groups)),
+            ("consumers", Slot::Number(&mut self.consumers)),
+            ("in_flight_max", Slot::Small(&mut self.in_flight_max)),
+            ("settle_percent", Slot::Number(&mut self.settle_percent)),
+            ("body_bytes_max", Slot::Number(&mut self.body_bytes_max)),
+            ("os", Slot::Waits(durability)),
+            ("keeps_consumers", Slot::Switch(keeps_consumers)),
+            ("segment_bytes", Slot::Small(segment_bytes)),
+            ("checkpoint_facts", Slot::Number(&mut owner.checkpoint_facts)),
+            ("window_ms", Slot::Number(&mut owner.window_ms)),
+            ("window_entries_max", Slot::Size(&mut owner.window_entries_max)),
+            ("ready_entries_max", Slot::Size(&mut owner.ready_entries_max)),
+            ("copy_after_ms", Slot::Number(&mut owner.copy_after_ms)),
+            ("keep_finished_ms", Slot::Number(&mut owner.keep_finished_ms)),
+        ]
+    }
+
+    /// Every option, by its name; a switch is 0 or 1.
+    pub fn options(mut self) -> Vec<(&'static str, u64)> {
+        self.slots().iter().map(|(name, slot)| (*name, slot.get())).collect()
+    }
+
+    /// Sets one option. False where there is none of that name.
+    pub fn set(&mut self, name: &str, value: u64) -> bool {
+        let mut slots = self.slots();
+        let slot = slots.iter_mut().find(|(known, _)| *known == name);
+        slot.map(|(_, slot)| slot.set(value)).is_some()
+    }
+
+    /// Values of one option that make a history simpler, the simplest first.
+    pub fn simpler(name: &str, value: u64) -> Vec<u64> {
+        let candidates = match name {
+            "operations" => vec![value / 4, value / 2, value.saturating_sub(value / 4), value.saturating_sub(1)],
+            "subjects" | "groups" | "consumers" | "in_flight_max" => vec![1],
+            "wall_rate" => vec![1_000_000],
+            "segment_bytes" => vec![8 << 10],
+            "checkpoint_facts" | "window_ms" | "window_entries_max" | "ready_entries_max" => vec![1_000],
+            "copy_after_ms" | "keep_finished_ms" => vec![600_000],
+            "settle_percent" => vec![70, 20],
+            "body_bytes_max" => vec![8],
+            _ => vec![0],
+        };
+        candidates.into_iter().filter(|candidate| *candidate != value).collect()
+    }
 }
 
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_set_by_its_name() {
+        let mut plan = Plan::of(&mut Chance::new(1));
+        for (name, value) in plan.options() {
+            let other = Plan::simpler(name, value).first().copied().unwrap_or(value);
+            assert!(plan.set(name, other), "{name}");
+            assert!(plan.options().contains(&(name, other)), "{name} is {other}");
+        }
+        assert!(!plan.set("nothing", 1));
+        // What a plan says of itself names each field.
+        let words = format!("{plan:?}");
+        let own = words.split("node:").next().unwrap_or_default().matches(": ").count()
+            + words.rsplit("operations:").next().unwrap_or_default().matches(": ").count();
+        assert!(plan.options().len() > own, "an option has no name");
+    }
 }

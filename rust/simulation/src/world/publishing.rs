@@ -3,7 +3,7 @@
 use delaymq_core::units::Millis;
 
 use super::{Kept, World};
-use crate::node::{Due, NewMessage};
+use crate::node::{Due, NewMessage, Published};
 
 /// The schedule's index has buckets of so many milliseconds.
 const BUCKET_MS: u64 = 4_096;
@@ -29,7 +29,12 @@ impl World {
             self.note("publish must wait for room");
             return self.prepare();
         };
-        for (receipt, (_, _, body)) in published.receipts.iter().zip(&messages) {
+        let bodies: Vec<Vec<u8>> = messages.into_iter().map(|(_, _, body)| body).collect();
+        self.was_published(&published, &bodies);
+    }
+
+    pub(super) fn was_published(&mut self, published: &Published, bodies: &[Vec<u8>]) {
+        for (receipt, body) in published.receipts.iter().zip(bodies) {
             let key = receipt.key;
             self.note(&format!("publish {} in {} due {}", key.sequence, receipt.subject, key.due));
             self.oracle.submitted(key.sequence, Self::entry(receipt.subject, key.due, body));
@@ -40,6 +45,13 @@ impl World {
 
     pub(super) fn subject_name(number: u64) -> String {
         format!("subject-{number}")
+    }
+
+    /// A body that is nothing but its number.
+    pub(super) fn short_body(&mut self) -> Vec<u8> {
+        let number = self.next_body;
+        self.next_body += 1;
+        number.to_le_bytes().to_vec()
     }
 
     fn body(&mut self) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! The bytes of one file: those that are seen, those that are durable, and what lies between.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::chance::Chance;
 
@@ -9,21 +10,22 @@ use super::chance::Chance;
 pub(super) struct FileId(pub(super) usize);
 
 /// What a disk writes whole or not at all.
-const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
 
 /// One change since the last sync.
 #[derive(Clone, Debug)]
 struct Change {
     offset: usize,
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
     /// The file's length after it.
     length: usize,
 }
 
+/// Copies share what neither has changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    live: Vec<u8>,
-    durable: Vec<u8>,
+    live: Arc<Vec<u8>>,
+    durable: Arc<Vec<u8>>,
     unsynced: Vec<Change>,
 }
 
@@ -44,8 +46,8 @@ impl Content {
 
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
         let length = self.live.len().max(offset.saturating_add(bytes.len()));
-        put(&mut self.live, offset, bytes, length);
-        self.unsynced.push(Change { offset, bytes: bytes.to_vec(), length });
+        put(Arc::make_mut(&mut self.live), offset, bytes, length);
+        self.unsynced.push(Change { offset, bytes: bytes.into(), length });
     }
 
     /// Some of the sectors of a write that failed.
@@ -59,39 +61,42 @@ impl Content {
 
     pub(super) fn allocate(&mut self, length: usize) {
         let length = self.live.len().max(length);
-        self.live.resize(length, 0);
-        self.unsynced.push(Change { offset: 0, bytes: Vec::new(), length });
+        Arc::make_mut(&mut self.live).resize(length, 0);
+        self.unsynced.push(Change { offset: 0, bytes: Arc::default(), length });
     }
 
     pub(super) fn sync(&mut self) {
-        for change in self.unsynced.drain(..) {
-            put(&mut self.durable, change.offset, &change.bytes, change.length);
+        if !self.unsynced.is_empty() {
+            let durable = Arc::make_mut(&mut self.durable);
+            for change in self.unsynced.drain(..) {
+                put(durable, change.offset, &change.bytes, change.length);
+            }
         }
     }
 
     /// A sync that failed: some of it is durable, and the rest counts as clean and never will be.
     pub(super) fn sync_some(&mut self, chance: &mut Chance) {
-        self.durable = self.survivor(chance);
+        self.durable = Arc::new(self.survivor(chance));
         self.unsynced.clear();
     }
 
     /// The durable bytes after a power cut that loses all that was not synced.
     pub(super) fn keep_synced(&mut self) {
         self.unsynced.clear();
-        self.live.clone_from(&self.durable);
+        self.live = Arc::clone(&self.durable);
     }
 
     /// The durable bytes after a power cut that keeps what chance keeps.
     pub(super) fn keep_some(&mut self, chance: &mut Chance) {
         if !self.unsynced.is_empty() {
-            self.durable = self.survivor(chance);
+            self.durable = Arc::new(self.survivor(chance));
         }
         self.keep_synced();
     }
 
     /// Each sector as it was at some moment since the last sync, whatever the others are.
     fn survivor(&self, chance: &mut Chance) -> Vec<u8> {
-        let mut bytes = self.durable.clone();
+        let mut bytes = self.durable.as_ref().clone();
         let changes = self.unsynced.len();
         // Often all or nothing, else the middle is all that is ever tried.
         let (least, most) = match chance.up_to(3) {
@@ -117,17 +122,97 @@ impl Content {
         bytes
     }
 
+    /// The bytes up to `kept` of a write, as a machine leaves them that ends in it.
+    pub(super) fn write_prefix(&mut self, offset: usize, bytes: &[u8], kept: usize) {
+        let kept = bytes.get(..kept).unwrap_or(bytes);
+        if !kept.is_empty() {
+            self.write(offset, kept);
+        }
+    }
+
+    /// The lengths that a power cut may leave, each once, the durable one first.
+    pub(super) fn lengths(&self) -> Vec<usize> {
+        let mut lengths = vec![self.durable.len()];
+        for change in &self.unsynced {
+            if !lengths.contains(&change.length) {
+                lengths.push(change.length);
+            }
+        }
+        lengths
+    }
+
+    /// For each sector that a power cut may leave in more than one way: where it begins, and its bytes
+    /// after each of its changes, equal ones once, the durable ones first. What lies beyond an end is zero.
+    pub(super) fn sectors(&self) -> Vec<(usize, Vec<Vec<u8>>)> {
+        let mut versions: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
+        for change in &self.unsynced {
+            for (at, piece) in sectors(change.offset, &change.bytes) {
+                let start = at - at % SECTOR;
+                let known = versions.entry(start).or_insert_with(|| vec![sector_of(&self.durable, start)]);
+                let mut bytes = known.last().cloned().unwrap_or_default();
+                put(&mut bytes, at - start, piece, SECTOR);
+                if !known.contains(&bytes) {
+                    known.push(bytes);
+                }
+            }
+        }
+        versions.into_iter().filter(|(_, versions)| versions.len() > 1).collect()
+    }
+
+    /// The durable bytes after a power cut that leaves this length and these sectors.
+    pub(super) fn keep_chosen(&mut self, length: usize, sectors: &[(usize, &[u8])]) {
+        self.unsynced.clear();
+        if !sectors.is_empty() || length != self.durable.len() {
+            let durable = Arc::make_mut(&mut self.durable);
+            for (at, bytes) in sectors {
+                put(durable, *at, bytes, at.saturating_add(bytes.len()));
+            }
+            durable.resize(length, 0);
+        }
+        self.live = Arc::clone(&self.durable);
+    }
+
+    /// The last write that was not synced, and the bytes that its place had before it.
+    pub(super) fn last_write(&self) -> Option<(Vec<u8>, Arc<[u8]>)> {
+        let (last, before) = self.unsynced.split_last().filter(|(last, _)| !last.bytes.is_empty())?;
+        let mut bytes = self.durable.as_ref().clone();
+        for change in before {
+            put(&mut bytes, change.offset, &change.bytes, change.length);
+        }
+        let end = last.offset.saturating_add(last.bytes.len());
+        bytes.resize(bytes.len().max(end), 0);
+        Some((bytes.get(last.offset..end).unwrap_or_default().to_vec(), Arc::clone(&last.bytes)))
+    }
+
+    /// The durable bytes after a power cut in the last write, which kept its first `kept` bytes.
+    pub(super) fn keep_torn(&mut self, kept: usize) {
+        if let Some(last) = self.unsynced.pop() {
+            self.sync();
+            let piece = last.bytes.get(..kept).unwrap_or(&last.bytes);
+            let end = self.durable.len().max(last.offset.saturating_add(piece.len()));
+            put(Arc::make_mut(&mut self.durable), last.offset, piece, end);
+        }
+        self.keep_everything();
+    }
+
+    /// The durable bytes after a power cut that loses nothing.
+    pub(super) fn keep_everything(&mut self) {
+        self.sync();
+        self.live = Arc::clone(&self.durable);
+    }
+
     /// Flips bits of a byte in every version of it.
     pub(super) fn damage(&mut self, offset: usize, mask: u8) -> bool {
         for change in &mut self.unsynced {
-            if let Some(byte) = offset.checked_sub(change.offset).and_then(|at| change.bytes.get_mut(at)) {
+            let place = offset.checked_sub(change.offset).filter(|at| *at < change.bytes.len());
+            if let Some(byte) = place.and_then(|at| Arc::make_mut(&mut change.bytes).get_mut(at)) {
                 *byte ^= mask;
             }
         }
-        if let Some(byte) = self.durable.get_mut(offset) {
+        if let Some(byte) = Arc::make_mut(&mut self.durable).get_mut(offset) {
             *byte ^= mask;
         }
-        self.live.get_mut(offset).map(|byte| *byte ^= mask).is_some()
+        Arc::make_mut(&mut self.live).get_mut(offset).map(|byte| *byte ^= mask).is_some()
     }
 }
 
@@ -138,6 +223,13 @@ fn put(into: &mut Vec<u8>, offset: usize, bytes: &[u8], length: usize) {
     if let Some(place) = into.get_mut(offset..offset.saturating_add(bytes.len())) {
         place.copy_from_slice(bytes);
     }
+}
+
+/// A sector's bytes, zeros where the file has none.
+fn sector_of(bytes: &[u8], start: usize) -> Vec<u8> {
+    let mut sector = bytes.get(start..bytes.len().min(start.saturating_add(SECTOR))).unwrap_or_default().to_vec();
+    sector.resize(SECTOR, 0);
+    sector
 }
 
 /// The pieces of a write, cut where sectors end.

@@ -161,6 +161,34 @@ impl Folders {
         self.cut(None);
     }
 
+    /// How many changes of names no sync has settled.
+    pub(super) fn unsettled(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The files that a power cut may leave under some name.
+    pub(super) fn reachable(&self) -> BTreeSet<FileId> {
+        let pending = self.pending.iter().filter_map(|pending| match &pending.change {
+            Change::Set(_, file) | Change::Rename { file, .. } => Some(*file),
+            Change::Folder(_) | Change::Remove(_) => None,
+        });
+        self.durable.files.values().copied().chain(pending).collect()
+    }
+
+    /// The names after a power cut that keeps the unsettled changes that are `kept`, but none without
+    /// those before it on the same name.
+    pub(super) fn cut_chosen(&mut self, kept: &[bool]) {
+        let mut lost: Vec<Change> = Vec::new();
+        for (Pending { change, .. }, kept) in std::mem::take(&mut self.pending).into_iter().zip(kept) {
+            if *kept && !lost.iter().any(|before| before.touches(&change)) {
+                self.durable.apply(&change);
+            } else {
+                lost.push(change);
+            }
+        }
+        self.settle_durable();
+    }
+
     /// The names after a power cut. Each change that was not settled is kept or lost, in whatever
     /// order, but none without those before it on the same name.
     pub(super) fn cut(&mut self, mut chance: Option<&mut Chance>) {
@@ -178,8 +206,13 @@ impl Folders {
                 lost.push(change);
             }
         }
-        let folders = self.durable.folders.clone();
-        self.durable.files.retain(|path, _| folder_of(path).is_empty() || folders.contains(folder_of(path)));
+        self.settle_durable();
+    }
+
+    /// A file goes with its folder.
+    fn settle_durable(&mut self) {
+        let Names { folders, files } = &mut self.durable;
+        files.retain(|path, _| folder_of(path).is_empty() || folders.contains(folder_of(path)));
         self.live = self.durable.clone();
     }
 }

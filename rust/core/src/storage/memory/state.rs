@@ -3,58 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Crash;
+use super::calls::{Call, CallCounts, Errno};
 use super::chance::Chance;
 use super::content::{Content, FileId};
 use super::folders::Folders;
+use super::unsynced::{Sector, Unsynced};
 use crate::error::StorageFault;
-
-/// A kind of call.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "each is the call of that name")]
-pub enum Call {
-    Create,
-    Open,
-    List,
-    Rename,
-    Remove,
-    CreateFolder,
-    SyncFolder,
-    Length,
-    Read,
-    Write,
-    Allocate,
-    Sync,
-}
-
-/// How many calls were made.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallCounts {
-    calls: BTreeMap<Call, u64>,
-    bytes_read: u64,
-}
-
-impl CallCounts {
-    /// How many of one kind.
-    pub fn of(&self, call: Call) -> u64 {
-        self.calls.get(&call).copied().unwrap_or_default()
-    }
-
-    /// How many bytes were read.
-    pub fn bytes_read(&self) -> u64 {
-        self.bytes_read
-    }
-
-    /// How many of all kinds.
-    pub fn all(&self) -> u64 {
-        self.calls.values().sum()
-    }
-
-    /// How many of those that change something.
-    pub fn changing(&self) -> u64 {
-        let reading = [Call::Open, Call::List, Call::Length, Call::Read];
-        self.all().saturating_sub(reading.iter().map(|call| self.of(*call)).sum())
-    }
-}
 
 /// A fault that was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +16,22 @@ struct Planned {
     kind: Option<Call>,
     calls: u64,
     fault: StorageFault,
+    errno: Errno,
+    /// It stays for ever.
+    lasts: bool,
 }
 
-#[derive(Debug)]
+/// How a call ends that does not work.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    fault: StorageFault,
+    errno: Errno,
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct State {
-    files: Vec<Content>,
-    folders: Folders,
+    pub(super) files: Vec<Content>,
+    pub(super) folders: Folders,
     planned: Vec<Planned>,
     stopped: bool,
     capacity: u64,
@@ -118,11 +82,69 @@ impl State {
     }
 
     pub(super) fn fail_after(&mut self, calls: u64, fault: StorageFault) {
-        self.planned.push(Planned { kind: None, calls, fault });
+        self.planned.push(Planned { kind: None, calls, fault, errno: Errno::Io, lasts: false });
     }
 
     pub(super) fn fail_kind_after(&mut self, kind: Call, calls: u64, fault: StorageFault) {
-        self.planned.push(Planned { kind: Some(kind), calls, fault });
+        self.planned.push(Planned { kind: Some(kind), calls, fault, errno: Errno::Io, lasts: false });
+    }
+
+    pub(super) fn fail_as(&mut self, kind: Call, calls: u64, errno: Errno, lasts: bool) {
+        self.planned.push(Planned { kind: Some(kind), calls, fault: errno.fault(), errno, lasts });
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.planned.clear();
+        self.capacity = u64::MAX;
+    }
+
+    pub(super) fn unsynced(&self) -> Unsynced {
+        let reachable = self.folders.reachable();
+        let mut base = self.crashed(Crash::Kill, 0);
+        let (mut lengths, mut sectors) = (Vec::new(), Vec::new());
+        for (place, content) in self.files.iter().enumerate() {
+            let file = FileId(place);
+            if reachable.contains(&file) {
+                lengths.push((file, content.lengths()));
+                sectors.extend(content.sectors().into_iter().map(|(at, versions)| Sector { file, at, versions }));
+            }
+        }
+        lengths.retain(|(_, lengths)| lengths.len() > 1);
+        base.files.iter_mut().for_each(Content::keep_synced);
+        Unsynced { base, names: self.folders.unsettled(), lengths, sectors }
+    }
+
+    pub(super) fn torn(&self, file: FileId, kept: usize) -> Self {
+        let mut torn = self.crashed(Crash::Kill, 0);
+        for (place, content) in torn.files.iter_mut().enumerate() {
+            if place == file.0 {
+                content.keep_torn(kept);
+            } else {
+                content.keep_everything();
+            }
+        }
+        torn.folders.cut_chosen(&vec![true; self.folders.unsettled()]);
+        torn
+    }
+
+    /// Lengths into the last write to the file of this name after which a machine may end, each with
+    /// bytes that no shorter one has.
+    pub(super) fn tears(&self, path: &str) -> Option<(FileId, Vec<usize>)> {
+        let file = self.folders.find(path)?;
+        let (before, bytes) = self.files.get(file.0)?.last_write()?;
+        let changed = before.iter().zip(bytes.iter()).enumerate().filter(|(_, (before, after))| before != after);
+        Some((file, changed.map(|(at, _)| at.saturating_add(1)).filter(|kept| *kept < bytes.len()).collect()))
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        let mut digest: u64 = 0xCBF2_9CE4_8422_2325;
+        let mut add = |number: u64| digest = (digest ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+        for (path, file) in self.folders.files() {
+            add(u64::from(crc32fast::hash(path.as_bytes())));
+            let bytes = self.files.get(file.0).map(Content::live).unwrap_or_default();
+            add(u64::from(crc32fast::hash(bytes)) | (bytes.len() as u64) << 32);
+        }
+        digest
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -150,7 +172,7 @@ impl State {
 
     /// Counts a call. `Err`: it does nothing. `Ok(Some)`: it fails, after it has done what a failing
     /// call does.
-    fn count(&mut self, call: Call) -> Outcome<Option<StorageFault>> {
+    fn count(&mut self, call: Call) -> Outcome<Option<Failing>> {
         *self.counts.calls.entry(call).or_default() += 1;
         if self.stopped {
             return Err(StorageFault::Stopped);
@@ -162,18 +184,18 @@ impl State {
             }
             let now = planned.calls == 0;
             if now {
-                due = Some(planned.fault);
+                due = Some(Failing { fault: planned.fault, errno: planned.errno });
             }
             planned.calls = planned.calls.saturating_sub(1);
-            !now
+            !now || planned.lasts
         });
-        self.stopped = due == Some(StorageFault::Stopped);
+        self.stopped = due.is_some_and(|failing| failing.fault == StorageFault::Stopped);
         Ok(due)
     }
 
     /// As `count`, for a call that is done whole or not at all: only a stop may come after the work.
     fn count_whole(&mut self, call: Call) -> Outcome<Option<StorageFault>> {
-        match self.count(call)? {
+        match self.count(call)?.map(|failing| failing.fault) {
             Some(StorageFault::Stopped) if self.chance.coin() => Ok(Some(StorageFault::Stopped)),
             Some(fault) => Err(fault),
             None => Ok(None),
@@ -264,15 +286,20 @@ impl State {
     }
 
     pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) -> Outcome<()> {
-        let fault = self.count(Call::Write)?;
+        let failing = self.count(Call::Write)?;
         let offset = usize::try_from(offset).map_err(|_| StorageFault::Io)?;
         self.refuse_beyond_capacity(file, offset.saturating_add(bytes.len()))?;
         let content = self.files.get_mut(file.0).ok_or(StorageFault::NotFound)?;
-        match fault {
+        match failing.map(|failing| failing.errno) {
             None => content.write(offset, bytes),
-            Some(_) => content.write_some(offset, bytes, &mut self.chance),
+            Some(Errno::Io) => content.write_some(offset, bytes, &mut self.chance),
+            Some(Errno::Quota) => {}
+            Some(Errno::NoSpace | Errno::Interrupted | Errno::Short) => {
+                let kept = self.chance.up_to(bytes.len());
+                content.write_prefix(offset, bytes, kept);
+            }
         }
-        fail_with(fault)
+        fail_with(failing.map(|failing| failing.fault))
     }
 
     pub(super) fn allocate(&mut self, file: FileId, length: u64) -> Outcome<()> {
@@ -284,13 +311,13 @@ impl State {
     }
 
     pub(super) fn sync(&mut self, file: FileId) -> Outcome<()> {
-        let fault = self.count(Call::Sync)?;
+        let failing = self.count(Call::Sync)?;
         let content = self.files.get_mut(file.0).ok_or(StorageFault::NotFound)?;
-        match fault {
+        match failing {
             None => content.sync(),
             Some(_) => content.sync_some(&mut self.chance),
         }
-        fail_with(fault)
+        fail_with(failing.map(|failing| failing.fault))
     }
 }
 

@@ -1,0 +1,63 @@
+//! What a power cut may leave: each thing that was not synced for itself, in every combination.
+
+use super::MemoryStorage;
+use super::content::FileId;
+use super::state::State;
+
+/// One sector of a file, in all the ways in which it may be left.
+#[derive(Clone, Debug)]
+pub(super) struct Sector {
+    pub(super) file: FileId,
+    pub(super) at: usize,
+    pub(super) versions: Vec<Vec<u8>>,
+}
+
+/// Everything at one moment that a power cut may leave in more than one way: names, lengths, sectors.
+#[derive(Clone, Debug)]
+pub struct Unsynced {
+    pub(super) base: State,
+    pub(super) names: usize,
+    pub(super) lengths: Vec<(FileId, Vec<usize>)>,
+    pub(super) sectors: Vec<Sector>,
+}
+
+impl Unsynced {
+    /// In how many ways each of them may be left, one at least two. Version 0 is the durable one, the
+    /// last is as it was written last.
+    pub fn versions(&self) -> Vec<usize> {
+        let names = std::iter::repeat_n(2, self.names);
+        let lengths = self.lengths.iter().map(|(_, lengths)| lengths.len());
+        names.chain(lengths).chain(self.sectors.iter().map(|sector| sector.versions.len())).collect()
+    }
+
+    /// The storage that is found where each was left in the version chosen for it, in the order of
+    /// [`Self::versions`]; what is not chosen is durable only. A change of a name is never kept without
+    /// those before it on the same name.
+    pub fn left(&self, chosen: &[usize]) -> MemoryStorage {
+        let mut chosen = chosen.iter().copied().chain(std::iter::repeat(0));
+        let mut state = self.base.clone();
+        let names: Vec<bool> = chosen.by_ref().take(self.names).map(|version| version > 0).collect();
+        state.folders.cut_chosen(&names);
+        let lengths: Vec<(FileId, Option<usize>)> = self
+            .lengths
+            .iter()
+            .zip(chosen.by_ref())
+            .map(|((file, lengths), version)| (*file, lengths.get(version).copied()))
+            .collect();
+        let mut sectors: Vec<(FileId, usize, &[u8])> = Vec::new();
+        for (sector, version) in self.sectors.iter().zip(chosen) {
+            if let Some(bytes) = sector.versions.get(version).filter(|_| version > 0) {
+                sectors.push((sector.file, sector.at, bytes));
+            }
+        }
+        for (place, content) in state.files.iter_mut().enumerate() {
+            let mine = |file: FileId| file.0 == place;
+            let length = lengths.iter().find(|(file, _)| mine(*file)).and_then(|(_, length)| *length);
+            let length = length.unwrap_or(content.live().len());
+            let written: Vec<(usize, &[u8])> =
+                sectors.iter().filter(|(file, ..)| mine(*file)).map(|(_, at, bytes)| (*at, *bytes)).collect();
+            content.keep_chosen(length, &written);
+        }
+        MemoryStorage::of(state)
+    }
+}

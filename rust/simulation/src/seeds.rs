@@ -1,0 +1,137 @@
+//! Many seeds on all cores. What comes of them is the same whatever the threads did.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use delaymq_core::planted::Planted;
+
+use crate::chance::TraceHash;
+use crate::checker::Counts;
+use crate::connected::{self, Connected};
+use crate::planted::Plant;
+use crate::world::{Ending, Plan, World};
+
+/// One in so many seeds has a history over connections, too.
+const CONNECTED_EVERY: u64 = 4;
+/// Seeds that one thread takes at once.
+const CHUNK: u64 = 64;
+/// Of so many broken histories all is kept; of the others, that they are broken.
+const ENDINGS_MAX: usize = 8;
+
+/// A history that broke a promise.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Its seed.
+    pub seed: u64,
+    /// Its expanded options, in words.
+    pub plan: String,
+    /// What is wrong.
+    pub violations: Vec<String>,
+    /// How it ended; none of a history over connections.
+    pub ending: Option<Ending>,
+}
+
+/// What histories came to.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The digest of all that happened.
+    pub hash: TraceHash,
+    /// Operations done.
+    pub operations: u64,
+    /// Times the machine or the process ended.
+    pub crashes: u64,
+    /// What was counted.
+    pub counts: Counts,
+    /// What was counted over connections.
+    pub over_connections: connected::Counts,
+    /// Those that broke a promise, in the order of their seeds.
+    pub broken: Vec<Broken>,
+    /// What happened, where it was asked for.
+    pub trace: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        self.hash.add_number(other.hash.value());
+        self.operations += other.operations;
+        self.crashes += other.crashes;
+        self.counts.add(other.counts);
+        self.over_connections.add(other.over_connections);
+        let room = ENDINGS_MAX.saturating_sub(self.broken.len());
+        let kept = |(place, broken): (usize, Broken)| {
+            let ending = if place < room { broken.ending } else { None };
+            Broken { ending, ..broken }
+        };
+        self.broken.extend(other.broken.into_iter().enumerate().map(kept));
+        self.trace.extend(other.trace);
+    }
+
+    fn live(&mut self, seed: u64, plan: Plan, tells: bool) {
+        let mut ending = World::of(seed, plan, tells).run();
+        self.trace.append(&mut ending.trace);
+        self.hash.add_number(ending.hash);
+        self.operations += ending.operations;
+        self.crashes += ending.crashes;
+        self.counts.add(ending.counts);
+        if !ending.violations.is_empty() {
+            let (plan, violations) = (format!("{:#?}", ending.plan), ending.violations.clone());
+            self.broken.push(Broken { seed, plan, violations, ending: Some(ending) });
+        }
+        if tells || seed.is_multiple_of(CONNECTED_EVERY) {
+            self.live_connected(seed, tells);
+        }
+    }
+
+    fn live_connected(&mut self, seed: u64, tells: bool) {
+        let connected::Ending { hash, turns, counts, violations, plan, trace } = Connected::new(seed, tells).run();
+        self.trace.extend(trace);
+        self.hash.add_number(hash);
+        self.operations += turns;
+        self.over_connections.add(counts);
+        if !violations.is_empty() {
+            self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, ending: None });
+        }
+    }
+}
+
+/// Lives the histories of these seeds, on so many threads, each with the plan that `plan` has for it.
+pub fn run_seeds(
+    seeds: Range<u64>,
+    threads: usize,
+    tells: bool,
+    planted: Option<Planted>,
+    plan: &(dyn Fn(u64) -> Plan + Sync),
+) -> Found {
+    let next = Mutex::new(seeds.start);
+    let chunks = Mutex::new(BTreeMap::new());
+    let work = || {
+        let _plant = Plant::new(planted);
+        loop {
+            let first = {
+                let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                let first = *next;
+                *next = first.saturating_add(CHUNK).min(seeds.end);
+                first
+            };
+            if first >= seeds.end {
+                break;
+            }
+            let mut found = Found::default();
+            for seed in first..first.saturating_add(CHUNK).min(seeds.end) {
+                found.live(seed, plan(seed), tells);
+            }
+            chunks.lock().unwrap_or_else(PoisonError::into_inner).insert(first, found);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut found = Found::default();
+    for chunk in chunks.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+        found.add(chunk);
+    }
+    found
+}

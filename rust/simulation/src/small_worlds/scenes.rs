@@ -1,0 +1,336 @@
+//! What small worlds live through: something that comes before, and something that is recorded.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Durability;
+use delaymq_core::storage::{Call, Crash, Errno};
+use delaymq_core::store::OwnerOptions;
+
+use super::formats;
+use super::machine::{Consumer, Machine};
+use crate::node::NodeOptions;
+
+/// Subject and group of every scene.
+const SUBJECT: &str = "s";
+const GROUP: &str = "g";
+/// Enough for a few sectors.
+const LONG: usize = 700;
+/// A little more than what is kept back for the seal of a small segment.
+const FILLS: usize = 900;
+/// A time within which nothing of a scene is due.
+const FAR_MS: u64 = 86_400_000;
+
+/// One scene.
+#[derive(Clone, Copy)]
+pub struct Scene {
+    /// Its name.
+    pub name: &'static str,
+    /// How its store is opened.
+    pub options: fn() -> NodeOptions,
+    /// What comes before; whether its stores are open behind it is its own matter.
+    before: fn(&mut Machine) -> Result<()>,
+    /// What is recorded.
+    act: fn(&mut Machine) -> Result<()>,
+}
+
+impl Scene {
+    /// Lives it; the tape holds what was recorded.
+    ///
+    /// # Errors
+    /// None that a correct core gives.
+    pub fn live(&self, machine: &mut Machine) -> Result<()> {
+        (self.before)(machine)?;
+        machine.record();
+        (self.act)(machine)
+    }
+}
+
+/// Every scene.
+pub const SCENES: [Scene; 19] = [
+    Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
+    Scene { name: "append", options: kept, before: begun, act: append },
+    Scene { name: "append, os", options: os, before: begun, act: append },
+    Scene { name: "append long", options: os, before: begun, act: append_long },
+    Scene { name: "roll into the stock", options: kept, before: nearly_full, act: roll },
+    Scene { name: "roll without stock, os", options: os, before: nearly_full, act: roll },
+    Scene { name: "seal", options: kept, before: written, act: close_and_open },
+    Scene { name: "reopen after a kill", options: kept, before: killed, act: open_and_append },
+    Scene { name: "reopen after a kill, os", options: os, before: killed, act: open_and_append },
+    Scene { name: "reopen after a torn tail", options: os, before: torn, act: open_and_append },
+    Scene { name: "reopen after a roll was cut short", options: os, before: killed_in_roll, act: open_and_append },
+    Scene { name: "reopen after a failed sync", options: kept, before: sync_failed, act: open_and_append },
+    Scene { name: "run writing", options: copying, before: written, act: first_checkpoint },
+    Scene { name: "checkpoint", options: copying, before: checkpointed, act: second_checkpoint },
+    Scene { name: "reopen with a checkpoint unread", options: copying, before: unread, act: open_and_append },
+    Scene { name: "retire", options: lean, before: finished, act: retire },
+    Scene { name: "consuming", options: lean, before: checkpointed, act: consume },
+    Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
+    Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
+];
+
+fn kept() -> NodeOptions {
+    let owner = OwnerOptions {
+        checkpoint_bytes: u64::MAX,
+        checkpoint_facts: u64::MAX,
+        keep_finished_ms: u64::MAX,
+        copy_after_ms: FAR_MS,
+        ..OwnerOptions::default()
+    };
+    NodeOptions { owner, ..NodeOptions::default() }
+}
+
+fn os() -> NodeOptions {
+    NodeOptions { durability: Durability::Os, ..kept() }
+}
+
+fn copying() -> NodeOptions {
+    let owner = OwnerOptions { copy_after_ms: 100, ..kept().owner };
+    NodeOptions { owner, ..kept() }
+}
+
+fn lean() -> NodeOptions {
+    let owner = OwnerOptions { keep_finished_ms: 0, ready_entries_max: 2, ..copying().owner };
+    NodeOptions { owner, ..kept() }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands among others that may fail")]
+fn nothing(_: &mut Machine) -> Result<()> {
+    Ok(())
+}
+
+/// A store with a group.
+fn begin(machine: &mut Machine) -> Result<Consumer> {
+    machine.open()?;
+    machine.consumer(SUBJECT, GROUP)
+}
+
+fn begun(machine: &mut Machine) -> Result<()> {
+    begin(machine)?;
+    let bytes = machine.chance().below(400) as usize;
+    machine.publish(SUBJECT, &[0, 50], bytes).map(drop)
+}
+
+/// Some of everything: near, far, cancelled, due, handed over, acknowledged, given back.
+fn written(machine: &mut Machine) -> Result<()> {
+    let consumer = begin(machine)?;
+    let bytes = machine.chance().below(200) as usize;
+    machine.publish(SUBJECT, &[0, 0, 0, 30], bytes)?;
+    let far = machine.publish(SUBJECT, &[60_000, FAR_MS, 90_000], bytes)?;
+    if let Some(first) = far.first() {
+        machine.cancel(first)?;
+    }
+    let handed = machine.pull(consumer, 3)?;
+    if let Some((first, others)) = handed.split_first() {
+        machine.give_back((SUBJECT, GROUP), consumer, first)?;
+        machine.acknowledge(consumer, others.get(..1).unwrap_or_default())?;
+    }
+    machine.pass(30)
+}
+
+fn append(machine: &mut Machine) -> Result<()> {
+    let bytes = machine.chance().below(300) as usize;
+    let receipts = machine.submit(SUBJECT, &[0, 20, FAR_MS], bytes)?;
+    machine.write()?;
+    machine.submit("another", &[0], 3)?;
+    machine.write()?;
+    machine.node()?.cancel(receipts.last().ok_or(Error::Closed)?.key)?;
+    machine.write()?;
+    machine.witness()?;
+    let bytes = machine.chance().below(LONG as u64) as usize;
+    machine.publish(SUBJECT, &[1], bytes)?;
+    machine.pass(25)
+}
+
+/// Batches of many sectors, none of them synced.
+fn append_long(machine: &mut Machine) -> Result<()> {
+    for _ in 0..3 {
+        let bytes = machine.chance().between(100, FILLS as u64) as usize;
+        machine.submit(SUBJECT, &[0, 40], bytes)?;
+        machine.write()?;
+    }
+    machine.settle()
+}
+
+/// The current segment takes one batch more, or none.
+fn nearly_full(machine: &mut Machine) -> Result<()> {
+    begin(machine)?;
+    while machine.node()?.appender().tail_room() > 2 * FILLS as u64 {
+        machine.publish(SUBJECT, &[FAR_MS], LONG)?;
+    }
+    Ok(())
+}
+
+fn roll(machine: &mut Machine) -> Result<()> {
+    let bytes = machine.chance().between(FILLS as u64 / 2, FILLS as u64) as usize;
+    for _ in 0..3 {
+        machine.submit(SUBJECT, &[10], bytes)?;
+        machine.write()?;
+    }
+    machine.prepare()?;
+    machine.settle()
+}
+
+fn close_and_open(machine: &mut Machine) -> Result<()> {
+    machine.close()?;
+    open_and_append(machine)
+}
+
+fn open_and_append(machine: &mut Machine) -> Result<()> {
+    machine.open()?;
+    let bytes = machine.chance().below(300) as usize;
+    machine.publish(SUBJECT, &[0, 40], bytes)?;
+    machine.pass(41)
+}
+
+fn killed(machine: &mut Machine) -> Result<()> {
+    begun(machine)?;
+    unsynced(machine)?;
+    machine.kill();
+    Ok(())
+}
+
+/// Batches behind what is synced.
+fn unsynced(machine: &mut Machine) -> Result<()> {
+    for _ in 0..2 {
+        let bytes = machine.chance().below(300) as usize;
+        machine.submit(SUBJECT, &[0, 40], bytes)?;
+        machine.node()?.write_batch()?;
+        machine.note();
+    }
+    Ok(())
+}
+
+fn torn(machine: &mut Machine) -> Result<()> {
+    begun(machine)?;
+    unsynced(machine)?;
+    append_long(machine)?;
+    unsynced(machine)?;
+    machine.crash(Crash::PowerCut);
+    Ok(())
+}
+
+fn killed_in_roll(machine: &mut Machine) -> Result<()> {
+    nearly_full(machine)?;
+    let bytes = machine.chance().between(FILLS as u64 / 2, FILLS as u64) as usize;
+    for _ in 0..3 {
+        machine.submit(SUBJECT, &[10], bytes)?;
+        machine.write()?;
+    }
+    let crash = if machine.chance().percent(50) { Crash::PowerCut } else { Crash::Kill };
+    machine.crash(crash);
+    Ok(())
+}
+
+/// The page cache shows what the disk does not have and never will.
+fn sync_failed(machine: &mut Machine) -> Result<()> {
+    begun(machine)?;
+    unsynced(machine)?;
+    machine.disk().disk().fail_call_as(Call::Sync, 0, Errno::Io, false);
+    if machine.node()?.sync().is_ok() {
+        return Err(Error::Closed);
+    }
+    machine.kill();
+    Ok(())
+}
+
+fn first_checkpoint(machine: &mut Machine) -> Result<()> {
+    let piece = machine.chance().one_of(&[1, 400, u64::MAX]);
+    machine.checkpoint(piece)?;
+    machine.publish(SUBJECT, &[5], 20)?;
+    machine.pass(6)
+}
+
+fn checkpointed(machine: &mut Machine) -> Result<()> {
+    written(machine)?;
+    machine.checkpoint(u64::MAX)?;
+    let bytes = machine.chance().below(300) as usize;
+    machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes).map(drop)
+}
+
+/// Facts go on while it is written; the one before the last goes.
+fn second_checkpoint(machine: &mut Machine) -> Result<()> {
+    machine.node()?.begin_checkpoint();
+    let far = machine.publish(SUBJECT, &[FAR_MS, 3], 40)?;
+    machine.checkpoint(300)?;
+    if let Some(first) = far.first() {
+        machine.cancel(first)?;
+    }
+    machine.pass(3)?;
+    machine.checkpoint(u64::MAX)
+}
+
+/// Of two checkpoints the newer cannot be read.
+fn unread(machine: &mut Machine) -> Result<()> {
+    checkpointed(machine)?;
+    machine.checkpoint(u64::MAX)?;
+    unsynced(machine)?;
+    machine.kill();
+    let image = machine.disk().disk().image();
+    let newest = image.keys().rfind(|path| path.ends_with(".checkpoint"));
+    machine.disk().disk().damage(newest.ok_or(Error::Closed)?, 30, 1);
+    Ok(())
+}
+
+/// Segments full of what everybody has finished.
+fn finished(machine: &mut Machine) -> Result<()> {
+    let consumer = begin(machine)?;
+    for _ in 0..6 {
+        machine.publish(SUBJECT, &[0, 0, 0], LONG)?;
+        let handed = machine.take_all(consumer)?;
+        debug_assert_eq!(handed.len(), 3);
+    }
+    machine.publish(SUBJECT, &[0, FAR_MS, 40], LONG)?;
+    machine.checkpoint(u64::MAX)?;
+    machine.pass(41)
+}
+
+fn retire(machine: &mut Machine) -> Result<()> {
+    for _ in 0..3 {
+        machine.checkpoint(u64::MAX)?;
+        machine.publish(SUBJECT, &[0], 30)?;
+        machine.pass(2)?;
+    }
+    Ok(())
+}
+
+fn consume(machine: &mut Machine) -> Result<()> {
+    let consumer = machine.consumer(SUBJECT, GROUP)?;
+    let handed = machine.pull(consumer, 2)?;
+    machine.acknowledge(consumer, &handed)?;
+    machine.pass(250)?;
+    machine.take_all(consumer)?;
+    machine.checkpoint(u64::MAX)
+}
+
+/// Runs and a checkpoint, no consumer: what format 2 wrote just so.
+fn of_format_2(machine: &mut Machine) -> Result<()> {
+    written(machine)?;
+    machine.kill();
+    machine.open()?;
+    machine.settle()?;
+    machine.checkpoint(u64::MAX)?;
+    let bytes = machine.chance().below(300) as usize;
+    machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
+    machine.kill();
+    formats::stamp(machine.disk().disk(), 2);
+    Ok(())
+}
+
+/// A log and no checkpoint, no group and no retry: what format 1 wrote just so.
+fn of_format_1(machine: &mut Machine) -> Result<()> {
+    machine.open()?;
+    let bytes = machine.chance().below(300) as usize;
+    let receipts = machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
+    if let Some(last) = receipts.last() {
+        machine.cancel(last)?;
+    }
+    unsynced(machine)?;
+    machine.kill();
+    formats::stamp(machine.disk().disk(), 1);
+    Ok(())
+}
+
+fn open_checkpoint_and_append(machine: &mut Machine) -> Result<()> {
+    open_and_append(machine)?;
+    machine.checkpoint(u64::MAX)?;
+    machine.close()
+}

@@ -1,0 +1,295 @@
+//! The tape of a small world: every call that changes the disk, the disk as it stood behind it, and
+//! what had been promised by then.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delaymq_core::error::Result;
+use delaymq_core::record::batch::BatchHeader;
+use delaymq_core::storage::{Crash, MemoryStorage, Storage, StorageFile};
+use delaymq_core::units::{Epoch, Location, SegmentNumber, Sequence};
+
+use crate::ledger::Ledger;
+use crate::node::AppliedBatch;
+
+/// A place in a history: the next sequence, and the chain up to it.
+pub type Place = (Sequence, u32);
+
+/// Before the first fact.
+pub const ROOT: Place = (Sequence(1), 0);
+
+/// What stands at a place.
+#[derive(Debug)]
+pub struct Stand {
+    /// The place before.
+    pub parent: Option<Place>,
+    /// The batch that leads here.
+    pub batch: Option<AppliedBatch>,
+    /// What all batches up to here come to.
+    pub ledger: Ledger,
+}
+
+/// Every batch that was ever written, by what it follows: a crash may make a branch.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    stands: BTreeMap<Place, Arc<Stand>>,
+    tip: Place,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        let root = Stand { parent: None, batch: None, ledger: Ledger::default() };
+        Self { stands: BTreeMap::from([(ROOT, Arc::new(root))]), tip: ROOT }
+    }
+}
+
+impl Tree {
+    /// What stands at this place.
+    pub fn get(&self, place: Place) -> Option<&Stand> {
+        self.stands.get(&place).map(AsRef::as_ref)
+    }
+
+    /// Takes in a batch that is about to be written.
+    fn add(&mut self, header: BatchHeader, start: Location, bytes: &[u8]) {
+        let base = Sequence(header.base_sequence.get());
+        let parent = (base, header.chain_before.get());
+        let Some(before) = self.get(parent) else { return };
+        let batch = AppliedBatch { header, start, bytes: bytes.to_vec() };
+        let mut ledger = before.ledger.clone();
+        ledger.apply(&batch);
+        self.tip = (base.plus(u64::from(header.count.get())), header.chain.get());
+        let stand = Stand { parent: Some(parent), batch: Some(batch), ledger };
+        self.stands.insert(self.tip, Arc::new(stand));
+    }
+
+    /// The batches that lead to a place, the last first.
+    pub fn path(&self, place: Place) -> impl Iterator<Item = (Place, &Stand)> {
+        let mut next = Some(place);
+        std::iter::from_fn(move || {
+            let at = next?;
+            let stand = self.get(at)?;
+            next = stand.parent;
+            Some((at, stand))
+        })
+    }
+
+    /// The place on the way to `from` that ends at this sequence, or the last before it.
+    fn place_at(&self, from: Place, sequence: Sequence) -> Place {
+        self.path(from).map(|(place, _)| place).find(|place| place.0 <= sequence).unwrap_or(ROOT)
+    }
+
+    /// True where `place` lies on the way to `other`, or is it.
+    pub fn leads_to(&self, place: Place, other: Place) -> bool {
+        self.path(other).any(|(at, _)| at == place)
+    }
+}
+
+/// What users were promised.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Promise {
+    /// Survives the end of the process.
+    pub killed: Place,
+    /// Survives a power cut.
+    pub cut: Place,
+    /// Facts were written under this epoch: the next opening begins one above it.
+    pub epoch: Epoch,
+}
+
+/// One moment.
+#[derive(Clone)]
+pub struct Point {
+    /// The disk then, with what was not synced.
+    pub storage: MemoryStorage,
+    /// The file that the call before it wrote to.
+    pub written: Option<String>,
+    /// The call, in words.
+    pub call: String,
+    /// What had been promised.
+    pub promise: Promise,
+}
+
+/// See the module.
+pub struct Tape {
+    /// The moments since it was started.
+    pub points: Vec<Point>,
+    /// What was written, from the first fact on.
+    pub tree: Tree,
+    promise: Promise,
+    runs: bool,
+}
+
+impl Tape {
+    /// A tape on which nothing was written yet.
+    pub fn new() -> Self {
+        let promise = Promise { killed: ROOT, cut: ROOT, epoch: Epoch(0) };
+        Self { points: Vec::new(), tree: Tree::default(), promise, runs: false }
+    }
+
+    /// A tape that goes on from a moment that another one has recorded.
+    pub fn after(tree: Tree, promise: Promise) -> Self {
+        Self { points: Vec::new(), tree, promise, runs: false }
+    }
+
+    /// What is promised now.
+    pub fn promise(&self) -> Promise {
+        self.promise
+    }
+
+    /// From now on every moment is kept.
+    pub fn start(&mut self, storage: &MemoryStorage) {
+        self.runs = true;
+        self.keep(storage, "the start".to_owned(), None);
+    }
+
+    fn keep(&mut self, storage: &MemoryStorage, call: String, written: Option<String>) {
+        if self.runs {
+            let storage = storage.crash(Crash::Kill, 0);
+            self.points.push(Point { storage, written, call, promise: self.promise });
+        }
+    }
+
+    /// What would only have survived the end of the process may be gone.
+    pub fn power_was_cut(&mut self) {
+        self.promise.killed = self.promise.cut;
+    }
+
+    /// What a store says of itself: everything below `visible` was answered for, everything below
+    /// `synced` is durable, and `epoch` is its own.
+    pub fn promised(&mut self, visible: Sequence, synced: Sequence, epoch: Epoch) {
+        let tip = self.tree.tip;
+        let (killed, cut) = (self.tree.place_at(tip, visible), self.tree.place_at(tip, synced));
+        self.promise = Promise { killed, cut, epoch };
+    }
+}
+
+impl Default for Tape {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A disk that writes down what is done to it.
+#[derive(Clone)]
+pub struct Recording {
+    storage: MemoryStorage,
+    tape: Arc<Mutex<Tape>>,
+}
+
+impl Recording {
+    /// Records what is done to this disk.
+    pub fn new(storage: MemoryStorage, tape: Tape) -> Self {
+        Self { storage, tape: Arc::new(Mutex::new(tape)) }
+    }
+
+    /// The tape.
+    pub fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> &MemoryStorage {
+        &self.storage
+    }
+
+    /// The same tape on the disk that another process finds.
+    pub fn moved_to(&self, storage: MemoryStorage) -> Self {
+        Self { storage, tape: Arc::clone(&self.tape) }
+    }
+
+    fn did(&self, call: &str, path: &str, writes: bool) {
+        self.tape().keep(&self.storage, format!("{call} {path}"), writes.then(|| path.to_owned()));
+    }
+
+    fn opened(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
+        Arc::new(RecordedFile { file, disk: self.clone() })
+    }
+}
+
+impl Storage for Recording {
+    fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        let created = self.storage.create(path).map(|file| self.opened(file));
+        self.did("create", path, false);
+        created
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.storage.open(path).map(|file| self.opened(file))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.storage.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let renamed = self.storage.rename(from, to);
+        self.did("rename to", to, false);
+        renamed
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let removed = self.storage.remove(path);
+        if removed.is_ok() {
+            self.did("remove", path, false);
+        }
+        removed
+    }
+
+    fn create_folder(&self, folder: &str) -> Result<()> {
+        let created = self.storage.create_folder(folder);
+        self.did("create folder", folder, false);
+        created
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let synced = self.storage.sync_folder(folder);
+        self.did("sync folder", folder, false);
+        synced
+    }
+}
+
+struct RecordedFile {
+    file: Arc<dyn StorageFile>,
+    disk: Recording,
+}
+
+/// A batch with records that is about to be written to a segment.
+fn batch_in(path: &str, offset: u64, bytes: &[u8]) -> Option<(BatchHeader, Location)> {
+    let header = BatchHeader::read(bytes).filter(|header| header.record_count.get() > 0)?;
+    let offset = u32::try_from(offset).ok().filter(|_| path.starts_with("log/"))?;
+    Some((header, Location::in_segment(SegmentNumber(header.segment.get()), offset)))
+}
+
+impl StorageFile for RecordedFile {
+    fn path(&self) -> &str {
+        self.file.path()
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.file.length()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if let Some((header, start)) = batch_in(self.path(), offset, bytes) {
+            self.disk.tape().tree.add(header, start, bytes);
+        }
+        let written = self.file.write_at(offset, bytes);
+        self.disk.did("write", self.path(), true);
+        written
+    }
+
+    fn allocate(&self, length: u64) -> Result<()> {
+        let allocated = self.file.allocate(length);
+        self.disk.did("allocate", self.path(), false);
+        allocated
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        let synced = self.file.sync_data();
+        self.disk.did("sync", self.path(), false);
+        synced
+    }
+}

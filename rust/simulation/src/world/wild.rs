@@ -1,0 +1,137 @@
+//! Loads that no sane user makes, and disks and clocks that no sane machine has.
+
+use delaymq_core::storage::{CALLS, Call, ERRNOS, Errno};
+
+use super::consumers::Assigned;
+use super::{Ask, World};
+use crate::node::{Due, NewMessage};
+
+/// Rounds of a burst; with five messages each.
+const BURST_ROUNDS: usize = 6;
+/// An hour, a day, ten years, in milliseconds.
+const WRONG_BY_MS: [u64; 3] = [3_600_000, 86_400_000, 315_360_000_000];
+
+impl World {
+    /// One wild operation.
+    pub(super) fn be_wild(&mut self) {
+        match self.chance.below(8) {
+            0 | 1 => self.burst(),
+            2..=4 => self.race(),
+            5 => self.for_some_consumer(Self::repeat_itself),
+            6 => self.for_some_consumer(Self::die_and_come_back),
+            _ => self.odd_clock(),
+        }
+    }
+
+    /// Many messages of one millisecond, at an edge of the window or now.
+    fn burst(&mut self) {
+        let ahead = self.chance.one_of(&[0, 1, 3, self.plan.node.owner.window_ms]);
+        let due = self.node.as_ref().map(|node| node.reading().now.plus(ahead));
+        let Some(due) = due else { return };
+        self.note(&format!("a burst at {due}"));
+        for _ in 0..BURST_ROUNDS {
+            self.publish_at(due);
+        }
+    }
+
+    fn publish_at(&mut self, due: delaymq_core::units::Millis) {
+        let subject = Self::subject_name(self.chance.below(self.plan.subjects));
+        let bodies: Vec<Vec<u8>> = (0..5).map(|_| self.short_body()).collect();
+        let new: Vec<NewMessage<'_>> =
+            bodies.iter().map(|body| NewMessage { subject: &subject, due: Due::At(due), body }).collect();
+        let Some(node) = &mut self.node else { return };
+        let result = node.publish(&new);
+        match self.survive("publish", result) {
+            Some(Some(published)) => self.was_published(&published, &bodies),
+            Some(None) => {
+                self.log_piece();
+                self.prepare();
+            }
+            None => {}
+        }
+    }
+
+    /// A cancel and the dispatch of the same message, in one moment and in either order.
+    fn race(&mut self) {
+        let now = self.clock.read().wall;
+        if let Some(due) = self.dues.range(now..).next().copied() {
+            self.clock.advance(due.since(now).min(20_000));
+        }
+        let node_sees = self.clock.read();
+        if let Some(node) = &mut self.node {
+            node.look(node_sees);
+        }
+        for _ in 0..self.chance.between(1, 3) {
+            if self.chance.percent(50) {
+                self.cancel();
+                self.step();
+            } else {
+                self.step();
+                self.cancel();
+            }
+        }
+        if self.chance.percent(50) {
+            self.for_some_consumer(|world, index| world.pull(index, 3));
+        }
+    }
+
+    /// A consumer says once more what it has said.
+    fn repeat_itself(&mut self, index: usize) {
+        let said: Vec<Assigned> =
+            self.assigned.values().filter(|one| one.handle == index && one.is_done).cloned().collect();
+        let Some(one) = self.chance.pick(&said).cloned() else { return };
+        let offset = one.delivery.offset.0;
+        self.note(&format!("{} {} acknowledges {offset} again", one.group, one.consumer));
+        for _ in 0..2 {
+            let ask = self.ask(Ask::Nothing);
+            let Some(node) = &mut self.node else { return };
+            let result = node.acknowledge(one.group, one.consumer, &[offset], ask);
+            if self.survive("acknowledge again", result).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// A consumer ends in the middle of everything, and is there again at once under its name.
+    fn die_and_come_back(&mut self, index: usize) {
+        self.pull(index, 2);
+        self.end_consumer(index);
+        self.subscribe(index);
+        if self.chance.percent(50) {
+            self.settle();
+            self.subscribe(index);
+            self.pull(index, 2);
+        }
+    }
+
+    /// A process that stood still for minutes; a clock that is put right.
+    fn odd_clock(&mut self) {
+        if self.plan.pauses && self.chance.percent(50) {
+            self.clock.advance(self.chance.between(60_000, 900_000));
+        } else {
+            self.clock.correct();
+        }
+        self.note(&format!("the wall clock shows {}", self.clock.read().wall));
+    }
+
+    /// The machine has lost its time, or never knew it.
+    pub(super) fn boot_with_a_wrong_clock(&mut self) {
+        let by_ms = self.chance.one_of(&WRONG_BY_MS);
+        if self.chance.percent(60) {
+            self.clock.step_back(by_ms);
+        } else {
+            self.clock.step_ahead(by_ms.min(86_400_000));
+        }
+        self.note(&format!("the machine starts, and its wall clock shows {}", self.clock.read().wall));
+    }
+
+    /// A call of some kind will fail, once or from then on.
+    pub(super) fn fail_some_call(&mut self, calls_max: u64) {
+        let call = self.chance.pick(&CALLS).copied().unwrap_or(Call::Sync);
+        let errno = self.chance.pick(&ERRNOS).copied().unwrap_or(Errno::Io);
+        let lasts = self.chance.percent(self.plan.lasting_percent);
+        let calls = self.chance.below(calls_max);
+        self.note(&format!("{call:?} will fail after {calls}, {errno:?}, for ever: {lasts}"));
+        self.disk.storage().fail_call_as(call, calls, errno, lasts);
+    }
+}
