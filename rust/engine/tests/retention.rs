@@ -180,16 +180,15 @@ fn what_came_while_a_checkpoint_was_written_is_in_the_next_one_at_once() {
         names.map(|one| one.unwrap().file_name()).filter(|name| name.to_string_lossy().ends_with(".checkpoint")).count()
     };
     assert_eq!(checkpoints(), 0);
-    // Nothing is synced, so the first one cannot be finished.
-    switches.stuck.store(true, Ordering::SeqCst);
-    let before = switches.syncs.load(Ordering::SeqCst);
+    // Its run is not synced, so the first one cannot be finished.
+    switches.stuck_runs.store(true, Ordering::SeqCst);
     burst();
-    eventually("a checkpoint begins", || switches.syncs.load(Ordering::SeqCst) > before);
+    eventually("a checkpoint is written", || switches.run_syncs.load(Ordering::SeqCst) > 0);
     burst();
     // The driver comes to rest, so that it is woken only by what is to be told to it.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(checkpoints(), 0);
-    switches.stuck.store(false, Ordering::SeqCst);
+    switches.stuck_runs.store(false, Ordering::SeqCst);
     eventually("the next checkpoint", || checkpoints() == 2);
     store.close().unwrap();
 }

@@ -206,24 +206,6 @@ fn messages_of_delaymq_s_own_clients_are_told_as_text() {
 }
 
 #[test]
-fn one_that_no_client_of_qmq_can_be_told_is_a_dead_letter_that_says_so() {
-    let served = serve();
-    let names = pull("order", "g", "c");
-    let mut qmq = client(&served);
-    join(&mut qmq, &names);
-    // Longer than a text of QMQ can be.
-    let meta = Meta { attributes: vec![("k".repeat(33_000), b"v".to_vec())], ..Meta::default() };
-    let mut batch = served.store.batch();
-    batch.push("order", Due::After(0), &encode_meta(&meta).unwrap(), b"untold").unwrap();
-    batch.push("order", Due::After(0), b"", b"told").unwrap();
-    served.store.publish(&mut batch).unwrap();
-    let found = qmq.take(&names, 1);
-    assert_eq!(found[0].attribute("body"), Some("told"));
-    let letters = served.store.dead_letters("order", "g", 10).unwrap();
-    assert_eq!(letters.iter().map(|one| one.reason.as_str()).collect::<Vec<_>>(), ["it cannot be told in QMQ's words"]);
-}
-
-#[test]
 fn a_large_backlog_comes_in_answers_that_fit() {
     let served = serve_with(options(), Durability::Os);
     let names = pull("order", "g", "c");

@@ -18,8 +18,12 @@ use delaymq_simulation::small_worlds::tape::Tape;
 /// The calls that the script makes of one kind stay below this.
 const CALLS_MAX: u64 = 2_000;
 /// What the trait offers and no call of the disk stands for, and why.
-const WITHOUT_CALL: [(&str, &str); 3] =
-    [("path", "asks the disk nothing"), ("view", "is memory that was mapped"), ("prefetch", "is advice")];
+const WITHOUT_CALL: [(&str, &str); 4] = [
+    ("path", "asks the disk nothing"),
+    ("view", "is memory that was mapped"),
+    ("view_at", "is some of it, or nothing"),
+    ("prefetch", "is advice"),
+];
 
 fn options(durability: Durability) -> NodeOptions {
     let owner = OwnerOptions {

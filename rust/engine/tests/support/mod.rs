@@ -80,6 +80,10 @@ pub(crate) struct Switches {
     pub(crate) no_segments: AtomicBool,
     /// Syncs take until this is false again.
     pub(crate) stuck: AtomicBool,
+    /// So do those of runs.
+    pub(crate) stuck_runs: AtomicBool,
+    /// Syncs of runs that were begun.
+    pub(crate) run_syncs: AtomicU64,
     /// Segments of the log that are not mapped cannot be read.
     pub(crate) fail_reads: AtomicBool,
     pub(crate) failed_reads: AtomicU64,
@@ -164,7 +168,10 @@ impl StorageFile for FaultyFile {
     }
     fn sync_data(&self) -> Result<()> {
         self.switches.syncs.fetch_add(1, Ordering::SeqCst);
-        while self.switches.stuck.load(Ordering::SeqCst) {
+        let is_run = self.path().contains(".run");
+        self.switches.run_syncs.fetch_add(u64::from(is_run), Ordering::SeqCst);
+        while self.switches.stuck.load(Ordering::SeqCst) || (is_run && self.switches.stuck_runs.load(Ordering::SeqCst))
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.switches.fail_syncs.load(Ordering::SeqCst) {

@@ -74,6 +74,8 @@ const LETTERS_LISTED: &str = "\
 const ERROR_TOLD: &str = "\
      0000002a626f647920697320746f6f206c617267653a20746865206c696d697420697320342c20666f756e64203503010000\
      000004626f64790701000000000000000405000000000135";
+const CONSUMERS_LISTED: &str = "\
+     000000000000000300000001000000030007686f737440403100066f7264657273000000000000000201";
 
 fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap());
@@ -90,6 +92,7 @@ fn every_request_of_version_1_is_as_it_was() {
 #[test]
 fn every_answer_of_version_1_is_as_it_was() {
     let written: Vec<String> = every_answer().iter().map(|body| hex(body)).collect();
-    let expected = [DELIVERED, WELCOME, STATUS_TOLD, GROUPS_LISTED, SUBJECTS_LISTED, LETTERS_LISTED, ERROR_TOLD];
+    let expected =
+        [DELIVERED, WELCOME, STATUS_TOLD, GROUPS_LISTED, SUBJECTS_LISTED, LETTERS_LISTED, ERROR_TOLD, CONSUMERS_LISTED];
     assert_eq!(written, expected);
 }
