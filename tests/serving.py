@@ -103,8 +103,9 @@ class Served:
     def _ended(self) -> None:
         assert self.process.stdout is not None
         self.process.wait(PATIENCE_SECONDS)
-        self.process.stdout.read()  # a server under another command has ended when nobody can write here any more
-        self.process.stdout.close()
+        if not self.process.stdout.closed:
+            self.process.stdout.read()  # a server under another command has ended when nobody can write here any more
+            self.process.stdout.close()
 
     def said(self) -> str:
         """What it wrote to standard error."""
