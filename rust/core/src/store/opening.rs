@@ -11,6 +11,8 @@ use crate::units::{Epoch, SegmentNumber};
 
 /// Names that may stand in the folder of a store whose making was cut short.
 const OWN_NAMES: [&str; 3] = ["LOCK", "identity.tmp", IDENTITY_PATH];
+/// Names of what engine and server keep beside the log, which says nothing of whose folder it is.
+const NAMES_BESIDE: [&str; 4] = ["clock", "clock.tmp", "switched_off", "switched_off.tmp"];
 
 /// What a new store is made with.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +88,8 @@ fn is_unused_log(storage: &dyn Storage, names: &[String]) -> Result<bool> {
 
 fn refuse_strangers(storage: &dyn Storage) -> Result<()> {
     let names = storage.list("")?;
-    if let Some(stranger) = names.iter().find(|name| !OWN_NAMES.contains(&name.as_str())) {
+    let is_known = |name: &str| OWN_NAMES.contains(&name) || NAMES_BESIDE.contains(&name);
+    if let Some(stranger) = names.iter().find(|name| !is_known(name)) {
         return Err(Error::NotAStore { path: ".".to_owned(), found: stranger.clone() });
     }
     match storage.list(LOG_FOLDER) {
@@ -136,6 +139,9 @@ mod tests {
         open_identity(&storage, Some(NEW)).unwrap();
         storage.open(&segment_path(SegmentNumber(1))).unwrap().write_at(5000, b"x").unwrap();
         storage.remove(IDENTITY_PATH).unwrap();
+        for beside in NAMES_BESIDE {
+            storage.create(beside).unwrap();
+        }
         assert!(matches!(open_identity(&storage, Some(NEW)), Err(Error::MissingFile { .. })));
     }
 }
