@@ -98,6 +98,18 @@ def test_a_step_ahead_while_nobody_serves_is_not_believed(node: Node) -> None:
     assert node.seen.early() == {}
 
 
+def test_small_steps_that_were_believed_do_not_add_up_to_one_that_is_not(node: Node) -> None:
+    node.wall.stand(3_000)
+    while node.steps() == 0:
+        time.sleep(0.05)
+    node.publish("between", [0])  # the step is seen, and kept for the next opening
+    node.await_all()
+    time.sleep(0.3)
+    node.wall.stand(6_000)
+    node.start_again()
+    assert not node.held()
+
+
 def test_a_step_back_while_nobody_serves_holds_until_it_is_undone(node: Node) -> None:
     publish(node, "before")
     node.wall.stand(-DAY_MS)

@@ -64,7 +64,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     if "Failed to" in verified(there) and "delaymq.service" not in verified(there):
         pytest.skip("systemd-analyze does not run here")
     assert verified(there) == ""
-    assert "ProtectClok" in verified(there.replace("ProtectClock", "ProtectClok")), "it would complain"
+    assert "ProtectHom" in verified(there.replace("ProtectHome", "ProtectHom")), "it would complain"
 
 
 def test_the_configuration_is_read_as_it_is_and_with_what_it_suggests(tmp_path: Path) -> None:

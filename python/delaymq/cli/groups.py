@@ -109,7 +109,9 @@ def _listed(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     settings = settings_of(chosen)
     if is_served(chosen, settings):
         with server_of(chosen, settings) as server:
-            return [_row(group, group.consumers, _consumers_of(group, server)) for group in server.groups()]
+            groups = server.groups()
+            # Only JSON tells who they are, and each group costs a question.
+            return [_row(one, one.consumers, _consumers_of(one, server) if chosen.json else ()) for one in groups]
     found = [group for group in inspect(folder_of(chosen, settings)).groups if not group.subject.startswith("%")]
     found.sort(key=lambda group: (group.subject, group.name))
     return [_row(group, len(group.consumers), group.consumers) for group in found]

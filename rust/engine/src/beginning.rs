@@ -71,7 +71,7 @@ pub(crate) struct Asked {
     subject: Subject,
     group: Box<str>,
     consumer: Box<str>,
-    _counted: Counted,
+    _counted: Option<Counted>,
 }
 
 /// A named consumer that was asked for. Once everything below its position is visible it is there, and
@@ -184,7 +184,7 @@ impl Shared {
     ///
     /// # Errors
     /// `TooLarge` naming `groups` or `consumers`.
-    fn admit(self: &Arc<Self>, subject: SubjectNumber, id: ConsumerId<'_>) -> Result<(Counted, bool)> {
+    fn admit(self: &Arc<Self>, subject: SubjectNumber, id: ConsumerId<'_>) -> Result<(Option<Counted>, bool)> {
         let limits = self.named.limits();
         let key: GroupKey = (subject, Box::from(id.group));
         let mut under_way = held(&self.named.under_way.0);
@@ -210,9 +210,12 @@ impl Shared {
             let begun = under_way.values().filter(|counts| counts.is_new).count() as u64;
             refused("groups", groups, begun, limits.groups_max)?;
         }
+        if there.is_none() {
+            return Ok((None, false));
+        }
         let counts = under_way.entry(key.clone()).or_default();
         counts.consumers = counts.consumers.saturating_add(1);
         counts.is_new |= is_new;
-        Ok((Counted { shared: Arc::clone(self), group: key }, there.is_some()))
+        Ok((Some(Counted { shared: Arc::clone(self), group: key }), true))
     }
 }

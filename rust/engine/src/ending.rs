@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
-use delaymq_core::store::{ConsumerListed, retry_subject};
+use delaymq_core::store::{ConsumerListed, consumed_at};
 
 use crate::administration::unknown_group;
 use crate::member::Consuming;
@@ -30,12 +30,12 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` naming `consumer` where there is none; else as [`Self::end_named_consumer`].
     pub fn end_consumer(&self, id: ConsumerId<'_>, rule: RetryRule) -> Result<u64> {
-        let retries = retry_subject(id.subject, id.group);
-        let ended = [
-            self.end_named_consumer(id, rule)?,
-            self.end_named_consumer(ConsumerId { subject: &retries, ..id }, rule)?,
-        ];
-        ended_of(id, ended)
+        id.check()?;
+        let mut ended = Vec::new();
+        for subject in consumed_at(id.subject, id.group) {
+            ended.push(self.end_named_consumer(ConsumerId { subject: &subject, ..id }, rule)?);
+        }
+        ended_of(id, &ended)
     }
 
     /// Ends the named consumer of these names: what it holds goes on as the rule says. Returns when it is
@@ -77,7 +77,7 @@ impl Store {
 ///
 /// # Errors
 /// `InvalidArgument` naming `consumer` where it was in none.
-pub fn ended_of(id: ConsumerId<'_>, ended: [Option<u64>; 2]) -> Result<u64> {
+pub fn ended_of(id: ConsumerId<'_>, ended: &[Option<u64>]) -> Result<u64> {
     let found = ended.iter().flatten().copied().reduce(u64::saturating_add);
     found.ok_or_else(|| Error::InvalidArgument {
         argument: "consumer",

@@ -17,11 +17,11 @@ use delaymq_core::units::Millis;
 use crate::clock::Boot;
 use crate::files::FILE_MODE;
 
-const NAME: &str = "clock";
+pub(crate) const FILE_NAME: &str = "clock";
 const HEAD: &str = "delaymq clock 1";
 
 fn path_in(store: &Path) -> PathBuf {
-    store.join(NAME)
+    store.join(FILE_NAME)
 }
 
 /// What an opening before knew in this boot.
@@ -44,7 +44,7 @@ pub(crate) fn write(store: &Path, boot: &Boot, known: Remembered) {
     let Remembered { trusted, boot_ns } = known;
     let rest = format!("{} {boot_ns} {} {}", trusted.0, boot.id, boot.namespace);
     let text = format!("{HEAD} {:08x} {rest}\n", crc32fast::hash(rest.as_bytes()));
-    let (path, temporary) = (path_in(store), store.join(format!("{NAME}.tmp")));
+    let (path, temporary) = (path_in(store), store.join(format!("{FILE_NAME}.tmp")));
     let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary);
     let _kept =
         opened.and_then(|mut file| file.write_all(text.as_bytes())).and_then(|()| fs::rename(&temporary, &path));

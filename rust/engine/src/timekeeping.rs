@@ -10,6 +10,7 @@ use delaymq_core::units::Millis;
 
 use crate::attendance::Activity;
 use crate::clock::{Boot, Clock, ClockReading};
+use crate::remembered_clock::FILE_NAME;
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::{held, remembered_clock};
@@ -92,10 +93,12 @@ pub(crate) struct TimeNews {
     steps: u64,
 }
 
-/// When the time was kept for the next opening last, and whether dispatch was held then.
+/// When the time was kept for the next opening last, whether dispatch was held then, and how many steps
+/// had been seen.
 pub(crate) struct Kept {
     at: Instant,
     held: bool,
+    steps: u64,
 }
 
 impl Shared {
@@ -109,26 +112,31 @@ impl Shared {
             (None, Some(hold)) => {
                 let reason = match hold {
                     Hold::BehindFloor { floor } => format!("the wall clock is behind {floor} ms, which the log knows"),
-                    Hold::SteppedAhead { by_ms } => format!("the wall clock stepped ahead by {by_ms} ms"),
+                    Hold::SteppedAhead { by_ms } => format!(
+                        "the wall clock stepped ahead by {by_ms} ms; where that is right and no time service says so, close \
+                         the store, remove its file {FILE_NAME} and open it again"
+                    ),
                 };
                 self.reports.add(Report::DispatchHeld { reason });
             }
             (Some(_), None) => self.reports.add(Report::DispatchResumed),
             _ => {}
         }
-        if news.hold.is_some() != hold.is_some() {
+        if news.hold.is_some() != hold.is_some() || steps.count > news.steps {
             self.helper.raise();
         }
         *news = TimeNews { hold, steps: steps.count };
     }
 
-    /// Keeps what is known of the time for the next opening, each minute and when a hold begins or ends.
+    /// Keeps what is known of the time for the next opening: each minute, when a hold begins or ends, and
+    /// when the wall clock stepped and was believed.
     pub(crate) fn keep_time(&self, kept: &mut Option<Kept>) {
-        let is_held = self.time.hold().is_some();
-        if kept.as_ref().is_some_and(|kept| kept.held == is_held && kept.at.elapsed() < REMEMBER_EVERY) {
+        let (is_held, steps) = (self.time.hold().is_some(), self.time.steps().count);
+        let is_same = |kept: &Kept| kept.held == is_held && kept.steps == steps;
+        if kept.as_ref().is_some_and(|kept| is_same(kept) && kept.at.elapsed() < REMEMBER_EVERY) {
             return;
         }
         self.time.remember(self.payloads.folder());
-        *kept = Some(Kept { at: Instant::now(), held: is_held });
+        *kept = Some(Kept { at: Instant::now(), held: is_held, steps });
     }
 }

@@ -480,6 +480,20 @@ fn an_operator_ends_a_consumer_whose_client_does_not_come_back_and_a_crash_chang
 }
 
 #[test]
+fn a_consumer_of_a_retry_subject_is_ended_by_its_name_there_and_nowhere_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    begin(&store, ID);
+    let own = retries(ID);
+    let there = ConsumerId { subject: &own, ..ID };
+    begin(&store, there);
+    assert_eq!(store.consumers(&own, ID.group).unwrap().len(), 1);
+    assert_eq!(store.end_consumer(there, AT_ONCE), Ok(0));
+    assert!(matches!(store.end_consumer(there, AT_ONCE), Err(Error::InvalidArgument { argument: "consumer", .. })));
+    assert_eq!(store.consumers("orders", "billing").unwrap().len(), 1, "the one of the subject itself stays");
+}
+
+#[test]
 fn consumers_that_are_being_made_count_against_their_limits() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Disk));

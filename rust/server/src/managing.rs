@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
-use delaymq_core::store::retry_subject;
+use delaymq_core::store::consumed_at;
 use delaymq_core::wire::consume_manage::ConsumeManage;
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::pull::ConsumerName;
@@ -49,13 +49,10 @@ pub(crate) fn manage(asking: Asking, request: &ConsumeManage<'_>) {
 pub(crate) fn end_consumer(asking: Asking, name: &ConsumerName<'_>) {
     let hub = Rc::clone(asking.hub());
     let name = Name::new(name, false);
-    let subject = retry_subject(&name.subject, &name.group);
-    let retries = Name { subject, ..name.clone() };
+    let Some(place) = hub.pool.place() else { return asking.busy() };
     spawn_local(async move {
-        let ended = match end_one(&hub, &name).await {
-            Ok(first) => end_one(&hub, &retries).await.and_then(|second| ended_of(name.id(), [first, second])),
-            Err(error) => Err(error),
-        };
+        let ended = end_everywhere(&hub, &name).await;
+        drop(place);
         match ended {
             Ok(held) => asking.told(|out| {
                 out.extend_from_slice(&held.to_be_bytes());
@@ -66,6 +63,14 @@ pub(crate) fn end_consumer(asking: Asking, name: &ConsumerName<'_>) {
     });
 }
 
+async fn end_everywhere(hub: &Rc<Hub>, name: &Name) -> Result<u64> {
+    let mut ended = Vec::new();
+    for subject in consumed_at(&name.subject, &name.group) {
+        ended.push(end_one(hub, &Name { subject, ..name.clone() }).await?);
+    }
+    ended_of(name.id(), &ended)
+}
+
 /// Ends one after all that its client asked before; how many messages it held, `None` where there is none.
 async fn end_one(hub: &Rc<Hub>, name: &Name) -> Result<Option<u64>> {
     if let Some(session) = hub.consumers.known(name) {
@@ -74,7 +79,7 @@ async fn end_one(hub: &Rc<Hub>, name: &Name) -> Result<Option<u64>> {
         return told.await.unwrap_or(Err(Error::Closed));
     }
     let (store, rule, name) = (Arc::clone(&hub.store), hub.consumers.rule, name.clone());
-    Pool::run(move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
+    hub.pool.end(move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
 }
 
 /// The consumers of a group begin again: pulls that wait look again.

@@ -59,6 +59,8 @@ pub(crate) struct Peer {
     pub(crate) borrowing: Borrowing,
     is_cut_off: Cell<bool>,
     has_left: Cell<bool>,
+    /// It was closed because of what all peers together have under way.
+    is_sent_away: Cell<bool>,
 }
 
 /// How a turn ended.
@@ -90,6 +92,7 @@ impl Peer {
             borrowing: Borrowing::new(address),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
+            is_sent_away: Cell::new(false),
         })
     }
 
@@ -260,6 +263,8 @@ impl Peer {
         }
         if self.hub.input_bytes.get() > self.hub.options.input_bytes_max && connection.input_bytes() > INPUT_BYTES_FREE
         {
+            // That all others together have too much under way is not this peer's doing.
+            self.is_sent_away.set(true);
             connection.crowded();
             return Ok(false);
         }
@@ -348,7 +353,12 @@ impl Peer {
     fn leave(self: &Rc<Self>) {
         self.has_left.set(true);
         self.connection.borrow_mut().peer_closed();
-        self.borrowing.ended(&self.hub, self.connection.borrow().unfinished_bytes());
+        let (is_drained, unfinished_bytes) = {
+            let connection = self.connection.borrow();
+            (connection.ending() == Some(&Ending::Drained), connection.unfinished_bytes())
+        };
+        let left_bytes = if is_drained || self.is_sent_away.get() { 0 } else { unfinished_bytes };
+        self.borrowing.ended(&self.hub, left_bytes);
         self.end_held();
         self.stranger.replace(None);
         self.hub.input_bytes.set(self.hub.input_bytes.get().saturating_sub(self.input_bytes.replace(0)));

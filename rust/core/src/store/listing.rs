@@ -1,7 +1,7 @@
 //! Groups and subjects, as who runs a store wants to see them.
 
 use super::state::State;
-use super::subject_names::{dead_letter_subject, is_of_users, retry_subject};
+use super::subject_names::{consumed_at, dead_letter_subject, is_of_users};
 use crate::units::{ConsumerNumber, GroupNumber, Millis, ReadyNumber, SubjectNumber};
 
 /// A group of a subject.
@@ -93,13 +93,13 @@ impl State {
     pub fn list_consumers(&self, subject: &str, group: &str) -> Option<Vec<ConsumerListed>> {
         self.subjects.number(subject).and_then(|number| self.group_named(number, group))?;
         let mut listed = Vec::new();
-        for name in [subject, &retry_subject(subject, group)] {
-            let number = self.subjects.number(name).and_then(|number| self.group_named(number, group));
+        for name in consumed_at(subject, group) {
+            let number = self.subjects.number(&name).and_then(|number| self.group_named(number, group));
             let Some(found) = number.and_then(|number| self.groups.get(&number)) else { continue };
             listed.extend(found.consumers.values().map(|consumer| ConsumerListed {
                 number: consumer.number,
                 name: consumer.name.clone(),
-                subject: name.to_owned(),
+                subject: name.clone(),
                 in_flight: consumer.held.len() as u64,
                 is_lasting: consumer.is_lasting,
             }));

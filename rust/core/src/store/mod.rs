@@ -77,7 +77,7 @@ pub use settlement::{Retried, Settlement};
 pub use state::{EpochInfo, KnownRun, LogPosition, SegmentStart, State};
 pub use step::{Budget, Progress};
 pub use subject_names::{
-    GoesOn, dead_letter_subject, dead_letters_of, goes_on, is_of_users, retry_subject, sent_retry_due,
+    GoesOn, consumed_at, dead_letter_subject, dead_letters_of, goes_on, is_of_users, retry_subject, sent_retry_due,
 };
 pub use subjects::{Subject, SubjectGroups, Subjects};
 pub use verify::{Verification, VerificationProgress, verify, verify_telling};

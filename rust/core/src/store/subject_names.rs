@@ -42,6 +42,13 @@ pub fn goes_on(subject: &str, group: &str) -> GoesOn {
     }
 }
 
+/// Where consumers of a group of this subject consume: on the subject, and where else its retries are.
+pub fn consumed_at(subject: &str, group: &str) -> Vec<String> {
+    let mut places = vec![subject.to_owned(), goes_on(subject, group).again];
+    places.dedup();
+    places
+}
+
 fn of_group(subject: &str, group: &str) -> GoesOn {
     GoesOn { again: retry_subject(subject, group), dead: Some(dead_letter_subject(subject, group)) }
 }
