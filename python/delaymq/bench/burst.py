@@ -17,7 +17,7 @@ from delaymq.store import Store
 __all__ = ["cases"]
 
 LEAD_MS = 10_000  # for publishing all before it is due
-LEAD_QUICK_MS = 1200
+LEAD_QUICK_MS = 3000
 SUBJECT = "bench.burst"
 BODY = bytes(64)
 PUBLISH_BATCH = 10_000
