@@ -70,6 +70,14 @@ pub enum Planted {
     SequenceReused,
     /// A sync that failed counts as one that worked.
     SyncErrorSwallowed,
+    /// A pull is answered under offsets whose reserve is not durable.
+    PulledBeforeReserved,
+    /// QMQ's R1: what a consumer holds is done with when its lease ends.
+    LeaseEndIsDone,
+    /// A sign of life of QMQ's clients acknowledges what they hold.
+    HeartbeatAcknowledges,
+    /// QMQ's R2: a consumer that comes back and says that it received nothing gets nothing again.
+    LostFromReceived,
 }
 
 #[cfg(feature = "planted")]

@@ -66,7 +66,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
     ConsumerListed, FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject,
-    Inspection, LostMessage, OwnerOptions, Receipt, RecoveryProgress, Salvage, SalvagedGroup, SalvagedSubject,
+    Inspection, LostMessage, OwnerOptions, Receipt, RecoveryProgress, RetryRule, Salvage, SalvagedGroup, SalvagedSubject,
     SubjectListed, Verification, VerificationProgress,
 };
 
@@ -83,7 +83,7 @@ pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
 pub use named_consumer::{
     CONSUMER_NAME_BYTES_MAX, ConsumerId, CreationLimits, GivenRun, Holding, NamedConsumer, NamedConsumerListed,
-    NamedOptions, PullBounds, ReadAgain, RetryRule, TriedRun,
+    NamedOptions, PullBounds, ReadAgain, TriedRun,
 };
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::{Tidings, Wake};

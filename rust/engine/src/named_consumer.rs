@@ -80,24 +80,6 @@ pub struct PullBounds {
     pub in_flight_max: u32,
 }
 
-/// What becomes of messages that a consumer does not finish.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RetryRule {
-    /// The group gets it again after so many milliseconds.
-    pub delay_ms: u64,
-    /// One that was delivered so often is a dead letter instead.
-    pub attempts_max: u32,
-    /// Why it is one; how often it was delivered, where nothing stands here.
-    pub reason: Option<&'static str>,
-}
-
-impl Default for RetryRule {
-    /// QMQ's: after 5 s, 32 times.
-    fn default() -> Self {
-        Self { delay_ms: 5_000, attempts_max: 32, reason: None }
-    }
-}
-
 /// Messages with neighbouring pull offsets.
 #[derive(Clone, Debug)]
 pub struct GivenRun {

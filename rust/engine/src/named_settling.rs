@@ -6,15 +6,14 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::queue::NumberRange;
-use delaymq_core::record::retry::Destination;
-use delaymq_core::store::{Delivery, GoesOn, Outcome, Retried, Settlement, goes_on};
+use delaymq_core::store::{Delivery, GoesOn, Outcome, RetryPlaces, RetryRule, Settlement, goes_on};
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, Span};
 
 use crate::driver::Seat;
 use crate::held;
 use crate::inbox::Haste;
 use crate::member::Consuming;
-use crate::named_consumer::{NamedConsumer, RetryRule};
+use crate::named_consumer::NamedConsumer;
 use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
@@ -33,34 +32,28 @@ struct Part<'a> {
     is_end: bool,
 }
 
-/// Where the deliveries of one settlement go on.
+/// Where the deliveries of one settlement go on, by name.
 struct Targets {
     rule: RetryRule,
     now: Millis,
-    due: Millis,
+    from: Millis,
     again: Subject,
     dead: Option<Subject>,
     reason: String,
 }
 
 impl Targets {
-    fn is_dead(&self, delivery: &Delivery) -> bool {
-        self.dead.is_some() && delivery.attempt >= self.rule.attempts_max
-    }
-
-    fn retried(&self, delivery: &Delivery) -> Retried<'_> {
-        let delivery = *delivery;
-        if let Some(dead) = self.dead.as_ref().filter(|_| self.is_dead(&delivery)) {
-            let destination = Destination::DeadLetter { reason: &self.reason };
-            return Retried { delivery, due: self.now, target: dead.number, destination };
-        }
-        Retried { delivery, due: self.due, target: self.again.number, destination: Destination::Again }
+    fn places(&self) -> RetryPlaces<'_> {
+        let Self { rule, now, from, again, dead, reason } = self;
+        let dead = dead.as_ref().map(|dead| dead.number);
+        RetryPlaces { rule: *rule, now: *now, from: *from, again: again.number, dead, reason }
     }
 
     /// The subjects that these need and whose facts must go along.
     fn new_subjects(&self, passed_over: &[Delivery]) -> Vec<Subject> {
-        let any_dead = passed_over.iter().any(|one| self.is_dead(one));
-        let any_again = passed_over.iter().any(|one| !self.is_dead(one));
+        let places = self.places();
+        let any_dead = passed_over.iter().any(|one| places.is_dead(one));
+        let any_again = passed_over.iter().any(|one| !places.is_dead(one));
         let needed = [any_again.then_some(&self.again), self.dead.as_ref().filter(|_| any_dead)];
         needed.into_iter().flatten().filter(|one| one.needs_fact).cloned().collect()
     }
@@ -161,13 +154,12 @@ impl NamedConsumer {
             });
         }
         let (now, from) = self.shared.now();
-        let due = if rule.delay_ms == 0 { now } else { from.plus(rule.delay_ms) };
         let GoesOn { again, dead } = goes_on(&self.subject.name, &self.group);
         let again = self.shared.names.subject(&again)?;
         let dead = dead.map(|dead| self.shared.names.subject(&dead)).transpose()?;
         let delivered = || format!("not finished in {} deliveries", rule.attempts_max);
         let reason = rule.reason.map_or_else(delivered, str::to_owned);
-        Ok(Targets { rule, now, due, again, dead, reason })
+        Ok(Targets { rule, now, from, again, dead, reason })
     }
 
     fn parts<'a>(&self, done: &'a [NumberRange], passed_over: &'a [Delivery], is_end: bool) -> Parts<'a> {
@@ -204,7 +196,8 @@ impl NamedConsumer {
         }
         let new_subjects = targets.new_subjects(part.passed_over);
         let subjects: Vec<_> = new_subjects.iter().map(|one| (one.number, &*one.name)).collect();
-        let retried: Vec<_> = part.passed_over.iter().map(|one| targets.retried(one)).collect();
+        let places = targets.places();
+        let retried: Vec<_> = part.passed_over.iter().map(|one| places.retried(one)).collect();
         let Part { done, is_end, .. } = part;
         let settlement = Settlement { group, consumer, subjects: &subjects, done, retried: &retried, is_end };
         let mut records = Vec::new();

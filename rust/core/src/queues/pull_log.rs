@@ -65,7 +65,8 @@ impl<D> PullLog<D> {
     /// What a consumer that has received up to `received` has lost, at most `count_max` of it: one run
     /// of neighbouring offsets. `None` where it has all.
     pub fn lost(&self, received: Option<PullOffset>, count_max: usize) -> Option<(PullOffset, Vec<&D>)> {
-        let from = received.map_or(self.acknowledged_below, |last| last.next().max(self.acknowledged_below));
+        let below = if is_on(Planted::LostFromReceived) { self.given_below } else { self.acknowledged_below };
+        let from = received.map_or(below, |last| last.next().max(self.acknowledged_below));
         let (first, _) = self.held.range(from..).next()?;
         let run = self.held.range(*first..).take(count_max).zip(first.0..);
         let run: Vec<&D> =

@@ -73,7 +73,7 @@ pub use recovery::{PIN_FOLDER, Recovered, RecoveryProgress, RecoveryReport, crea
 pub use rescue::Rescue;
 pub use retention::{KeptFiles, Removable, checkpoint_path, is_pinned};
 pub use salvage::{Gap, LostMessage, Salvage, SalvagedGroup, SalvagedMessage, SalvagedSubject, salvage};
-pub use settlement::{Retried, Settlement};
+pub use settlement::{Retried, RetryPlaces, RetryRule, Settlement};
 pub use state::{EpochInfo, KnownRun, LogPosition, SegmentStart, State};
 pub use step::{Budget, Progress};
 pub use subject_names::{

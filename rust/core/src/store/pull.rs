@@ -10,6 +10,7 @@ use super::proposals::Proposals;
 use super::state::State;
 use crate::dispatch_log::{Posting, ReadPostings, prefetch_postings, read_postings};
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
 use crate::queues::{Consumer, Group};
 use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
 use crate::run::{RUN_FOLDER, Run};
@@ -276,7 +277,9 @@ impl GroupDeciding {
         let unapplied = next.since(consumer.next_offset);
         let in_flight = (consumer.held.len() as u64).saturating_add(unapplied);
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
-        let reserved = consumer.reserved_offset.since(next);
+        let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
+        let hasty = is_on(Planted::PulledBeforeReserved);
+        let reserved = if hasty { asked } else { consumer.reserved_offset }.since(next);
         usize::try_from(credit.min(reserved)).unwrap_or(usize::MAX).min(request.count_max)
     }
 
@@ -309,7 +312,7 @@ impl GroupDeciding {
         while found.len() < room && self.cursor < next {
             let number = self.cursor;
             if !group.done.contains(number.0) && !self.damaged.contains(&number) {
-                if number >= group.reserved_number {
+                if number >= group.reserved_number && !is_on(Planted::PulledBeforeReserved) {
                     break;
                 }
                 match find(state, loaded, group, number..next) {

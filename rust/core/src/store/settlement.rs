@@ -4,10 +4,65 @@
 use super::owner::Owner;
 use super::proposing::retry_of;
 use super::pull::Delivery;
+use crate::planted::{Planted, is_on};
 use crate::record::name::{GroupStart, encode_consumer_end, encode_group_reset, encode_subject};
+use crate::record::queue::ranges_of;
 use crate::record::queue::{NumberRange, encode_acknowledge};
 use crate::record::retry::{Destination, encode_retry};
 use crate::units::{ConsumerNumber, GroupNumber, Millis, SubjectNumber};
+
+/// What becomes of messages that a consumer does not finish.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetryRule {
+    /// The group gets it again after so many milliseconds.
+    pub delay_ms: u64,
+    /// One that was delivered so often is a dead letter instead.
+    pub attempts_max: u32,
+    /// Why it is one; how often it was delivered, where nothing stands here.
+    pub reason: Option<&'static str>,
+}
+
+impl Default for RetryRule {
+    /// QMQ's: after 5 s, 32 times.
+    fn default() -> Self {
+        Self { delay_ms: 5_000, attempts_max: 32, reason: None }
+    }
+}
+
+/// Where the deliveries of one settlement go on.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryPlaces<'a> {
+    /// What decides.
+    pub rule: RetryRule,
+    /// The trusted time.
+    pub now: Millis,
+    /// The time from which delays count, which may be later.
+    pub from: Millis,
+    /// What is to come again goes here.
+    pub again: SubjectNumber,
+    /// Dead letters go here; `None` where there are none.
+    pub dead: Option<SubjectNumber>,
+    /// Why they died.
+    pub reason: &'a str,
+}
+
+impl<'a> RetryPlaces<'a> {
+    /// True where this delivery was its message's last.
+    pub fn is_dead(&self, delivery: &Delivery) -> bool {
+        self.dead.is_some() && delivery.attempt >= self.rule.attempts_max
+    }
+
+    /// Where this delivery goes on, and when.
+    pub fn retried(&self, delivery: &Delivery) -> Retried<'a> {
+        let delivery = *delivery;
+        if let Some(target) = self.dead.filter(|_| self.is_dead(&delivery)) {
+            let destination = Destination::DeadLetter { reason: self.reason };
+            return Retried { delivery, due: self.now, target, destination };
+        }
+        let due = if self.rule.delay_ms == 0 { self.now } else { self.from.plus(self.rule.delay_ms) };
+        Retried { delivery, due, target: self.again, destination: Destination::Again }
+    }
+}
 
 /// A message that goes on as one of another subject.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +107,17 @@ impl Settlement<'_> {
             encode_acknowledge(out, group, consumer, self.done);
             count = count.saturating_add(1);
         }
-        for one in self.retried {
+        let retried = if self.is_end && is_on(Planted::LeaseEndIsDone) {
+            let offsets = ranges_of(self.retried.iter().map(|one| one.delivery.offset.0));
+            if !offsets.is_empty() {
+                encode_acknowledge(out, group, consumer, &offsets);
+                count = count.saturating_add(1);
+            }
+            &[]
+        } else {
+            self.retried
+        };
+        for one in retried {
             encode_retry(out, &retry_of(group, consumer, &one.delivery, one.due, one.target, one.destination));
             count = count.saturating_add(1);
         }

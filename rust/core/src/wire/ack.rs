@@ -11,6 +11,7 @@ use super::message::TAGS_VERSION;
 use super::pull::ConsumerName;
 use super::reader::Reader;
 use crate::error::Result;
+use crate::planted::{Planted, is_on};
 use crate::units::PullOffset;
 
 /// The command.
@@ -39,6 +40,8 @@ pub fn read_ack(body: &[u8], version: i16) -> Read<AckRequest<'_>> {
     reader.finish("ack")?;
     let offset = |number: i64| u64::try_from(number).ok().map(PullOffset);
     let offsets = offset(first).zip(offset(last));
+    let offsets =
+        offsets.or_else(|| is_on(Planted::HeartbeatAcknowledges).then_some((PullOffset(0), PullOffset(u64::MAX))));
     Ok(AckRequest { name, offsets, is_broadcast })
 }
 
