@@ -3,9 +3,13 @@
 //! users were told and given is judged by an account that knows nothing else.
 
 mod account;
+mod carrying;
 mod client;
+mod ledger;
 mod link;
 mod plan;
+mod qmq;
+mod resting;
 mod server;
 mod troubles;
 
@@ -14,13 +18,15 @@ use std::collections::BTreeMap;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::Millis;
-use delaymq_core::wire::caller::CallerLimits;
 
 pub use self::account::Counts;
 use self::account::{Account, LinkId};
 use self::client::Client;
+use self::ledger::Ledger;
+pub use self::ledger::QmqCounts;
 use self::link::Link;
 pub use self::plan::Plan;
+use self::qmq::QmqClient;
 use self::server::Server;
 use crate::chance::{Chance, TraceHash};
 use crate::clock::SimulatedClock;
@@ -29,12 +35,6 @@ use crate::node::Node;
 
 /// Where the wall clock starts.
 const START: Millis = Millis(1_700_000_000_000);
-/// Turns in which everything must have come to its end.
-const LAST_TURNS_MAX: u64 = 3_000;
-/// So many turns without anything mean that nothing more comes.
-const QUIET_TURNS: u64 = 12;
-/// Bytes that a last turn moves at once.
-const LAST_PIECE: usize = 1 << 20;
 
 /// How a history ended.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct Ending {
     pub turns: u64,
     /// What was counted.
     pub counts: Counts,
+    /// What was counted of QMQ's clients.
+    pub qmq: QmqCounts,
     /// What is wrong.
     pub violations: Vec<String>,
     /// The expanded options.
@@ -60,11 +62,16 @@ pub struct Connected {
     clock: SimulatedClock,
     disk: Disk,
     node: Option<Node>,
-    server: Server,
+    server: Option<Server>,
+    /// The store of the server has ended, and the server lives on for a while.
+    is_poisoned: bool,
     links: BTreeMap<LinkId, Link>,
     clients: Vec<Client>,
     account: Account,
     subjects: Vec<String>,
+    consumers: Vec<QmqClient>,
+    ledger: Ledger,
+    qmq_subjects: Vec<String>,
     next_link: LinkId,
     /// Links below this are of an earlier epoch of the server.
     epoch_began: LinkId,
@@ -84,11 +91,15 @@ impl Connected {
             clock: SimulatedClock::new(START),
             disk,
             node: None,
-            server: Server::new(plan.connection_limits),
+            server: None,
+            is_poisoned: false,
             links: BTreeMap::new(),
             clients: plan.clients(),
             account: Account::default(),
             subjects: plan.subject_names(),
+            consumers: plan.qmq_clients(&mut chance),
+            ledger: Ledger::new(plan.lasting.lease_ms, START.0, &plan.qmq_groups()),
+            qmq_subjects: plan.qmq_subjects(),
             next_link: 1,
             epoch_began: 1,
             next_number: 1,
@@ -106,26 +117,28 @@ impl Connected {
         self.survive("the beginning", began);
         while self.turn < self.plan.turns && self.is_sound() {
             self.turn += 1;
-            let done = self.take_turn();
+            let done = self.take_turn().or_else(|error| self.bear(error));
             self.survive("a turn", done);
         }
         if self.is_sound() {
             let ended = self.come_to_rest();
             self.survive("the end", ended);
             self.account.judge_the_end(&self.plan.groups_of_subjects());
+            self.ledger.judge_the_end();
         }
         Ending {
             hash: self.trace.value(),
             turns: self.turn,
             counts: self.account.counts,
-            violations: self.account.violations().to_vec(),
+            qmq: self.ledger.counts,
+            violations: [self.account.violations(), self.ledger.violations()].concat(),
             plan: self.plan,
             trace: self.told.unwrap_or_default(),
         }
     }
 
     fn is_sound(&self) -> bool {
-        self.account.violations().is_empty()
+        self.account.violations().is_empty() && self.ledger.violations().is_empty()
     }
 
     fn survive(&mut self, what: &str, result: Result<()>) {
@@ -148,13 +161,17 @@ impl Connected {
 
     fn open(&mut self) -> Result<()> {
         let node = Node::open(self.disk.shared(), self.plan.node, self.clock.read(), &mut self.chance)?;
-        self.node = Some(node);
+        let before = self.server.take().map(|server| server.switched_off()).unwrap_or_default();
+        let mut server = Server::new(self.plan.server_options(), before, node.reading().now)?;
+        server.take_in(&node);
+        (self.node, self.server) = (Some(node), Some(server));
         self.settle()
     }
 
     /// The groups are there before the first message, so that each is owed all of them.
     fn make_groups(&mut self) -> Result<()> {
-        for (subject, group) in self.plan.groups_of_subjects() {
+        let of_qmq = self.plan.qmq_groups().into_iter().map(|(name, _)| name);
+        for (subject, group) in self.plan.groups_of_subjects().into_iter().chain(of_qmq) {
             self.node()?.subscribe(&subject, &group, GroupStart::Earliest)?;
             self.settle()?;
         }
@@ -170,10 +187,8 @@ impl Connected {
         let now = self.clock.read();
         let node = self.node()?;
         node.look(now);
-        while node.needs_segment(2) {
-            node.prepare()?;
-        }
-        node.send()?;
+        prepare(node)?;
+        unless_full(node.send())?;
         node.commit()?;
         node.sync()?;
         node.apply(usize::MAX).map(drop)
@@ -184,73 +199,11 @@ impl Connected {
             0..38 => self.carry_some()?,
             38..66 => self.let_a_client_act(),
             66..88 => self.work()?,
-            88..92 => {
-                let by_ms = self.chance.one_of(&[1, 15, 300, 2_000]);
-                self.clock.advance(by_ms);
-            }
+            88..92 => self.let_time_pass(),
             92..95 => self.save()?,
             _ => self.make_trouble()?,
         }
         self.notice_ends()
-    }
-
-    /// A client connects, or does something.
-    fn let_a_client_act(&mut self) {
-        let index = usize::try_from(self.chance.below(self.clients.len() as u64)).unwrap_or(0);
-        let now = self.now();
-        let Some(client) = self.clients.get_mut(index) else { return };
-        let words = if client.link().is_none() {
-            let link = self.next_link;
-            self.next_link += 1;
-            self.links.insert(link, Link::default());
-            self.server.connected(link, now);
-            client.connect(link, self.plan.caller_limits());
-            "connects"
-        } else {
-            client.act(&mut client::Surroundings {
-                account: &mut self.account,
-                chance: &mut self.chance,
-                now,
-                subjects: &self.subjects,
-                next_number: &mut self.next_number,
-            })
-        };
-        self.note(&format!("client {index} {words}"));
-    }
-
-    /// Bytes move on one link, each way.
-    fn carry_some(&mut self) -> Result<()> {
-        let links: Vec<LinkId> = self.links.keys().copied().collect();
-        let Some(link) = self.chance.pick(&links).copied() else { return Ok(()) };
-        if let Some(paused) = self.links.get_mut(&link).filter(|link| link.paused > 0) {
-            paused.paused -= 1;
-            return Ok(());
-        }
-        let most = self.plan.piece_bytes_max as u64;
-        let pieces = [(); 4].map(|()| usize::try_from(self.chance.between(0, most)).unwrap_or(0));
-        self.carry(link, pieces)
-    }
-
-    /// Moves up to so many bytes out of the client, into the server, out of it, into the client.
-    fn carry(&mut self, id: LinkId, pieces: [usize; 4]) -> Result<()> {
-        let now = self.now();
-        let clock = self.clock.read();
-        let [out_of_client, into_server, out_of_server, into_client] = pieces;
-        let (Some(link), Some(node)) = (self.links.get_mut(&id), &mut self.node) else { return Ok(()) };
-        let mut client = self.clients.iter_mut().find(|client| client.link() == Some(id));
-        if let Some(client) = &mut client {
-            link.leave_client(&client.write(out_of_client));
-        }
-        let server = &mut self.server;
-        link.reach_server(into_server, |bytes| server.receive(id, bytes, now));
-        node.look(clock);
-        server.serve(node, id)?;
-        link.leave_server(&server.write(id, out_of_server, now));
-        if let Some(client) = &mut client {
-            link.reach_client(into_client, |bytes| client.receive(bytes));
-            client.hear(&mut self.account, link, now);
-        }
-        Ok(())
     }
 
     /// The node does one thing, and the server what follows of it.
@@ -258,11 +211,9 @@ impl Connected {
         let (clock, what) = (self.clock.read(), self.chance.below(8));
         let Some(node) = &mut self.node else { return Ok(()) };
         node.look(clock);
-        while node.needs_segment(2) {
-            node.prepare()?;
-        }
+        prepare(node)?;
         match what {
-            0 | 1 => drop(node.step(64)?),
+            0 | 1 => unless_full(node.step(64).map(drop))?,
             2 => drop(node.write_batch()?),
             3 => node.sync()?,
             4 => drop(node.apply(1)?),
@@ -273,12 +224,14 @@ impl Connected {
     }
 
     fn follow(&mut self) -> Result<()> {
-        let Some(node) = &mut self.node else { return Ok(()) };
-        self.server.keep_promises(node)?;
-        self.server.pump(node)?;
+        let (Some(node), Some(server)) = (&mut self.node, &mut self.server) else { return Ok(()) };
+        let now = node.reading().now;
+        server.wake(node.take_woken());
+        server.keep_promises(node)?;
+        server.keep_all(node, now)?;
+        server.pump(node)?;
         let applied = node.take_applied();
         node.take_sent();
-        node.take_woken();
         for batch in &applied {
             self.trace.add_number(u64::from(batch.header.chain.get()));
         }
@@ -292,56 +245,23 @@ impl Connected {
         node.begin_checkpoint();
         node.checkpoint_piece(budget).map(drop)
     }
+}
 
-    /// With no more trouble, everything comes to its end.
-    fn come_to_rest(&mut self) -> Result<()> {
-        let mut quiet = 0;
-        for _ in 0..LAST_TURNS_MAX {
-            for index in 0..self.clients.len() {
-                self.finish(index);
-            }
-            for link in self.links.keys().copied().collect::<Vec<_>>() {
-                self.carry(link, [LAST_PIECE; 4])?;
-            }
-            self.clock.advance(200);
-            self.settle()?;
-            self.node()?.step(1_000)?;
-            self.settle()?;
-            self.follow()?;
-            self.notice_ends()?;
-            quiet = if self.is_quiet() { quiet + 1 } else { 0 };
-            if quiet >= QUIET_TURNS || !self.is_sound() {
-                return Ok(());
-            }
+/// Prepares segments, where there is room for them on the disk.
+fn prepare(node: &mut Node) -> Result<()> {
+    while node.needs_segment(2) {
+        match node.prepare() {
+            Err(error) if error.is_no_space() => return Ok(()),
+            other => other?,
         }
-        self.account.blame(format!("nothing comes to its end in {LAST_TURNS_MAX} turns"));
-        Ok(())
     }
+    Ok(())
+}
 
-    fn finish(&mut self, index: usize) {
-        let now = self.now();
-        let Some(client) = self.clients.get_mut(index) else { return };
-        if client.link().is_none() {
-            let link = self.next_link;
-            self.next_link += 1;
-            self.links.insert(link, Link::default());
-            self.server.connected(link, now);
-            return client.connect(link, CallerLimits::default());
-        }
-        client.finish(&mut client::Surroundings {
-            account: &mut self.account,
-            chance: &mut self.chance,
-            now,
-            subjects: &self.subjects,
-            next_number: &mut self.next_number,
-        });
-    }
-
-    fn is_quiet(&self) -> bool {
-        let pending = self.node.as_ref().map_or(0, |node| node.owner().state().schedule.pending());
-        pending == 0
-            && self.server.is_quiet()
-            && self.links.values().all(Link::is_quiet)
-            && self.clients.iter().all(Client::is_quiet)
+/// What finds no room in the log waits until there is some.
+fn unless_full<T: Default>(result: Result<T>) -> Result<T> {
+    match result {
+        Err(Error::DiskFull) => Ok(T::default()),
+        other => other,
     }
 }

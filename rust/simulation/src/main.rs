@@ -132,6 +132,7 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
          {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {stale} stale, \
          {cuts} cuts, {crashes} crashes"
     );
+    println!("of QMQ's clients: {:?}", found.of_qmq);
     println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());
 }
 

@@ -11,6 +11,7 @@ mod asking;
 mod background;
 mod consuming;
 mod log;
+mod serving;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use self::asking::{Due, NewMessage, Published};
 pub use self::consuming::{Handed, Pulled};
 use self::log::Written;
 pub use self::log::{AppliedBatch, Label, SentFact};
+pub use self::serving::{QmqMessage, Settled};
 use crate::chance::Chance;
 use crate::clock::ClockReading;
 

@@ -22,11 +22,16 @@ pub const FAULTS: [(Planted, &str, u64); 14] = [
 ];
 
 /// Faults that histories over connections find, and the number of seeds within which they must.
-pub const CONNECTED_FAULTS: [(Planted, &str, u64); 4] = [
+pub const CONNECTED_FAULTS: [(Planted, &str, u64); 9] = [
     (Planted::AckBeforeSync, "AckBeforeSync", 100),
     (Planted::AnswerBeforeVisible, "AnswerBeforeVisible", 100),
     (Planted::OffsetsBeginAnew, "OffsetsBeginAnew", 200),
     (Planted::SettledOutOfOrder, "SettledOutOfOrder", 200),
+    (Planted::PulledBeforeReserved, "PulledBeforeReserved", 600),
+    (Planted::LeaseEndIsDone, "LeaseEndIsDone", 600),
+    (Planted::HeartbeatAcknowledges, "HeartbeatAcknowledges", 600),
+    (Planted::PassedOverIsDone, "PassedOverIsDone", 600),
+    (Planted::LostFromReceived, "LostFromReceived", 600),
 ];
 
 /// The fault of this name, and the number of seeds within which it must be found.

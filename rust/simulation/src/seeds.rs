@@ -45,6 +45,8 @@ pub struct Found {
     pub counts: Counts,
     /// What was counted over connections.
     pub over_connections: connected::Counts,
+    /// What was counted of QMQ's clients there.
+    pub of_qmq: connected::QmqCounts,
     /// Those that broke a promise, in the order of their seeds.
     pub broken: Vec<Broken>,
     /// What happened, where it was asked for.
@@ -58,6 +60,7 @@ impl Found {
         self.crashes += other.crashes;
         self.counts.add(other.counts);
         self.over_connections.add(other.over_connections);
+        self.of_qmq.add(other.of_qmq);
         let room = ENDINGS_MAX.saturating_sub(self.broken.len());
         let kept = |(place, broken): (usize, Broken)| {
             let ending = if place < room { broken.ending } else { None };
@@ -84,11 +87,12 @@ impl Found {
     }
 
     fn live_connected(&mut self, seed: u64, tells: bool) {
-        let connected::Ending { hash, turns, counts, violations, plan, trace } = Connected::new(seed, tells).run();
+        let connected::Ending { hash, turns, counts, qmq, violations, plan, trace } = Connected::new(seed, tells).run();
         self.trace.extend(trace);
         self.hash.add_number(hash);
         self.operations += turns;
         self.over_connections.add(counts);
+        self.of_qmq.add(qmq);
         if !violations.is_empty() {
             self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, ending: None });
         }

@@ -115,6 +115,8 @@ pub(super) struct Account {
     /// Numbers whose answer was lost.
     ambiguous: BTreeSet<u64>,
     cancels: BTreeMap<Sequence, Cancel>,
+    /// Cancels of these were asked, and nobody knows whether they were done.
+    maybe_cancelled: BTreeSet<Sequence>,
     places: BTreeMap<(String, Sequence), Place>,
     lost: BTreeSet<LinkId>,
     /// How many messages may come again, because consumers with so many in flight were lost.
@@ -171,6 +173,11 @@ impl Account {
 
     pub(super) fn cancel_asked(&mut self, sequence: Sequence) {
         self.cancels.entry(sequence).or_insert(Cancel::Asked);
+    }
+
+    /// Nobody knows what became of a cancel.
+    pub(super) fn cancel_lost(&mut self, sequence: Sequence) {
+        self.maybe_cancelled.insert(sequence);
     }
 
     /// The answer to a cancel: true where it was done.
@@ -280,7 +287,11 @@ impl Account {
                 let is_fine = match place {
                     Some(Place::Done | Place::Acknowledging(_)) => true,
                     Some(_) => false,
-                    None => !is_promised || matches!(cancel, Some(Cancel::Done | Cancel::Asked)),
+                    None => {
+                        !is_promised
+                            || self.maybe_cancelled.contains(sequence)
+                            || matches!(cancel, Some(Cancel::Done | Cancel::Asked))
+                    }
                 };
                 if !is_fine {
                     wrong.push(format!(

@@ -11,6 +11,7 @@ use delaymq_core::store::Receipt;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::caller::{CallId, Caller, CallerLimits, Heard, told};
 use delaymq_core::wire::extension::consume::Deliver;
+use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::publish::{Cancelled, DueTime, read_outcomes, read_receipts};
 use delaymq_core::wire::reader::Reader;
 
@@ -23,6 +24,10 @@ type Key = (u8, u64);
 /// What is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Call {
+    /// With a token that is right, or one that is wrong.
+    Hello(bool),
+    /// Asked before a hello was answered, where one is needed.
+    TooEarly,
     Publish(Vec<(u64, DueTime)>),
     Cancel(Sequence),
     Subscribe,
@@ -38,6 +43,9 @@ pub(super) struct Client {
     pub(super) group: String,
     pub(super) in_flight_max: u32,
     caller: Caller,
+    /// It must say hello first.
+    needs_token: bool,
+    is_admitted: bool,
     link: Option<LinkId>,
     calls: BTreeMap<CallId, Call>,
     /// The number of the subscription that was asked for last.
@@ -58,12 +66,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(subject: &str, group: &str, in_flight_max: u32) -> Self {
+    pub(super) fn new(subject: &str, group: &str, in_flight_max: u32, needs_token: bool) -> Self {
         Self {
             subject: subject.to_owned(),
             group: group.to_owned(),
             in_flight_max,
             caller: Caller::new(CallerLimits::default()),
+            needs_token,
+            is_admitted: false,
             link: None,
             calls: BTreeMap::new(),
             subscription: 0,
@@ -92,6 +102,7 @@ impl Client {
         self.caller = Caller::new(limits);
         self.link = Some(link);
         (self.is_subscribing, self.is_subscribed) = (false, false);
+        self.is_admitted = !self.needs_token;
     }
 
     /// Up to so many bytes that are to be written.
@@ -117,9 +128,13 @@ impl Client {
             account.blame(format!("under way are {known:?}, and lost are {lost:?}"));
         }
         for call in std::mem::take(&mut self.calls).into_values() {
-            if let Call::Publish(messages) = call {
-                account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
-                self.again.extend(messages.into_iter().filter(|_| again));
+            match call {
+                Call::Publish(messages) => {
+                    account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                    self.again.extend(messages.into_iter().filter(|_| again));
+                }
+                Call::Cancel(sequence) => account.cancel_lost(sequence),
+                _ => {}
             }
         }
         let held = std::mem::take(&mut self.holds);
@@ -131,7 +146,8 @@ impl Client {
     }
 
     /// Hears what has come whole.
-    pub(super) fn hear(&mut self, account: &mut Account, link: &Link, now: Millis) {
+    pub(super) fn hear(&mut self, account: &mut Account, link: &Link, time: u64) {
+        let now = Millis(time);
         loop {
             match self.caller.hear() {
                 Ok(None) => return,
@@ -140,6 +156,8 @@ impl Client {
                     let known = self.calls.remove(&call);
                     match (known, told(code, &body)) {
                         (Some(known), Ok(body)) if link.was_answered(call.0) => self.answered(account, known, &body),
+                        (Some(known), Err(error)) if link.was_answered(call.0) => self.refused(account, known, &error),
+                        (None, Err(error)) if is_passing(&error) => {}
                         (known, answer) => account.blame(format!(
                             "answer {answer:?} to {call:?} of command {command}, which is {known:?}, whole: {}",
                             link.was_answered(call.0)
@@ -151,8 +169,25 @@ impl Client {
         }
     }
 
+    /// An error came: the store has ended, or is full, or the client has not proven itself.
+    fn refused(&mut self, account: &mut Account, call: Call, error: &RemoteError) {
+        match (call, error.code) {
+            (Call::Hello(false) | Call::TooEarly, ErrorCode::Unauthorized) => {}
+            (Call::Publish(messages), _) if is_passing(error) => {
+                account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                self.again.extend(messages);
+            }
+            (Call::Cancel(sequence), _) if is_passing(error) => account.cancel_lost(sequence),
+            (Call::Subscribe, _) if is_passing(error) => self.is_subscribing = false,
+            (_, _) if is_passing(error) => {}
+            (call, _) => account.blame(format!("{call:?} is refused: {error:?}")),
+        }
+    }
+
     fn answered(&mut self, account: &mut Account, call: Call, body: &[u8]) {
         match call {
+            Call::Hello(true) => self.is_admitted = true,
+            Call::Hello(false) | Call::TooEarly => account.blame(format!("a stranger is served: {body:?}")),
             Call::Publish(messages) => match read_receipts(&mut Reader::new(body)) {
                 Ok(receipts) if receipts.len() == messages.len() => {
                     for ((number, _), receipt) in messages.iter().zip(&receipts) {
@@ -212,6 +247,11 @@ impl Client {
             });
         }
     }
+}
+
+/// True for an error that says nothing of the request.
+fn is_passing(error: &RemoteError) -> bool {
+    matches!(error.code, ErrorCode::Poisoned | ErrorCode::DiskFull | ErrorCode::Storage)
 }
 
 /// What a ping carries.

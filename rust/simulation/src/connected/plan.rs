@@ -1,11 +1,15 @@
 //! What a connected history is like: everything that its seed decides before it begins.
 
 use delaymq_core::message_log::Durability;
-use delaymq_core::store::OwnerOptions;
+use delaymq_core::queues::tags::{Filter, TagRule};
+use delaymq_core::store::{OwnerOptions, RetryRule, dead_letter_subject, retry_subject};
 use delaymq_core::wire::caller::CallerLimits;
 use delaymq_core::wire::connection_limits::ConnectionLimits;
 
 use super::client::Client;
+use super::ledger::{GroupName, Place};
+use super::qmq::{QmqClient, Wants};
+use super::server::{LastingOptions, ServerOptions};
 use crate::chance::Chance;
 use crate::node::NodeOptions;
 
@@ -36,6 +40,26 @@ pub struct Plan {
     pub pause_percent: u64,
     /// Percent of the troubles that end the server.
     pub crash_percent: u64,
+    /// True where clients must say hello with a token, but for those of QMQ.
+    pub needs_token: bool,
+    /// How the server treats QMQ's consumers.
+    pub(super) lasting: LastingOptions,
+    /// Groups of QMQ's consumers.
+    pub qmq_groups: u64,
+    /// Consumers of each that may die.
+    pub qmq_consumers: u64,
+    /// True where consumers let their group begin again.
+    pub resets: bool,
+    /// True where the second group has a filter.
+    pub has_filter: bool,
+    /// True where an operator switches consumers off and on.
+    pub switches: bool,
+    /// Percent of the messages of QMQ whose check is wrong.
+    pub damaged_percent: u64,
+    /// True where the wall clock steps.
+    pub clock_steps: bool,
+    /// Percent of the troubles that are the disk's.
+    pub disk_percent: u64,
 }
 
 impl Plan {
@@ -74,6 +98,24 @@ impl Plan {
             cut_percent: chance.one_of(&[0, 10, 30]),
             pause_percent: chance.one_of(&[0, 20]),
             crash_percent: chance.one_of(&[0, 4, 12]),
+            needs_token: chance.percent(30),
+            lasting: LastingOptions {
+                lease_ms: chance.one_of(&[2_000, 20_000, 180_000]),
+                rule: RetryRule {
+                    delay_ms: chance.one_of(&[0, 50, 5_000]),
+                    attempts_max: u32::try_from(chance.one_of(&[1, 3, 32])).unwrap_or(1),
+                },
+                in_flight_min: u32::try_from(chance.one_of(&[1, 2, 8, 256])).unwrap_or(1),
+                held_max: 100,
+            },
+            qmq_groups: chance.between(0, 2),
+            qmq_consumers: chance.between(0, 2),
+            resets: chance.percent(15),
+            has_filter: chance.percent(40),
+            switches: chance.percent(20),
+            damaged_percent: chance.one_of(&[0, 5]),
+            clock_steps: chance.percent(25),
+            disk_percent: chance.one_of(&[0, 0, 0, 10]),
         }
     }
 
@@ -101,10 +143,58 @@ impl Plan {
         groups.collect()
     }
 
+    /// How the server is begun.
+    pub(super) fn server_options(&self) -> ServerOptions {
+        let Self { connection_limits, needs_token, lasting, .. } = *self;
+        ServerOptions { connection_limits, needs_token, lasting }
+    }
+
+    /// The subjects that QMQ's clients send to.
+    pub(super) fn qmq_subjects(&self) -> Vec<String> {
+        if self.qmq_groups == 0 { vec!["qmq".to_owned()] } else { vec!["qmq".to_owned(), "qmq-too".to_owned()] }
+    }
+
+    /// The groups of QMQ's consumers, with the tag that each wants.
+    pub(super) fn qmq_groups(&self) -> Vec<(GroupName, Option<&'static str>)> {
+        let wants = |group: u64| (self.has_filter && group == 1).then_some("left");
+        let name = |group: u64| ("qmq".to_owned(), format!("qmq-group-{group}"));
+        (0..self.qmq_groups).map(|group| (name(group), wants(group))).collect()
+    }
+
+    /// QMQ's clients: of each group some that may die, and one that lives for each of its subjects.
+    pub(super) fn qmq_clients(&self, chance: &mut Chance) -> Vec<QmqClient> {
+        let mut clients = Vec::new();
+        for (of, tag) in self.qmq_groups() {
+            let mut add = |subject: String, consumer: String, is_immortal: bool| {
+                let is_main = subject == of.0;
+                let tags = tag.filter(|_| is_main).map(str::to_owned);
+                let filters: Vec<Filter> =
+                    tags.into_iter().map(|tag| Filter::Tags { rule: TagRule::Any, tags: vec![tag] }).collect();
+                let versions: &[u64] = if filters.is_empty() { &[7, 8, 9] } else { &[8, 9] };
+                clients.push(QmqClient::new(Wants {
+                    place: Place { subject, of: of.clone(), consumer },
+                    filters,
+                    version: i16::try_from(chance.one_of(versions)).unwrap_or(9),
+                    pulls_max: usize::try_from(chance.one_of(&[1, 1, 3])).unwrap_or(1),
+                    is_immortal,
+                    resets: self.resets && is_main,
+                }));
+            };
+            for index in 0..self.qmq_consumers {
+                let subject = if index == 0 { of.0.clone() } else { retry_subject(&of.0, &of.1) };
+                add(subject, format!("mortal-{index}"), false);
+            }
+            add(of.0.clone(), "main".to_owned(), true);
+            add(retry_subject(&of.0, &of.1), "main".to_owned(), true);
+            add(dead_letter_subject(&of.0, &of.1), "main".to_owned(), true);
+        }
+        clients
+    }
+
     /// The clients: so many for each group.
     pub(super) fn clients(&self) -> Vec<Client> {
         let groups = self.groups_of_subjects();
         let each = groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place));
-        each.map(|(subject, group)| Client::new(subject, group, self.in_flight_max)).collect()
+        each.map(|(subject, group)| Client::new(subject, group, self.in_flight_max, self.needs_token)).collect()
     }
 }

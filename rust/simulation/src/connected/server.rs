@@ -2,23 +2,33 @@
 //! server does with sockets and threads happens here when the world says so; what is decided, is decided
 //! in the core.
 
+mod lasting;
 mod promising;
+mod qmq;
 mod standing;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};
-use delaymq_core::units::Millis;
+use delaymq_core::units::{GroupNumber, Millis};
+use delaymq_core::wire::admission::{Admission, Standing as PeerStanding, admission};
 use delaymq_core::wire::connection::{Asked, Connection, RequestId};
 use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::hello::{Hello, Welcome};
 use delaymq_core::wire::extension::request::OwnRequest;
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack};
-use delaymq_core::wire::extension::{ACKNOWLEDGE, GIVE_BACK};
+use delaymq_core::wire::extension::{ACKNOWLEDGE, EXTENSION_VERSION, GIVE_BACK};
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::registry::{ConsumerKey, Registry, RegistryOptions};
+use delaymq_core::wire::request::{Request, failed_answer, is_of_qmq};
 use delaymq_core::wire::subscriptions::Subscriptions;
 
+pub(super) use self::lasting::LastingOptions;
+use self::lasting::{Asker, Lasting};
 use self::promising::Promise;
+use self::qmq::QmqPromises;
 use self::standing::Standing;
 use super::account::LinkId;
 use crate::node::Node;
@@ -26,31 +36,89 @@ use crate::node::Node;
 /// One client, as the server sees it.
 struct Peer {
     connection: Connection,
+    standing: PeerStanding,
     /// Credit and numbers.
     subscriptions: Subscriptions<()>,
     standings: BTreeMap<u32, Standing>,
 }
 
+/// What a server is told before it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerOptions {
+    pub(super) connection_limits: ConnectionLimits,
+    /// True where clients must prove themselves, but for those of QMQ, which cannot.
+    pub(super) needs_token: bool,
+    pub(super) lasting: LastingOptions,
+}
+
+/// The token of servers that need one.
+pub(super) const TOKEN: &[u8] = b"open sesame";
+
 /// See the module.
-#[derive(Default)]
 pub(super) struct Server {
-    limits: ConnectionLimits,
+    options: ServerOptions,
     peers: BTreeMap<LinkId, Peer>,
     promises: VecDeque<Promise>,
     consumers: u64,
+    qmq: QmqPromises,
+    lasting: Lasting,
+    registry: Registry,
+    /// The trusted time of what is done now.
+    now: Millis,
 }
 
 impl Server {
-    /// A server whose connections are bounded so.
-    pub(super) fn new(limits: ConnectionLimits) -> Self {
-        Self { limits, ..Self::default() }
+    /// A server of these options that knows whom an earlier one had switched off.
+    ///
+    /// # Errors
+    /// Those of the registry.
+    pub(super) fn new(options: ServerOptions, switched_off: BTreeSet<ConsumerKey>, now: Millis) -> Result<Self> {
+        let registry = Registry::new(RegistryOptions::new("delaymq.example:20881")?, switched_off, now);
+        Ok(Self {
+            options,
+            peers: BTreeMap::new(),
+            promises: VecDeque::new(),
+            consumers: 0,
+            qmq: QmqPromises::default(),
+            lasting: Lasting::new(options.lasting),
+            registry,
+            now,
+        })
     }
 
-    /// A client has connected.
-    pub(super) fn connected(&mut self, link: LinkId, now: Millis) {
-        let connection = Connection::new(self.limits, true, now);
-        let peer = Peer { connection, subscriptions: Subscriptions::default(), standings: BTreeMap::new() };
-        self.peers.insert(link, peer);
+    /// The store was opened: its consumers are known.
+    pub(super) fn take_in(&mut self, node: &Node) {
+        self.lasting.take_in(node);
+    }
+
+    /// An operator switches a consumer on or off.
+    ///
+    /// # Errors
+    /// Those of the registry.
+    pub(super) fn switch(&mut self, consumer: &str, subject: &str, group: &str, on: bool) -> Result<bool> {
+        self.registry.switch(consumer, subject, group, on)
+    }
+
+    /// Who is switched off.
+    pub(super) fn switched_off(&self) -> BTreeSet<ConsumerKey> {
+        self.registry.switched_off().clone()
+    }
+
+    /// There is news for these groups.
+    pub(super) fn wake(&mut self, groups: Vec<GroupNumber>) {
+        self.lasting.wake(groups);
+    }
+
+    /// A client has connected, of QMQ or of delaymq's own.
+    pub(super) fn connected(&mut self, link: LinkId, now: Millis, is_of_qmq: bool) {
+        let standing = match (self.options.needs_token, is_of_qmq) {
+            (false, _) => PeerStanding::Trusted,
+            (true, true) => PeerStanding::QmqClient,
+            (true, false) => PeerStanding::Stranger,
+        };
+        let connection = Connection::new(self.options.connection_limits, standing != PeerStanding::Stranger, now);
+        let (subscriptions, standings) = (Subscriptions::default(), BTreeMap::new());
+        self.peers.insert(link, Peer { connection, standing, subscriptions, standings });
     }
 
     /// True where it knows of this connection.
@@ -62,7 +130,7 @@ impl Server {
     pub(super) fn is_quiet(&self) -> bool {
         let is_idle =
             |peer: &Peer| peer.connection.output_bytes() == 0 && peer.standings.values().all(Standing::is_idle);
-        self.promises.is_empty() && self.peers.values().all(is_idle)
+        self.promises.is_empty() && self.qmq.is_empty() && self.lasting.is_quiet() && self.peers.values().all(is_idle)
     }
 
     /// Bytes have come; returns how many were taken.
@@ -91,6 +159,7 @@ impl Server {
     /// What the node gives.
     pub(super) fn serve(&mut self, node: &mut Node, link: LinkId) -> Result<()> {
         let now = node.reading().now;
+        self.now = now;
         loop {
             let Some(peer) = self.peers.get_mut(&link) else { return Ok(()) };
             let mut asked: Vec<Asked> = std::iter::from_fn(|| peer.connection.next_request(now)).collect();
@@ -107,30 +176,101 @@ impl Server {
     }
 
     fn serve_one(&mut self, node: &mut Node, link: LinkId, asked: &Asked) -> Result<()> {
-        let header = asked.frame.header;
         let id = asked.id;
-        match OwnRequest::read(header.code, &asked.frame.body) {
-            Ok(Some(OwnRequest::Ping(bytes))) => self.answer(link, id, node.reading().now, bytes),
-            Ok(Some(OwnRequest::Publish(publish))) => self.publish(node, link, id, &publish),
-            Ok(Some(OwnRequest::Cancel(receipts))) => self.cancel(node, link, id, &receipts),
-            Ok(Some(OwnRequest::Subscribe(subscribe))) => self.subscribe(node, link, id, &subscribe),
-            Ok(Some(OwnRequest::Credit(credit))) => {
+        let now = node.reading().now;
+        let Some(peer) = self.peers.get_mut(&link) else { return Ok(()) };
+        match admission(asked.frame.header.code, peer.standing) {
+            Admission::Serve => {}
+            Admission::Refuse => {
+                return self.refuse(link, id, now, &RemoteError::new(ErrorCode::Unauthorized, "say hello first"));
+            }
+            Admission::Close => {
+                peer.connection.turn_away(id);
+                return Ok(());
+            }
+        }
+        if let Some(reason) = node.commits().poison() {
+            let error = Error::Poisoned { reason: reason.to_owned() };
+            return self.fail(link, asked, now, &error);
+        }
+        let asker = Asker { link, id };
+        match Request::read(&asked.frame) {
+            Ok(Request::Own(request)) => self.serve_own(node, link, asked, request),
+            Ok(Request::Send(sent)) => {
+                self.send(asker, &sent);
+                self.keep_qmq_promises(node)
+            }
+            Ok(Request::Pull(request)) => self.pull(node, asked, link, request),
+            Ok(Request::Ack(request)) => self.acknowledge_offsets(node, asker, &request),
+            Ok(Request::ConsumeManage(request)) => self.manage(node, asker, &request),
+            Ok(Request::Register(request)) => self.register(node, asker, &request),
+            Ok(Request::Unknown(_)) => self.code(asker, answer::UNKNOWN_CODE, now),
+            other => {
+                let words = format!("request {} is not of these histories: {other:?}", asked.frame.header.code);
+                self.refuse(link, id, now, &RemoteError::new(ErrorCode::Other, &words))
+            }
+        }
+    }
+
+    fn serve_own(&mut self, node: &mut Node, link: LinkId, asked: &Asked, request: OwnRequest<'_>) -> Result<()> {
+        let id = asked.id;
+        match request {
+            OwnRequest::Hello(hello) => self.welcome(node, link, id, &hello),
+            OwnRequest::Ping(bytes) => self.answer(link, id, node.reading().now, bytes),
+            OwnRequest::Publish(publish) => self.publish(node, link, id, &publish),
+            OwnRequest::Cancel(receipts) => self.cancel(node, link, id, &receipts),
+            OwnRequest::Subscribe(subscribe) => self.subscribe(node, link, id, &subscribe),
+            OwnRequest::Credit(credit) => {
                 let Some(peer) = self.peers.get_mut(&link) else { return Ok(()) };
                 let added = peer.subscriptions.add_credit(credit.subscription, credit.credit);
                 self.done_or(link, id, node.reading().now, added)
             }
-            Ok(Some(OwnRequest::Acknowledge(acknowledge))) => self.acknowledge(node, link, asked, &acknowledge),
-            Ok(Some(OwnRequest::GiveBack(give_back))) => self.give_back(node, link, asked, &give_back),
-            Ok(Some(OwnRequest::Flush(_))) => {
+            OwnRequest::Acknowledge(acknowledge) => self.acknowledge(node, link, asked, &acknowledge),
+            OwnRequest::GiveBack(give_back) => self.give_back(node, link, asked, &give_back),
+            OwnRequest::Flush(_) => {
                 self.promises.push_back(Promise::settled(link, id));
                 self.keep_promises(node)
             }
-            Ok(Some(OwnRequest::Unsubscribe(number))) => self.unsubscribe(node, link, id, number),
+            OwnRequest::Unsubscribe(number) => self.unsubscribe(node, link, id, number),
             other => {
-                let words = format!("request {} is not of these histories: {other:?}", header.code);
+                let words = format!("request {} is not of these histories: {other:?}", asked.frame.header.code);
                 self.refuse(link, id, node.reading().now, &RemoteError::new(ErrorCode::Other, &words))
             }
         }
+    }
+
+    /// Answers a hello, and lets the peer in whose token is right.
+    fn welcome(&mut self, node: &Node, link: LinkId, id: RequestId, hello: &Hello<'_>) -> Result<()> {
+        let now = node.reading().now;
+        let Some(peer) = self.peers.get_mut(&link) else { return Ok(()) };
+        if self.options.needs_token && hello.token != TOKEN {
+            return self.refuse(link, id, now, &RemoteError::new(ErrorCode::Unauthorized, "the token is wrong"));
+        }
+        peer.connection.admit();
+        peer.standing = PeerStanding::Trusted;
+        let welcome = Welcome {
+            version: EXTENSION_VERSION,
+            server: String::new(),
+            stream: node.identity().stream.id,
+            frame_bytes_max: 0,
+            messages_max: 0,
+            body_bytes_max: 0,
+            in_flight_max: 0,
+            now,
+            delay_ms_max: 0,
+        };
+        let mut body = Vec::new();
+        welcome.put(&mut body)?;
+        self.answer(link, id, now, &body)
+    }
+
+    /// Tells that a request failed.
+    fn fail(&mut self, link: LinkId, asked: &Asked, now: Millis, error: &Error) -> Result<()> {
+        let command = asked.frame.header.code;
+        if is_of_qmq(command) {
+            return self.code(Asker { link, id: asked.id }, failed_answer(command, error), now);
+        }
+        self.refuse(link, asked.id, now, &RemoteError::from(error))
     }
 
     fn acknowledge(&mut self, node: &mut Node, link: LinkId, asked: &Asked, wanted: &Acknowledge) -> Result<()> {
@@ -174,9 +314,26 @@ impl Server {
     /// # Errors
     /// What the node gives.
     pub(super) fn leave(&mut self, node: &mut Node, link: LinkId) -> Result<()> {
+        self.end_held(node, link)?;
         let Some(peer) = self.peers.remove(&link) else { return Ok(()) };
         self.promises.retain(|promise| promise.is_kept_for_nobody() || promise.link() != link);
         peer.standings.into_values().try_for_each(|standing| standing.end(node))
+    }
+
+    /// Keeps what was promised to QMQ's clients, and goes on with their consumers.
+    ///
+    /// # Errors
+    /// What the node gives.
+    pub(super) fn keep_all(&mut self, node: &mut Node, now: Millis) -> Result<()> {
+        self.now = now;
+        if let Some(reason) = node.commits().poison() {
+            let error = Error::Poisoned { reason: reason.to_owned() };
+            self.break_promises(node, &error)?;
+            return self.break_qmq_promises(node, &error);
+        }
+        self.keep_time(node)?;
+        self.work(node)?;
+        self.keep_qmq_promises(node)
     }
 
     /// Sends to every subscription what it may be sent.
@@ -185,7 +342,7 @@ impl Server {
     /// What the node gives.
     pub(super) fn pump(&mut self, node: &mut Node) -> Result<()> {
         for (link, peer) in &mut self.peers {
-            let Peer { connection, subscriptions, standings } = peer;
+            let Peer { connection, subscriptions, standings, .. } = peer;
             for (number, standing) in standings {
                 standing.join_retries(node, *link, *number, &mut self.promises)?;
                 standing.pump(node, connection, subscriptions, *number)?;

@@ -3,17 +3,18 @@
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
-use delaymq_core::wire::extension::hello::put_ping;
+use delaymq_core::wire::extension::hello::{Hello, put_ping};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange};
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CREDIT, FLUSH, GIVE_BACK, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::pull::ConsumerName;
 
 use super::{Call, Client, Key, PING_BYTES};
 use crate::chance::Chance;
 use crate::connected::account::{Account, Sent};
+use crate::connected::server::TOKEN;
 
 /// The longest delay of a message, in milliseconds.
 const DELAY_MS_MAX: u64 = 3_000;
@@ -35,6 +36,9 @@ impl Client {
         if self.link.is_none() || !self.caller.has_room() {
             return "waits";
         }
+        if !self.is_admitted {
+            return self.say_hello(around);
+        }
         match around.chance.below(16) {
             0..4 => self.publish(around),
             4 => self.cancel(around),
@@ -53,6 +57,8 @@ impl Client {
     /// Takes one step towards having all there is and finishing it.
     pub(in crate::connected) fn finish(&mut self, around: &mut Surroundings<'_>) {
         if self.link.is_none() || !self.caller.has_room() {
+        } else if !self.is_admitted {
+            self.say_hello(around);
         } else if !self.is_subscribed {
             self.subscribe(around);
         } else if self.credit < self.in_flight_max {
@@ -65,6 +71,21 @@ impl Client {
         }
     }
 
+    /// Says hello, where nothing is under way, or asks too early.
+    fn say_hello(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        if !self.calls.is_empty() {
+            return "waits";
+        }
+        if around.chance.percent(15) {
+            return self.ask(around, PING, Call::TooEarly, |out| put_ping(out, PING_BYTES));
+        }
+        let is_right = around.chance.percent(80);
+        let token = if is_right { TOKEN } else { b"guessed" };
+        let hello =
+            Hello { version_min: EXTENSION_VERSION, version_max: EXTENSION_VERSION, client: "simulation", token };
+        self.ask(around, HELLO, Call::Hello(is_right), |out| hello.put(out))
+    }
+
     fn ask(
         &mut self,
         around: &mut Surroundings<'_>,
@@ -73,6 +94,8 @@ impl Client {
         fill: impl FnOnce(&mut Vec<u8>) -> delaymq_core::error::Result<()>,
     ) -> &'static str {
         let words = match &call {
+            Call::Hello(_) => "says hello",
+            Call::TooEarly => "asks too early",
             Call::Publish(_) => "publishes",
             Call::Cancel(_) => "cancels",
             Call::Subscribe => "subscribes",

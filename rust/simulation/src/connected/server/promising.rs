@@ -1,7 +1,7 @@
 //! What is asked now and answered once the log is so far: publishes, cancels, subscriptions, and
 //! everything that was settled.
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, Receipt};
@@ -15,6 +15,7 @@ use delaymq_core::wire::frame::answer::SUCCESS;
 use super::Server;
 use super::standing::{Place, Standing};
 use crate::connected::account::LinkId;
+use crate::connected::unless_full;
 use crate::node::{Due, NewMessage, Node};
 
 /// A message, kept until the log's queue has room for it.
@@ -68,6 +69,20 @@ impl Promise {
             | Self::Consumer { link, .. }
             | Self::Beginning { link, .. }
             | Self::Joined { link, .. } => *link,
+        }
+    }
+
+    /// The request that waits for it.
+    fn id(&self) -> Option<RequestId> {
+        match self {
+            Self::Visible { id, .. }
+            | Self::Settled { id, .. }
+            | Self::Store { id, .. }
+            | Self::Cancel { id, .. }
+            | Self::Cancelling { id, .. }
+            | Self::Consumer { id, .. }
+            | Self::Beginning { id, .. } => Some(*id),
+            Self::Joined { .. } => None,
         }
     }
 
@@ -146,9 +161,28 @@ impl Server {
 
     /// Answers whom it can.
     pub(in crate::connected) fn keep_promises(&mut self, node: &mut Node) -> Result<()> {
+        let mut failed = Ok(());
         for promise in std::mem::take(&mut self.promises) {
-            if let Some(promise) = self.keep(node, promise)? {
-                self.promises.push_back(promise);
+            let (link, id) = (promise.link(), promise.id());
+            match self.keep(node, promise) {
+                Ok(Some(promise)) => self.promises.push_back(promise),
+                Ok(None) => {}
+                Err(error) => {
+                    if let Some(id) = id {
+                        self.refuse(link, id, node.reading().now, &RemoteError::from(&error))?;
+                    }
+                    failed = if matches!(error, Error::DiskFull) { failed } else { Err(error) };
+                }
+            }
+        }
+        failed
+    }
+
+    /// The store has ended: what was promised cannot be kept any more.
+    pub(super) fn break_promises(&mut self, node: &Node, error: &Error) -> Result<()> {
+        for promise in std::mem::take(&mut self.promises) {
+            if let Some(id) = promise.id() {
+                self.refuse(promise.link(), id, node.reading().now, &RemoteError::from(error))?;
             }
         }
         Ok(())
@@ -164,7 +198,7 @@ impl Server {
                 self.answer(link, id, node.reading().now, &body).map(|()| None)
             }
             Promise::Settled { link, id } => {
-                if !node.send()? {
+                if !unless_full(node.send())? {
                     return Ok(Some(Promise::Settled { link, id }));
                 }
                 let end = node.commits().next_sequence();
@@ -180,7 +214,7 @@ impl Server {
                 put_receipts(&mut body, published.receipts.into_iter())?;
                 self.keep(node, Promise::Visible { link, id, end: published.end, body })
             }
-            Promise::Cancel { link, id, target } => Ok(Some(match node.cancel(target)? {
+            Promise::Cancel { link, id, target } => Ok(Some(match unless_full(node.cancel(target))? {
                 Some(command) => Promise::Cancelling { link, id, command },
                 None => Promise::Cancel { link, id, target },
             })),
@@ -188,7 +222,7 @@ impl Server {
             Promise::Consumer { link, id, wanted, group } => {
                 self.consumers = self.consumers.saturating_add(1);
                 let name = format!("{}-{}", node.epoch(), self.consumers);
-                Ok(Some(match node.begin_consumer(group, &name, wanted.in_flight_max)? {
+                Ok(Some(match unless_full(node.begin_consumer(group, &name, wanted.in_flight_max))? {
                     Some(fact) => Promise::Beginning { link, id, wanted, group, fact },
                     None => Promise::Consumer { link, id, wanted, group },
                 }))
@@ -206,7 +240,7 @@ impl Server {
                     let standing = self.peers.get_mut(&link).and_then(|peer| peer.standings.get_mut(&number));
                     match standing {
                         Some(standing) => standing.joined(Some((group, consumer))),
-                        None => node.end_consumer(group, consumer, 0)?,
+                        None => unless_full(node.end_consumer(group, consumer, 0))?,
                     }
                     Ok(None)
                 }
@@ -235,10 +269,10 @@ impl Server {
     }
 
     fn begun(&mut self, node: &mut Node, to: (LinkId, RequestId), wanted: &Wanted, place: Place) -> Result<()> {
-        let Some(peer) = self.peers.get_mut(&to.0) else { return node.end_consumer(place.0, place.1, 0) };
+        let Some(peer) = self.peers.get_mut(&to.0) else { return unless_full(node.end_consumer(place.0, place.1, 0)) };
         let opened = peer.subscriptions.open(wanted.number, (), wanted.in_flight_max, wanted.credit);
         if let Err(((), error)) = opened {
-            node.end_consumer(place.0, place.1, 0)?;
+            unless_full(node.end_consumer(place.0, place.1, 0))?;
             return self.refuse(to.0, to.1, node.reading().now, &error);
         }
         let standing = Standing::new(&wanted.subject, &wanted.group, wanted.in_flight_max, place);
@@ -281,6 +315,6 @@ impl Server {
     }
 }
 
-fn unexpected(outcome: Outcome) -> delaymq_core::error::Error {
-    delaymq_core::error::Error::corrupt("", 0, "an outcome of what was asked", format!("{outcome:?}"))
+fn unexpected(outcome: Outcome) -> Error {
+    Error::corrupt("", 0, "an outcome of what was asked", format!("{outcome:?}"))
 }

@@ -14,6 +14,7 @@ use delaymq_core::wire::subscriptions::Subscriptions;
 
 use super::promising::Promise;
 use crate::connected::account::LinkId;
+use crate::connected::unless_full;
 use crate::node::{Handed, Node, Pulled};
 
 /// The subject itself, and the group's retry subject.
@@ -81,7 +82,7 @@ impl Standing {
         let subject = state.subjects.number(&retry_subject(&self.subject, &self.group));
         let Some(group) = subject.and_then(|subject| state.group_named(subject, &self.group)) else { return Ok(()) };
         let name = format!("{}-{link}-{number}", node.epoch());
-        if let Some(fact) = node.begin_consumer(group, &name, self.in_flight_max)? {
+        if let Some(fact) = unless_full(node.begin_consumer(group, &name, self.in_flight_max))? {
             self.is_joining = true;
             promises.push_back(Promise::Joined { link, number, group, fact });
         }
@@ -171,7 +172,7 @@ impl Standing {
                 .collect();
             offsets.sort_unstable();
             if !offsets.is_empty() {
-                node.acknowledge(group, consumer, &offsets, 0)?;
+                unless_full(node.acknowledge(group, consumer, &offsets, 0))?;
             }
         }
         Ok(())
@@ -182,7 +183,8 @@ impl Standing {
         for message in messages {
             let held = self.held.remove(&(message.queue, message.offset));
             if let (Some(delivery), Some(place)) = (held, self.place(message.queue)) {
-                node.give_back((&self.subject, &self.group), place, &delivery, message.delay_ms, 0)?;
+                let names = (self.subject.as_str(), self.group.as_str());
+                unless_full(node.give_back(names, place, &delivery, message.delay_ms, 0).map(drop))?;
             }
         }
         Ok(())
@@ -190,6 +192,7 @@ impl Standing {
 
     /// Ends its consumers.
     pub(super) fn end(self, node: &mut Node) -> Result<()> {
-        self.places.into_iter().flatten().try_for_each(|(group, consumer)| node.end_consumer(group, consumer, 0))
+        let mut places = self.places.into_iter().flatten();
+        places.try_for_each(|(group, consumer)| unless_full(node.end_consumer(group, consumer, 0)))
     }
 }

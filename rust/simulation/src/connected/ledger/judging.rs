@@ -1,0 +1,134 @@
+//! What a pull brought is judged.
+
+use super::{Acked, Came, Key, Ledger, Mark, Place};
+
+impl Ledger {
+    /// A pull that was asked with this received brought messages, the first under this offset.
+    pub(in crate::connected) fn pulled(
+        &mut self,
+        place: &Place,
+        mark: Mark,
+        received: Option<u64>,
+        first: u64,
+        messages: &[Came<'_>],
+    ) {
+        if messages.is_empty() {
+            self.blame(format!("{place:?}: an answer without messages from {first} on"));
+        }
+        self.heard(place, mark);
+        if received.is_some_and(|received| first <= received) {
+            self.blame(format!("{place:?}: {first} comes to who has received {received:?}"));
+        }
+        self.judge_what_was_owed_first(place, mark, received, first);
+        for (offset, came) in (first..).zip(messages) {
+            self.judge_message(place, came);
+            self.judge_offset(place, mark, offset, came.number);
+        }
+    }
+
+    /// What was given and neither acknowledged nor passed over comes before all else, under its offset.
+    fn judge_what_was_owed_first(&mut self, place: &Place, mark: Mark, received: Option<u64>, first: u64) {
+        let (life, durable_below) = (self.life, self.durable_below);
+        let is_loose = self.groups.get(&place.of).is_some_and(|group| group.is_loose);
+        let Some(taken) = self.taken.get(place).filter(|_| !is_loose) else { return };
+        let is_owed = |key: &Key| {
+            let is_known = key.arrival < durable_below || key.life == life;
+            is_known && !key.passed && key.acked == Acked::No && key.doubt == taken.doubt && key.arrival < mark.arrivals
+        };
+        let from = received.map_or(0, |received| received.saturating_add(1));
+        let owed = taken.keys.range(from..).find(|(_, key)| is_owed(key)).map(|(offset, _)| *offset);
+        if let Some(owed) = owed.filter(|owed| *owed < first) {
+            self.blame(format!(
+                "{place:?}: {owed} was given and not acknowledged, and {first} came to who received {received:?}"
+            ));
+        }
+    }
+
+    fn judge_message(&mut self, place: &Place, came: &Came<'_>) {
+        self.counts.pulled += 1;
+        let Some(sent) = self.sent.get(&came.number) else {
+            return self.blame(format!("{place:?}: phantom: nobody sent {came:?}"));
+        };
+        let is_retry = place.subject != place.of.0;
+        let names = came.subject == sent.subject || (is_retry && came.subject == place.subject);
+        let tags = !came.has_tags || came.tag == sent.tag;
+        if sent.body != came.body || !names || !tags || sent.subject != place.of.0 {
+            let words = format!("{place:?}: corrupt: {came:?}, sent {sent:?}");
+            return self.blame(words);
+        }
+        if sent.due > self.time {
+            let words = format!("{place:?}: early: {came:?} at {}, sent {sent:?}", self.time);
+            return self.blame(words);
+        }
+        let wants = self.groups.get(&place.of).and_then(|group| group.wants);
+        if wants.is_some() && sent.tag != wants && !is_retry {
+            self.blame(format!("{place:?}: the filter lets {wants:?} pass, and {came:?} came"));
+        }
+        self.counts.retried += u64::from(is_retry);
+    }
+
+    fn judge_offset(&mut self, place: &Place, mark: Mark, offset: u64, number: u64) {
+        // What an earlier server gave may come after its end, and the next may not know of it.
+        let (life, arrival, is_late) = (mark.life, self.arrivals, mark.life != self.life);
+        self.arrivals += 1;
+        let group = self.groups.entry(place.of.clone()).or_default();
+        let (has_filter, is_loose) = (group.wants.is_some(), group.is_loose);
+        let taken = self.taken.entry(place.clone()).or_default();
+        if let Some(known) = taken.keys.get(&offset) {
+            let (before, acked, is_sound) = (known.number, known.acked, known.number == number);
+            self.counts.pulled_again += 1;
+            if !is_sound || (acked == Acked::Told && !is_loose) {
+                self.blame(format!("{place:?}: {offset} was message {before}, {acked:?}, and is {number} now"));
+            }
+            return;
+        }
+        let highest = taken.keys.last_key_value().map(|(highest, key)| (*highest, key.life, key.doubt));
+        let doubt = taken.doubt;
+        taken
+            .keys
+            .insert(offset, Key { number, arrival, life, doubt, acked: Acked::No, passed: false, counted: is_late });
+        let may_leave_out =
+            |(_, of, before): (u64, u64, u64)| is_late || of != life || before != doubt || has_filter || is_loose;
+        if let Some(before) = highest
+            && (offset <= before.0 || (offset != before.0.saturating_add(1) && !may_leave_out(before)))
+        {
+            self.blame(format!("{place:?}: offset {offset} of message {number} follows {before:?}"));
+        }
+        let asked = self.sent.get(&number).map_or(0, |sent| sent.asked);
+        let Some(group) = self.groups.get_mut(&place.of) else { return };
+        let owed = group.owed.entry(number).or_default();
+        owed.seen += 1;
+        owed.extra += u64::from(is_late);
+        self.counts.doubled += u64::from(owed.seen > 1);
+        if owed.seen > asked.saturating_add(owed.nacked).saturating_add(owed.extra) && !is_loose {
+            self.judge_double(place, offset, number);
+        }
+    }
+
+    /// A message has come under more offsets than there are reasons for, but for leases that may have
+    /// ended.
+    fn judge_double(&mut self, place: &Place, offset: u64, number: u64) {
+        let (time, lease_ms) = (self.time, self.lease_ms);
+        for (other, taken) in self.taken.iter_mut().filter(|(other, _)| other.of == place.of) {
+            let is_silent = taken.sign.is_none_or(|sign| time.saturating_sub(sign) >= lease_ms);
+            for (at, key) in taken.keys.iter_mut().filter(|(_, key)| key.number == number && !key.counted) {
+                let is_this = other == place && *at == offset;
+                let may_have_ended = is_silent || key.doubt != taken.doubt;
+                if !is_this && may_have_ended && key.acked != Acked::Told {
+                    key.counted = true;
+                    if let Some(group) = self.groups.get_mut(&place.of) {
+                        group.owed.entry(number).or_default().extra += 1;
+                    }
+                    return;
+                }
+            }
+        }
+        let (owed, offsets) = (
+            self.groups.get(&place.of).and_then(|group| group.owed.get(&number)).copied(),
+            self.offsets_of(&place.of, number),
+        );
+        self.blame(format!(
+            "{place:?}: message {number} came again under {offset} without a reason: {owed:?}, {offsets:?}"
+        ));
+    }
+}

@@ -1,0 +1,210 @@
+//! Consumers of QMQ: each has a session that does one thing after the other, pulls that wait for a
+//! message, and a lease.
+
+mod gathering;
+mod holding;
+mod working;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use delaymq_core::queues::held_pulls::{HeldId, HeldPulls};
+use delaymq_core::queues::leases::Leases;
+use delaymq_core::queues::pull_log::PullLog;
+use delaymq_core::queues::tags::Filter;
+use delaymq_core::store::{Delivery, RetryRule};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, Sequence};
+use delaymq_core::wire::connection::RequestId;
+
+use crate::connected::account::LinkId;
+use crate::node::Node;
+
+/// What a server is told about its QMQ clients.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::connected) struct LastingOptions {
+    /// How long a consumer may be silent.
+    pub(in crate::connected) lease_ms: u64,
+    /// What becomes of messages that are not finished.
+    pub(in crate::connected) rule: RetryRule,
+    /// Messages that a consumer may hold in any case.
+    pub(in crate::connected) in_flight_min: u32,
+    /// Pulls that may wait at once.
+    pub(in crate::connected) held_max: u32,
+}
+
+/// A subject, a group and a consumer.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Name {
+    pub(super) subject: String,
+    pub(super) group: String,
+    pub(super) consumer: String,
+}
+
+/// Whom an answer goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Asker {
+    pub(super) link: LinkId,
+    pub(super) id: RequestId,
+}
+
+/// A pull that is not answered yet.
+#[derive(Clone, Debug)]
+pub(super) struct Pulling {
+    pub(super) asker: Asker,
+    pub(super) count: usize,
+    pub(super) received: Option<PullOffset>,
+    pub(super) filters: Vec<Filter>,
+    pub(super) version: i16,
+    pub(super) deadline: Millis,
+    /// The facts that it waits for before it looks once more.
+    pub(super) hastened: Option<Sequence>,
+}
+
+/// What is done for a consumer.
+#[derive(Clone, Debug)]
+pub(super) enum Job {
+    Pull(Pulling),
+    Acknowledge {
+        asker: Asker,
+        offsets: (PullOffset, PullOffset),
+    },
+    /// Its lease is over.
+    End,
+}
+
+/// A settlement that has no room in the log yet.
+#[derive(Clone, Debug)]
+struct Owed {
+    done: Vec<std::ops::Range<PullOffset>>,
+    passed_over: Vec<Delivery>,
+    /// Who is told once it is durable.
+    asker: Option<Asker>,
+    is_end: bool,
+}
+
+/// How far a consumer's session is with the store.
+#[derive(Clone, Debug)]
+enum Standing {
+    Detached,
+    /// Its consumer is asked for.
+    Attaching(Sequence),
+    /// What was decided before is to be applied, so that all that it holds is known.
+    CatchingUp(Place, Sequence),
+    Attached(Attached),
+}
+
+type Place = (GroupNumber, ConsumerNumber);
+
+#[derive(Clone, Debug)]
+struct Attached {
+    place: Place,
+    log: PullLog<Delivery>,
+    /// Assigned and not read yet.
+    unread: VecDeque<Delivery>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    pub(super) name: Name,
+    pub(super) jobs: VecDeque<Job>,
+    standing: Standing,
+    owed: Option<Owed>,
+    /// The store holds it.
+    is_stored: bool,
+    /// Where what it settled last ends.
+    settled: Sequence,
+}
+
+/// All of them.
+pub(super) struct Lasting {
+    pub(super) options: LastingOptions,
+    pub(super) sessions: BTreeMap<u64, Session>,
+    numbers: BTreeMap<Name, u64>,
+    next_number: u64,
+    pub(super) leases: Leases<u64>,
+    held: HeldPulls<u64>,
+    /// What is held, by the number that the held pulls know it by: the session and the pull.
+    pulls: BTreeMap<u64, (HeldId, u64, Pulling)>,
+    /// How often there was news for a group.
+    news: BTreeMap<GroupNumber, u64>,
+    /// Groups of which the next who waits looks again.
+    waking: VecDeque<GroupNumber>,
+}
+
+impl Lasting {
+    pub(super) fn new(options: LastingOptions) -> Self {
+        Self {
+            options,
+            sessions: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            next_number: 1,
+            leases: Leases::new(options.lease_ms),
+            held: HeldPulls::new(options.held_max),
+            pulls: BTreeMap::new(),
+            news: BTreeMap::new(),
+            waking: VecDeque::new(),
+        }
+    }
+
+    /// Takes in the consumers that the store holds since an earlier run: their leases begin now.
+    pub(super) fn take_in(&mut self, node: &Node) {
+        let now = node.reading().now;
+        let state = node.owner().state();
+        for group in state.groups.values() {
+            let Some(subject) = state.subjects.get(group.subject) else { continue };
+            for consumer in group.consumers.values().filter(|consumer| consumer.is_lasting) {
+                let (subject, group) = (subject.name.clone(), group.name.clone());
+                let name = Name { subject, group, consumer: consumer.name.clone() };
+                let number = self.session(name, true);
+                self.leases.renew(number, now);
+            }
+        }
+    }
+
+    /// The number of a consumer's session, begun where there is none.
+    pub(super) fn session(&mut self, name: Name, is_stored: bool) -> u64 {
+        if let Some(known) = self.numbers.get(&name) {
+            return *known;
+        }
+        let number = self.number();
+        let (jobs, standing) = (VecDeque::new(), Standing::Detached);
+        let session = Session { name: name.clone(), jobs, standing, owed: None, is_stored, settled: Sequence(0) };
+        self.numbers.insert(name, number);
+        self.sessions.insert(number, session);
+        number
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number = number.saturating_add(1);
+        number
+    }
+
+    /// The number of a session that is known.
+    pub(super) fn known(&self, name: &Name) -> Option<u64> {
+        self.numbers.get(name).copied()
+    }
+
+    fn forget(&mut self, number: u64, session: &Session) {
+        self.numbers.remove(&session.name);
+        self.leases.end(number);
+    }
+
+    /// A group began anew: whoever consumes for it does, too.
+    pub(super) fn begin_again(&mut self, subject: &str, group: &str) {
+        for session in self.sessions.values_mut() {
+            if session.name.subject == subject && session.name.group == group {
+                if let Standing::Attached(attached) = &session.standing {
+                    self.waking.push_back(attached.place.0);
+                }
+                session.standing = Standing::Detached;
+            }
+        }
+    }
+
+    /// True where nobody waits for anything but news.
+    pub(super) fn is_quiet(&self) -> bool {
+        let idle = |session: &Session| session.jobs.is_empty() && session.owed.is_none();
+        self.waking.is_empty() && self.sessions.values().all(idle)
+    }
+}

@@ -1,0 +1,122 @@
+//! What a pull is answered with: what its consumer has not received, else what is new.
+
+use std::ops::Range;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
+use delaymq_core::store::{Delivery, Pull, PullRequest};
+use delaymq_core::units::PullOffset;
+use delaymq_core::wire::filtering::passes;
+use delaymq_core::wire::message::WireMessage;
+
+use super::{Attached, LastingOptions, Pulling};
+use crate::node::Node;
+
+/// Payloads of one answer, in bytes.
+const ANSWER_BYTES: usize = 4 << 20;
+/// The most that a consumer may hold.
+const IN_FLIGHT_MAX: u32 = 1 << 16;
+
+/// What a pull may be given.
+pub(super) enum Gathered {
+    /// Neighbouring messages, the first of them under this offset; at least one.
+    Run(PullOffset, Vec<Vec<u8>>),
+    Nothing,
+    /// As `Nothing`, but something is ready once facts on their way are applied.
+    Soon,
+    /// The consumer has ended.
+    Gone,
+}
+
+/// A run, and the offsets that no filter lets pass: these are to be finished.
+pub(super) struct Looked {
+    pub(super) gathered: Gathered,
+    pub(super) filtered: Vec<Range<PullOffset>>,
+}
+
+impl Attached {
+    /// Looks once; where nothing passes, it is to look again after what does not was finished.
+    pub(super) fn look(
+        &mut self,
+        node: &mut Node,
+        pulling: &Pulling,
+        options: &LastingOptions,
+        bytes_max: usize,
+    ) -> Result<Looked> {
+        let bytes_max = ANSWER_BYTES.min(bytes_max);
+        let lost = self.log.lost(pulling.received, pulling.count);
+        let lost: Vec<Delivery> = lost.map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect());
+        let deliveries = if lost.is_empty() {
+            match self.pull(node, pulling.count, options)? {
+                Ok(new) => new,
+                Err(gathered) => return Ok(Looked { gathered, filtered: Vec::new() }),
+            }
+        } else {
+            lost
+        };
+        let Some(first) = deliveries.first().map(|one| one.offset) else {
+            return Ok(Looked { gathered: Gathered::Nothing, filtered: Vec::new() });
+        };
+        let mut payloads = Vec::new();
+        for delivery in &deliveries {
+            let entry = &delivery.entry;
+            payloads.push(node.read_payload(entry.location(), entry.payload_sequence())?.1);
+        }
+        let candidate = |(offset, payload): (u64, &Vec<u8>)| Candidate {
+            offset: PullOffset(offset),
+            passes: WireMessage::read_whole(payload).map_or(true, |whole| passes(&pulling.filters, &whole)),
+            bytes: payload.len(),
+        };
+        let candidates: Vec<Candidate> = (first.0..).zip(&payloads).map(candidate).collect();
+        let AnswerRun { answered, filtered } = choose(&candidates, bytes_max);
+        for offset in &filtered {
+            self.log.remove(*offset);
+        }
+        let filtered = filtered.iter().map(|offset| *offset..offset.next()).collect();
+        let first = first.plus(answered.start as u64);
+        let messages: Vec<Vec<u8>> = payloads.into_iter().skip(answered.start).take(answered.len()).collect();
+        let gathered = if messages.is_empty() { Gathered::Nothing } else { Gathered::Run(first, messages) };
+        Ok(Looked { gathered, filtered })
+    }
+
+    /// New messages: one run of neighbouring offsets.
+    fn pull(
+        &mut self,
+        node: &mut Node,
+        count_max: usize,
+        options: &LastingOptions,
+    ) -> Result<std::result::Result<Vec<Delivery>, Gathered>> {
+        if self.unread.is_empty() {
+            let wanted = u32::try_from(self.log.len().saturating_add(count_max)).unwrap_or(u32::MAX);
+            let in_flight_max = wanted.clamp(options.in_flight_min, IN_FLIGHT_MAX);
+            let (group, consumer) = self.place;
+            match node.decide_pull(PullRequest { group, consumer, count_max, in_flight_max })? {
+                Pull::Deliveries(deliveries) => self.unread.extend(deliveries),
+                Pull::Wait => return Ok(Err(Gathered::Nothing)),
+                Pull::Soon => return Ok(Err(Gathered::Soon)),
+                Pull::Gone => return Ok(Err(Gathered::Gone)),
+                Pull::Load(_) => return Err(Error::Closed),
+            }
+        }
+        let mut run: Vec<Delivery> = Vec::new();
+        while run.len() < count_max.max(1)
+            && let Some(next) = self.unread.front().copied()
+            && run.last().is_none_or(|last| last.offset.next() == next.offset)
+        {
+            // It must be readable before it counts as given.
+            let entry = &next.entry;
+            if let Err(error) = node.read_payload(entry.location(), entry.payload_sequence()) {
+                if run.is_empty() {
+                    return Err(error);
+                }
+                break;
+            }
+            self.unread.pop_front();
+            run.push(next);
+        }
+        if let Some(first) = run.first() {
+            self.log.given(first.offset, run.iter().copied());
+        }
+        Ok(Ok(run))
+    }
+}

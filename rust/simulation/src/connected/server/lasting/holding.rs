@@ -1,0 +1,118 @@
+//! Pulls that wait, and whose time has come.
+
+use delaymq_core::error::Result;
+use delaymq_core::queues::held_pulls::HeldPull;
+use delaymq_core::units::{GroupNumber, SubjectNumber};
+use delaymq_core::wire::frame::answer;
+
+use super::{Asker, Job, Lasting, Pulling};
+use crate::connected::account::LinkId;
+use crate::connected::server::Server;
+use crate::node::Node;
+
+/// Where pulls wait that nothing can be given to: no news ever comes here.
+const NOWHERE: GroupNumber = GroupNumber(0);
+
+impl Lasting {
+    /// There is news for these groups: the next who waits for each looks again.
+    pub(in crate::connected) fn wake(&mut self, groups: Vec<GroupNumber>) {
+        for group in groups {
+            let news = self.news.entry(group).or_default();
+            *news = news.saturating_add(1);
+            self.waking.push_back(group);
+        }
+    }
+
+    pub(super) fn news_of(&self, group: GroupNumber) -> u64 {
+        self.news.get(&group).copied().unwrap_or_default()
+    }
+
+    /// The next who waits for a group looks again.
+    pub(super) fn wake_next(&mut self, group: GroupNumber) {
+        self.waking.push_back(group);
+    }
+
+    /// Hands the pulls that were woken to their sessions.
+    pub(super) fn go_on(&mut self) {
+        let mut woken = Vec::new();
+        while let Some(group) = self.waking.pop_front() {
+            self.held.wake_group(group, &mut woken);
+        }
+        for pull in woken {
+            let Some((_, session, pulling)) = self.pulls.remove(&pull.owner) else { continue };
+            if let Some(session) = self.sessions.get_mut(&session) {
+                session.jobs.push_back(Job::Pull(pulling));
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Lets a pull wait for news of a group, or for none, until its time is over and it is told that there
+    /// is nothing.
+    pub(in crate::connected::server) fn hold(
+        &mut self,
+        node: &Node,
+        number: u64,
+        pulling: Pulling,
+        group: Option<GroupNumber>,
+    ) -> Result<()> {
+        let deadline = pulling.deadline;
+        let Asker { link, id } = pulling.asker;
+        let peer = self.peers.get_mut(&link);
+        if deadline <= node.reading().now || !peer.is_some_and(|peer| peer.connection.hold(id)) {
+            return self.end_pull(node, number, &pulling);
+        }
+        let group = group.unwrap_or(NOWHERE);
+        let owner = self.lasting.number();
+        let subject = node.owner().state().groups.get(&group).map_or(SubjectNumber(0), |group| group.subject);
+        let pull = HeldPull { owner, subject, group, is_broadcast: false, deadline };
+        match self.lasting.held.hold(pull) {
+            Some(held) => {
+                self.lasting.pulls.insert(owner, (held, number, pulling));
+                Ok(())
+            }
+            None => self.end_pull(node, number, &pulling),
+        }
+    }
+
+    /// Tells a pull that there is nothing.
+    pub(super) fn end_pull(&mut self, node: &Node, number: u64, pulling: &Pulling) -> Result<()> {
+        self.lasting.leases.end_wait(number, node.reading().now);
+        self.code(pulling.asker, answer::NO_MESSAGE, node.reading().now)
+    }
+
+    /// A connection has ended, and with it the pulls that wait on it.
+    pub(in crate::connected::server) fn end_held(&mut self, node: &Node, link: LinkId) -> Result<()> {
+        let lasting = &mut self.lasting;
+        let of_link = lasting.pulls.iter().filter(|(_, (_, _, pulling))| pulling.asker.link == link);
+        let owners: Vec<u64> = of_link.map(|(owner, _)| *owner).collect();
+        for owner in owners {
+            let Some((held, number, pulling)) = self.lasting.pulls.remove(&owner) else { continue };
+            self.lasting.held.cancel(held);
+            self.end_pull(node, number, &pulling)?;
+        }
+        Ok(())
+    }
+
+    /// Answers the pulls that have waited long enough, and ends the consumers that were silent for too
+    /// long.
+    pub(in crate::connected) fn keep_time(&mut self, node: &Node) -> Result<()> {
+        let now = node.reading().now;
+        let mut expired = Vec::new();
+        self.lasting.held.expire(now, &mut expired);
+        for pull in expired {
+            if let Some((_, number, pulling)) = self.lasting.pulls.remove(&pull.owner) {
+                self.end_pull(node, number, &pulling)?;
+            }
+        }
+        let mut silent = Vec::new();
+        self.lasting.leases.expire(now, &mut silent);
+        for number in silent {
+            if let Some(session) = self.lasting.sessions.get_mut(&number) {
+                session.jobs.push_back(Job::End);
+            }
+        }
+        Ok(())
+    }
+}

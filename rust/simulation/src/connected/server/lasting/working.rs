@@ -1,0 +1,306 @@
+//! What is asked of a consumer is done one piece after the other, in the order in which it came, whatever
+//! has to wait for the disk meanwhile.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::queues::pull_log::PullLog;
+use delaymq_core::store::{Delivery, Outcome};
+use delaymq_core::units::{PullOffset, Sequence};
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::pull::put_pulled;
+
+use super::gathering::{Gathered, Looked};
+use super::{Asker, Attached, Job, Owed, Pulling, Session, Standing};
+use crate::connected::server::Server;
+use crate::connected::server::qmq::{Told, put_for};
+use crate::node::{Node, Settled};
+
+/// Whether a job came to its end.
+enum Worked {
+    Done,
+    /// It waits, and is tried again.
+    Waits(Job),
+    /// The consumer has ended: what else is asked is asked of another.
+    Over,
+}
+
+impl Server {
+    /// Goes on with all consumers, as far as they can.
+    pub(in crate::connected) fn work(&mut self, node: &mut Node) -> Result<()> {
+        self.lasting.go_on();
+        let numbers: Vec<u64> = self.lasting.sessions.keys().copied().collect();
+        for number in numbers {
+            let Some(mut session) = self.lasting.sessions.remove(&number) else { continue };
+            let worked = self.work_session(node, number, &mut session);
+            let is_over = matches!(worked, Ok(true));
+            if is_over {
+                self.lasting.forget(number, &session);
+                self.begin_over(session)?;
+            } else {
+                self.lasting.sessions.insert(number, session);
+            }
+            worked?;
+        }
+        Ok(())
+    }
+
+    /// What was asked of a consumer that has ended is asked of the one that has its name now.
+    fn begin_over(&mut self, session: Session) -> Result<()> {
+        for job in session.jobs {
+            match job {
+                Job::Pull(pulling) => {
+                    let number = self.lasting.session(session.name.clone(), false);
+                    self.lasting.leases.begin_wait(number, self.now);
+                    self.push_job(number, Job::Pull(pulling));
+                }
+                Job::Acknowledge { asker, offsets } => match self.lasting.known(&session.name) {
+                    Some(number) => self.push_job(number, Job::Acknowledge { asker, offsets }),
+                    None => self.code(asker, answer::SUCCESS, self.now)?,
+                },
+                Job::End => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::connected::server) fn push_job(&mut self, number: u64, job: Job) {
+        if let Some(session) = self.lasting.sessions.get_mut(&number) {
+            session.jobs.push_back(job);
+        }
+    }
+
+    /// True where it is over.
+    fn work_session(&mut self, node: &mut Node, number: u64, session: &mut Session) -> Result<bool> {
+        loop {
+            if let Some(owed) = session.owed.take() {
+                let is_end = owed.is_end;
+                if !self.settle(node, session, owed)? {
+                    return Ok(false);
+                }
+                if is_end {
+                    return Ok(true);
+                }
+            }
+            let Some(job) = session.jobs.pop_front() else { return Ok(false) };
+            let worked = if attach(node, session, &job, self.lasting.options.in_flight_min)? {
+                match job {
+                    Job::Pull(pulling) => self.serve_pull(node, number, session, pulling)?,
+                    Job::Acknowledge { asker, offsets } => self.serve_acknowledgement(node, session, asker, offsets)?,
+                    Job::End => end(node, session)?,
+                }
+            } else {
+                Worked::Waits(job)
+            };
+            match worked {
+                Worked::Done => {}
+                Worked::Over => return Ok(true),
+                Worked::Waits(job) => {
+                    session.jobs.push_front(job);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn serve_pull(
+        &mut self,
+        node: &mut Node,
+        number: u64,
+        session: &mut Session,
+        mut pulling: Pulling,
+    ) -> Result<Worked> {
+        if let Some(hastened) = pulling.hastened
+            && node.owner().applied() < hastened
+        {
+            return Ok(Worked::Waits(Job::Pull(pulling)));
+        }
+        let Standing::Attached(attached) = &mut session.standing else { return Ok(Worked::Waits(Job::Pull(pulling))) };
+        let group = attached.place.0;
+        let name = &session.name;
+        if self.registry.may_not_pull(&name.consumer, &name.subject, &name.group) {
+            self.lasting.wake_next(group);
+            return self.hold(node, number, pulling, None).map(|()| Worked::Done);
+        }
+        let Some(peer) = self.peers.get(&pulling.asker.link) else {
+            // Nobody reads it: the news that it was woken with is for the next one.
+            self.lasting.leases.end_wait(number, self.now);
+            self.lasting.wake_next(group);
+            return Ok(Worked::Done);
+        };
+        let news = self.lasting.news_of(group);
+        let options = self.lasting.options;
+        let Looked { gathered, filtered } =
+            attached.look(node, &pulling, &options, peer.connection.answer_bytes_max())?;
+        if !filtered.is_empty() {
+            session.owed = Some(Owed { done: filtered, passed_over: Vec::new(), asker: None, is_end: false });
+        }
+        let may_wait = pulling.deadline > node.reading().now;
+        match gathered {
+            Gathered::Run(first, messages) => {
+                self.lasting.leases.end_wait(number, self.now);
+                self.pulled(&pulling, first, &messages)?;
+                self.lasting.wake_next(group);
+                return Ok(Worked::Done);
+            }
+            Gathered::Gone => session.standing = Standing::Detached,
+            Gathered::Nothing if session.owed.is_some() => {}
+            Gathered::Soon if !may_wait && pulling.hastened.is_none() => {
+                pulling.hastened = Some(node.commits().next_sequence());
+            }
+            Gathered::Nothing | Gathered::Soon if self.lasting.news_of(group) == news || !may_wait => {
+                return self.hold(node, number, pulling, Some(group)).map(|()| Worked::Done);
+            }
+            Gathered::Nothing | Gathered::Soon => {}
+        }
+        if session.owed.is_some() {
+            session.jobs.push_front(Job::Pull(pulling));
+            return Ok(Worked::Done);
+        }
+        Ok(Worked::Waits(Job::Pull(pulling)))
+    }
+
+    fn pulled(&mut self, pulling: &Pulling, first: PullOffset, messages: &[Vec<u8>]) -> Result<()> {
+        let Asker { link, id } = pulling.asker;
+        let now = self.now;
+        let Some(peer) = self.peers.get_mut(&link) else { return Ok(()) };
+        peer.connection.answer(id, answer::SUCCESS, now, |out| {
+            put_pulled(out, first);
+            messages.iter().try_for_each(|message| put_for(out, message, pulling.version))
+        })?;
+        Ok(())
+    }
+
+    fn serve_acknowledgement(
+        &mut self,
+        node: &mut Node,
+        session: &mut Session,
+        asker: Asker,
+        (first, last): (PullOffset, PullOffset),
+    ) -> Result<Worked> {
+        let Standing::Attached(attached) = &mut session.standing else {
+            return Ok(Worked::Waits(Job::Acknowledge { asker, offsets: (first, last) }));
+        };
+        if is_gone(node, attached) {
+            // What it holds is looked up again, and the client acknowledges again.
+            session.standing = Standing::Detached;
+            return self.code(asker, answer::BROKER_ERROR, self.now).map(|()| Worked::Done);
+        }
+        let settled = attached.log.acknowledge(first, last);
+        if settled.done.is_empty() {
+            // It was done before, perhaps a moment ago.
+            self.told_when_visible(Told::done(asker, session.settled));
+            return Ok(Worked::Done);
+        }
+        let passed_over = settled.passed_over.into_iter().map(|(_, delivery)| delivery).collect();
+        session.owed = Some(Owed { done: vec![settled.done], passed_over, asker: Some(asker), is_end: false });
+        Ok(Worked::Done)
+    }
+
+    /// False where there is no room for it in the log yet.
+    fn settle(&mut self, node: &mut Node, session: &mut Session, owed: Owed) -> Result<bool> {
+        let Standing::Attached(attached) = &session.standing else { return Ok(true) };
+        if is_gone(node, attached) {
+            session.standing = Standing::Detached;
+            if let Some(asker) = owed.asker {
+                self.code(asker, answer::BROKER_ERROR, self.now)?;
+            }
+            return Ok(true);
+        }
+        let names = (session.name.subject.as_str(), session.name.group.as_str());
+        let settled = Settled {
+            names,
+            place: attached.place,
+            done: &owed.done,
+            passed_over: &owed.passed_over,
+            rule: self.lasting.options.rule,
+            is_end: owed.is_end,
+        };
+        let position = match node.settle_by_rule(&settled) {
+            Ok(Some(position)) => position,
+            Ok(None) | Err(Error::DiskFull) => {
+                session.owed = Some(owed);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        session.settled = session.settled.max(position);
+        if let Some(asker) = owed.asker {
+            self.told_when_visible(Told::done(asker, position));
+        }
+        Ok(true)
+    }
+}
+
+/// True once what stands behind a session is known; where that is not needed, too.
+fn attach(node: &mut Node, session: &mut Session, job: &Job, block: u32) -> Result<bool> {
+    loop {
+        session.standing = match std::mem::replace(&mut session.standing, Standing::Detached) {
+            Standing::Attached(attached) => {
+                session.standing = Standing::Attached(attached);
+                return Ok(true);
+            }
+            Standing::Detached if matches!(job, Job::End) && !session.is_stored => return Ok(true),
+            Standing::Detached => {
+                let Session { name, .. } = session;
+                let names = (name.subject.as_str(), name.group.as_str(), name.consumer.as_str());
+                match node.attach_named(names, block) {
+                    Ok(Some(fact)) => Standing::Attaching(fact),
+                    Ok(None) | Err(Error::DiskFull) => return Ok(false),
+                    Err(error) => return Err(error),
+                }
+            }
+            Standing::Attaching(fact) => match node.take_outcome(fact) {
+                Some(Outcome::Attached(group, consumer)) => {
+                    session.is_stored = true;
+                    Standing::CatchingUp((group, consumer), Sequence(0))
+                }
+                Some(other) => return Err(Error::corrupt("", 0, "a consumer", format!("{other:?}"))),
+                None => {
+                    session.standing = Standing::Attaching(fact);
+                    return Ok(false);
+                }
+            },
+            Standing::CatchingUp(place, Sequence(0)) => match node.send() {
+                Ok(true) => Standing::CatchingUp(place, node.commits().next_sequence()),
+                Ok(false) | Err(Error::DiskFull) => {
+                    session.standing = Standing::CatchingUp(place, Sequence(0));
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            },
+            Standing::CatchingUp(place, end) if node.owner().applied() < end => {
+                session.standing = Standing::CatchingUp(place, end);
+                return Ok(false);
+            }
+            Standing::CatchingUp(place, _) => match node.everything_held(place)? {
+                Some((next, held)) => {
+                    let again = |one: Delivery| Delivery { attempt: one.attempt.saturating_add(1), ..one };
+                    let held: BTreeMap<_, _> = held.into_iter().map(|one| (one.offset, again(one))).collect();
+                    Standing::Attached(Attached { place, log: PullLog::new(next, held), unread: VecDeque::new() })
+                }
+                None => Standing::Detached,
+            },
+        };
+    }
+}
+
+fn is_gone(node: &Node, attached: &Attached) -> bool {
+    let group = node.owner().state().groups.get(&attached.place.0);
+    group.is_none_or(|group| !group.consumers.contains_key(&attached.place.1))
+}
+
+/// Its lease is over: all that it holds goes on, and it ends.
+fn end(node: &mut Node, session: &mut Session) -> Result<Worked> {
+    let Standing::Attached(attached) = &session.standing else { return Ok(Worked::Over) };
+    if is_gone(node, attached) {
+        return Ok(Worked::Over);
+    }
+    // Everything that was decided before must be applied.
+    if !matches!(node.send(), Ok(true)) || node.owner().applied() < node.commits().next_sequence() {
+        return Ok(Worked::Waits(Job::End));
+    }
+    let Some((_, passed_over)) = node.everything_held(attached.place)? else { return Ok(Worked::Over) };
+    session.owed = Some(Owed { done: Vec::new(), passed_over, asker: None, is_end: true });
+    Ok(Worked::Done)
+}

@@ -1,0 +1,256 @@
+//! The commands of QMQ: SEND, PULL, ACK, `CONSUME_MANAGE` and `CLIENT_REGISTER`.
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{self, Planted};
+use delaymq_core::store::Outcome;
+use delaymq_core::units::{GroupNumber, Millis, Sequence};
+use delaymq_core::wire::ack::AckRequest;
+use delaymq_core::wire::connection::Asked;
+use delaymq_core::wire::consume_manage::ConsumeManage;
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::message::{TAGS_VERSION, WireMessage};
+use delaymq_core::wire::pull::{ConsumerName, PullRequest};
+use delaymq_core::wire::register::{RegisterRequest, put_registered};
+use delaymq_core::wire::request::{failed_answer, send_code};
+use delaymq_core::wire::send::{Failure, SEND, Sent, put_failures};
+
+use super::Server;
+use super::lasting::{Asker, Job, Name, Pulling};
+use crate::node::{Node, QmqMessage};
+
+/// A message that waits for room in the log's queue.
+struct Waiting {
+    subject: String,
+    due: Option<Millis>,
+    whole: Vec<u8>,
+    id: String,
+}
+
+/// What is told once the log is durable so far.
+pub(super) struct Told {
+    asker: Asker,
+    end: Sequence,
+    /// What is told, and what is told instead where the log is durable no further.
+    body: Vec<u8>,
+    instead: Option<Vec<u8>>,
+}
+
+impl Told {
+    /// Tells that it was done.
+    pub(super) fn done(asker: Asker, end: Sequence) -> Self {
+        Self { asker, end, body: Vec::new(), instead: None }
+    }
+}
+
+/// What QMQ's clients asked and what is not done yet.
+#[derive(Default)]
+pub(super) struct QmqPromises {
+    sends: Vec<(Asker, Vec<Waiting>, Vec<Failure>)>,
+    told: Vec<Told>,
+    /// Groups to be reset, and the resets that are under way.
+    managing: Vec<(Asker, ConsumeNames, GroupNumber, Option<Sequence>)>,
+}
+
+/// The subject, the group, and where it begins again.
+type ConsumeNames = (String, String, delaymq_core::record::name::GroupStart);
+
+impl QmqPromises {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sends.is_empty() && self.told.is_empty() && self.managing.is_empty()
+    }
+}
+
+impl Server {
+    pub(super) fn told_when_visible(&mut self, told: Told) {
+        self.qmq.told.push(told);
+    }
+
+    pub(super) fn send(&mut self, asker: Asker, sent: &[Sent<'_>]) {
+        let (mut waiting, mut refused) = (Vec::new(), Vec::new());
+        for one in sent {
+            match one.judge() {
+                Ok(()) => waiting.push(Waiting {
+                    subject: one.message.subject.to_owned(),
+                    due: one.message.due(),
+                    whole: one.message.whole.to_vec(),
+                    id: one.message.message_id.to_owned(),
+                }),
+                Err(failure) => refused.push(failure),
+            }
+        }
+        self.qmq.sends.push((asker, waiting, refused));
+    }
+
+    pub(super) fn pull(&mut self, node: &Node, asked: &Asked, link: u64, request: PullRequest<'_>) -> Result<()> {
+        let asker = Asker { link, id: asked.id };
+        let now = node.reading().now;
+        let Some(count) = request.count_max() else { return self.code(asker, answer::NO_MESSAGE, now) };
+        let pulling = Pulling {
+            asker,
+            count: count as usize,
+            received: request.received(),
+            version: asked.frame.header.version,
+            deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
+            filters: request.filters,
+            hastened: None,
+        };
+        let number = self.lasting.session(name_of(&request.name), false);
+        self.lasting.leases.begin_wait(number, now);
+        self.push_job(number, Job::Pull(pulling));
+        Ok(())
+    }
+
+    pub(super) fn acknowledge_offsets(&mut self, node: &Node, asker: Asker, request: &AckRequest<'_>) -> Result<()> {
+        let now = node.reading().now;
+        let known = self.lasting.known(&name_of(&request.name));
+        if let Some(number) = known {
+            self.lasting.leases.renew(number, now);
+        }
+        match (known, request.offsets) {
+            (Some(number), Some(offsets)) => {
+                self.push_job(number, Job::Acknowledge { asker, offsets });
+                Ok(())
+            }
+            _ => self.code(asker, answer::SUCCESS, now),
+        }
+    }
+
+    pub(super) fn manage(&mut self, node: &Node, asker: Asker, request: &ConsumeManage<'_>) -> Result<()> {
+        let now = node.reading().now;
+        let Some(start) = request.start else { return self.code(asker, answer::SUCCESS, now) };
+        let state = node.owner().state();
+        let subject = state.subjects.number(request.subject);
+        let Some(group) = subject.and_then(|subject| state.group_named(subject, request.group)) else {
+            return self.code(asker, answer::PARAM_ERROR, now);
+        };
+        let names = (request.subject.to_owned(), request.group.to_owned(), start);
+        self.qmq.managing.push((asker, names, group, None));
+        Ok(())
+    }
+
+    pub(super) fn register(&mut self, node: &Node, asker: Asker, request: &RegisterRequest<'_>) -> Result<()> {
+        let now = node.reading().now;
+        let told = self.registry.register(request, now);
+        let Some(peer) = self.peers.get_mut(&asker.link) else { return Ok(()) };
+        peer.connection.answer(asker.id, answer::SUCCESS, now, |out| put_registered(out, &told)).map(drop)
+    }
+
+    /// Does what has room, and tells what is durable.
+    pub(super) fn keep_qmq_promises(&mut self, node: &mut Node) -> Result<()> {
+        for (asker, waiting, refused) in std::mem::take(&mut self.qmq.sends) {
+            self.store(node, asker, waiting, refused)?;
+        }
+        for managing in std::mem::take(&mut self.qmq.managing) {
+            self.go_on_managing(node, managing)?;
+        }
+        let visible = node.commits().visible().sequence;
+        for told in std::mem::take(&mut self.qmq.told) {
+            if told.end > visible && !planted::is_on(Planted::AnswerBeforeVisible) {
+                self.qmq.told.push(told);
+            } else {
+                self.tell(node, told.asker, &told.body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, node: &mut Node, asker: Asker, waiting: Vec<Waiting>, refused: Vec<Failure>) -> Result<()> {
+        let messages: Vec<QmqMessage<'_>> =
+            waiting.iter().map(|one| QmqMessage { subject: &one.subject, due: one.due, whole: &one.whole }).collect();
+        let end = if messages.is_empty() { Ok(Some(Sequence(0))) } else { node.publish_qmq(&messages) };
+        match end {
+            Ok(None) => self.qmq.sends.push((asker, waiting, refused)),
+            Ok(Some(end)) => {
+                let (mut body, mut instead) = (Vec::new(), Vec::new());
+                put_failures(&mut body, &refused)?;
+                put_failures(&mut instead, &not_stored(waiting, refused, &Error::Closed))?;
+                self.qmq.told.push(Told { asker, end, body, instead: Some(instead) });
+            }
+            Err(error) => {
+                let mut body = Vec::new();
+                put_failures(&mut body, &not_stored(waiting, refused, &error))?;
+                self.tell(node, asker, &body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on_managing(
+        &mut self,
+        node: &mut Node,
+        (asker, names, group, fact): (Asker, ConsumeNames, GroupNumber, Option<Sequence>),
+    ) -> Result<()> {
+        let fact = match fact {
+            None => match node.reset_live_group(group, names.2) {
+                Err(Error::DiskFull) => None,
+                asked => asked?,
+            },
+            Some(fact) => match node.take_outcome(fact) {
+                None => Some(fact),
+                Some(Outcome::Group(_)) => {
+                    self.lasting.begin_again(&names.0, &names.1);
+                    return self.code(asker, answer::SUCCESS, node.reading().now);
+                }
+                // Somebody began to consume meanwhile.
+                Some(Outcome::HasConsumers(_)) => None,
+                // Somebody else was sooner: that is another group now.
+                Some(_) => return self.code(asker, answer::PARAM_ERROR, node.reading().now),
+            },
+        };
+        self.qmq.managing.push((asker, names, group, fact));
+        Ok(())
+    }
+
+    fn tell(&mut self, node: &Node, asker: Asker, body: &[u8]) -> Result<()> {
+        self.answer(asker.link, asker.id, node.reading().now, body)
+    }
+
+    /// Answers without a body.
+    pub(super) fn code(&mut self, asker: Asker, code: i16, now: Millis) -> Result<()> {
+        let Some(peer) = self.peers.get_mut(&asker.link) else { return Ok(()) };
+        peer.connection.answer(asker.id, code, now, |_| Ok(())).map(drop)
+    }
+
+    /// The store has ended: what was promised to QMQ's clients cannot be kept any more.
+    pub(super) fn break_qmq_promises(&mut self, node: &Node, error: &Error) -> Result<()> {
+        for (asker, waiting, refused) in std::mem::take(&mut self.qmq.sends) {
+            let mut body = Vec::new();
+            put_failures(&mut body, &not_stored(waiting, refused, error))?;
+            self.tell(node, asker, &body)?;
+        }
+        let now = node.reading().now;
+        for told in std::mem::take(&mut self.qmq.told) {
+            match told.instead {
+                Some(body) => self.tell(node, told.asker, &body)?,
+                None => self.code(told.asker, failed_answer(SEND, error), now)?,
+            }
+        }
+        for (asker, ..) in std::mem::take(&mut self.qmq.managing) {
+            self.code(asker, failed_answer(SEND, error), now)?;
+        }
+        Ok(())
+    }
+}
+
+fn not_stored(waiting: Vec<Waiting>, mut refused: Vec<Failure>, error: &Error) -> Vec<Failure> {
+    let failure =
+        |one: Waiting| Failure { message_id: one.id, code: send_code(error), remark: "not stored".to_owned() };
+    refused.extend(waiting.into_iter().map(failure));
+    refused
+}
+
+fn name_of(name: &ConsumerName<'_>) -> Name {
+    Name { subject: name.subject.to_owned(), group: name.group.to_owned(), consumer: name.consumer.to_owned() }
+}
+
+/// Appends a message as a client of this version reads it.
+pub(super) fn put_for(out: &mut Vec<u8>, whole: &[u8], version: i16) -> Result<()> {
+    if version >= TAGS_VERSION {
+        out.extend_from_slice(whole);
+        return Ok(());
+    }
+    let message = WireMessage::read_whole(whole)
+        .map_err(|malformed| Error::corrupt("", 0, "a message of QMQ", malformed.to_string()))?;
+    message.put_for(out, version);
+    Ok(())
+}

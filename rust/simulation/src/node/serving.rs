@@ -1,0 +1,227 @@
+//! What a server of QMQ's clients asks of a store: their messages as they are laid out, consumers that
+//! clients named, and the ends of many deliveries in one submission.
+
+use std::ops::Range;
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::Class;
+use delaymq_core::record::attach::{Attach, encode_attach};
+use delaymq_core::record::limits::group_subject;
+use delaymq_core::record::message::{Message, encode_message};
+use delaymq_core::record::name::{GroupStart, encode_group, encode_subject};
+use delaymq_core::record::queue::NumberRange;
+use delaymq_core::store::{
+    Delivery, GoesOn, Pull, PullRequest, Retried, RetryPlaces, RetryRule, Settlement, goes_on, sent_retry_due,
+};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, Sequence, SubjectNumber};
+
+use super::{Label, Node};
+
+/// A consumer of a group.
+type Place = (GroupNumber, ConsumerNumber);
+
+/// A message of a QMQ producer.
+#[derive(Clone, Copy, Debug)]
+pub struct QmqMessage<'a> {
+    /// The subject's name, which may be that of a group's retry subject.
+    pub subject: &'a str,
+    /// When it is due; `None` for at once.
+    pub due: Option<Millis>,
+    /// All its bytes.
+    pub whole: &'a [u8],
+}
+
+/// Deliveries that end together.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled<'a> {
+    /// The subject that is consumed, and the group.
+    pub names: (&'a str, &'a str),
+    /// Whose deliveries they are.
+    pub place: Place,
+    /// Offsets that are done.
+    pub done: &'a [Range<PullOffset>],
+    /// What goes on by the rule.
+    pub passed_over: &'a [Delivery],
+    /// See [`RetryRule`].
+    pub rule: RetryRule,
+    /// The consumer ends, too.
+    pub is_end: bool,
+}
+
+impl Node {
+    /// Stores messages of a QMQ client, all or none: visible when all below the sequence is. `None` where
+    /// they must wait for room.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn publish_qmq(&mut self, messages: &[QmqMessage<'_>]) -> Result<Option<Sequence>> {
+        let now = self.reading.now;
+        let mut records = Vec::new();
+        let (mut subjects, mut count): (Vec<(SubjectNumber, &str)>, u32) = (Vec::new(), 0);
+        for message in messages {
+            let named = self.names.assign(message.subject)?;
+            if subjects.iter().any(|(known, _)| *known == named.number) {
+                continue;
+            }
+            subjects.push((named.number, message.subject));
+            if named.needs_fact {
+                encode_subject(&mut records, named.number, message.subject);
+                count = count.saturating_add(1);
+            }
+            if let Some(owner) = group_subject(message.subject) {
+                encode_group(&mut records, named.number, GroupStart::Earliest, owner.group);
+                count = count.saturating_add(1);
+            }
+        }
+        for message in messages {
+            let subject = self.names.assign(message.subject)?.number;
+            let due = message.due.unwrap_or(now);
+            let due = group_subject(message.subject).map_or(due, |owner| sent_retry_due(&owner, due.max(now)));
+            let stored = Message { due, published: now, subject, opaque: false, meta: b"", body: message.whole };
+            encode_message(&mut records, &stored);
+            count = count.saturating_add(1);
+        }
+        let submitted = self.submit(&records, count, Class::Growing, false)?;
+        if submitted.is_some() {
+            subjects.iter().for_each(|(_, name)| self.names.confirm(name));
+        }
+        Ok(submitted.map(|range| range.end))
+    }
+
+    /// Asks for a consumer that a client named, with its subject and group. The sequence is that of the
+    /// fact; `None` where it must wait for room.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn attach_named(
+        &mut self,
+        (subject, group, consumer): (&str, &str, &str),
+        block: u32,
+    ) -> Result<Option<Sequence>> {
+        let named = self.names.assign(subject)?;
+        let is_own = group_subject(subject).is_some_and(|own| own.group == group);
+        let start = if is_own { GroupStart::Earliest } else { GroupStart::Latest };
+        let mut records = Vec::new();
+        if named.needs_fact {
+            encode_subject(&mut records, named.number, subject);
+        }
+        encode_attach(&mut records, &Attach { subject: named.number, start, block, group, consumer });
+        let count = 1 + u32::from(named.needs_fact);
+        let submitted = self.submit(&records, count, Class::Finishing, true)?;
+        if submitted.is_some() {
+            self.names.confirm(subject);
+        }
+        Ok(submitted.map(|range| Sequence(range.end.0.saturating_sub(1))))
+    }
+
+    /// Lets the owner decide a pull, reading what it must; the payloads are to be read by
+    /// [`Self::read_payload`].
+    ///
+    /// # Errors
+    /// As [`Self::submit`]; `Storage` where a run could not be read.
+    pub fn decide_pull(&mut self, request: PullRequest) -> Result<Pull> {
+        loop {
+            let pulled = self.owner.pull(request, &mut self.proposals)?;
+            self.label(Label::Other);
+            let Pull::Load(load) = pulled else {
+                // What finds no room now goes later: it is decided.
+                let sent = self.send();
+                return if self.commits.poison().is_some() { sent.map(|_| pulled) } else { Ok(pulled) };
+            };
+            let loaded = load.read()?;
+            self.owner.loaded(loaded, &mut self.proposals)?;
+            self.label(Label::Other);
+        }
+    }
+
+    /// All that a consumer holds, as applied, and its next offset; `None` where it has ended.
+    ///
+    /// # Errors
+    /// `Storage` where a run could not be read.
+    pub fn everything_held(&mut self, place: Place) -> Result<Option<(PullOffset, Vec<Delivery>)>> {
+        let (mut found, mut from) = (Vec::new(), PullOffset(0));
+        loop {
+            let piece = self.owner.held_from(place.0, place.1, from)?;
+            let (Some(piece), Some(next)) = (piece, self.owner.next_offset(place.0, place.1)) else { return Ok(None) };
+            found.extend(piece.deliveries);
+            if let Some(load) = piece.load {
+                self.owner.loaded(load.read()?, &mut self.proposals)?;
+                self.label(Label::Other);
+            }
+            match piece.next {
+                Some(offset) => from = offset,
+                None => return Ok(Some((next, found))),
+            }
+        }
+    }
+
+    /// Ends deliveries, and the consumer with them where that ends, in one submission behind all that was
+    /// decided before; durable when everything below the sequence is visible. `None` where it must wait
+    /// for room.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn settle_by_rule(&mut self, settled: &Settled<'_>) -> Result<Option<Sequence>> {
+        if !self.send()? {
+            return Ok(None);
+        }
+        let Settled { names, place, passed_over, rule, is_end, .. } = *settled;
+        let GoesOn { again, dead } = goes_on(names.0, names.1);
+        let (again_named, dead_named) =
+            (self.names.assign(&again)?, dead.as_deref().map(|dead| self.names.assign(dead)));
+        let dead_named = dead_named.transpose()?;
+        let places = RetryPlaces {
+            rule,
+            now: self.reading.now,
+            from: self.reading.now,
+            again: again_named.number,
+            dead: dead_named.map(|named| named.number),
+            reason: "not finished",
+        };
+        let retried: Vec<Retried<'_>> = passed_over.iter().map(|one| places.retried(one)).collect();
+        let needs = |is_dead: bool| passed_over.iter().any(|one| places.is_dead(one) == is_dead);
+        let mut subjects = Vec::new();
+        if again_named.needs_fact && needs(false) {
+            subjects.push((again_named.number, again.as_str()));
+        }
+        if let (Some(named), Some(dead)) = (dead_named.filter(|named| named.needs_fact), &dead)
+            && needs(true)
+        {
+            subjects.push((named.number, dead.as_str()));
+        }
+        let filled = settled.done.iter().filter(|range| !range.is_empty());
+        let done: Vec<NumberRange> =
+            filled.map(|range| NumberRange { first: range.start.0, count: range.end.since(range.start) }).collect();
+        let (group, consumer) = place;
+        let all = Settlement { group, consumer, subjects: &subjects, done: &done, retried: &retried, is_end };
+        let mut records = Vec::new();
+        let count = u32::try_from(all.encode(&mut records)).unwrap_or(u32::MAX);
+        if count == 0 {
+            return Ok(Some(self.commits.next_sequence()));
+        }
+        let Some(range) = self.submit(&records, count, Class::Finishing, false)? else { return Ok(None) };
+        subjects.iter().for_each(|(_, name)| self.names.confirm(name));
+        if is_end {
+            self.owner.consumer_ends(group, consumer);
+        }
+        Ok(Some(range.end))
+    }
+
+    /// Lets a group begin again though clients consume for it: their consumers end. The sequence is that
+    /// of the reset; `None` where it must wait for room.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn reset_live_group(&mut self, group: GroupNumber, start: GroupStart) -> Result<Option<Sequence>> {
+        if !self.send()? {
+            return Ok(None);
+        }
+        let mut records = Vec::new();
+        let count = self.owner.encode_reset_with_consumers(group, start, &mut records);
+        let submitted = self.submit(&records, u32::try_from(count).unwrap_or(u32::MAX), Class::Finishing, true)?;
+        if submitted.is_some() {
+            self.owner.consumers_end(group);
+        }
+        Ok(submitted.map(|range| Sequence(range.end.0.saturating_sub(1))))
+    }
+}
