@@ -24,6 +24,12 @@ fn is_found(name: &str) -> String {
     what
 }
 
+/// The finding is what the fault does, and not something that follows of it.
+fn is_found_by(name: &str, words: &[&str]) {
+    let what = is_found(name);
+    assert!(words.iter().any(|words| what.contains(words)), "{name}: {what}");
+}
+
 #[test]
 fn an_answer_before_its_sync_is_found() {
     is_found("AckBeforeSync");
@@ -46,27 +52,32 @@ fn settlements_in_another_order_than_their_connections_are_found() {
 
 #[test]
 fn a_pull_answered_before_its_reserve_is_durable_is_found() {
-    is_found("PulledBeforeReserved");
+    // It is given once more, and not marked.
+    is_found_by("PulledBeforeReserved", &["redelivered: false"]);
 }
 
 #[test]
 fn the_end_of_a_lease_that_forgets_what_was_held_is_found() {
-    is_found("LeaseEndIsDone");
+    // What nobody finished never comes again.
+    is_found_by("LeaseEndIsDone", &["lost: message"]);
 }
 
 #[test]
 fn a_sign_of_life_that_acknowledges_is_found() {
-    is_found("HeartbeatAcknowledges");
+    // What nobody finished never comes again.
+    is_found_by("HeartbeatAcknowledges", &["lost: message"]);
 }
 
 #[test]
 fn r1_what_was_passed_over_and_counted_as_done_is_found() {
-    is_found("PassedOverIsDone");
+    // Nobody finishes it, and nobody gets it.
+    is_found_by("PassedOverIsDone", &["nothing comes to its end", "lost: message"]);
 }
 
 #[test]
 fn r2_a_consumer_that_comes_back_and_gets_nothing_again_is_found() {
-    is_found("LostFromReceived");
+    // What is held is not given again.
+    is_found_by("LostFromReceived", &["nothing comes to its end", "was given and not acknowledged"]);
 }
 
 #[test]
@@ -77,10 +88,10 @@ fn one_seed_is_one_history_over_connections() {
 }
 
 #[test]
-fn a_hundred_and_fifty_seeds_are_in_order_and_put_everything_to_the_test() {
+fn six_hundred_seeds_are_in_order_and_put_everything_to_the_test() {
     let mut counts = Counts::default();
     let mut of_qmq = QmqCounts::default();
-    for seed in 1..=150 {
+    for seed in 1..=600 {
         let once = Connected::new(seed, false).run();
         assert_eq!(once.violations, Vec::<String>::new(), "seed {seed} {:?}", once.plan);
         counts.add(once.counts);

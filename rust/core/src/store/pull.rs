@@ -279,7 +279,8 @@ impl GroupDeciding {
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
         let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
         let hasty = is_on(Planted::PulledBeforeReserved);
-        let reserved = if hasty { asked } else { consumer.reserved_offset }.since(next);
+        let asked = if hasty { asked } else { PullOffset(0) };
+        let reserved = asked.max(consumer.reserved_offset).since(next);
         usize::try_from(credit.min(reserved)).unwrap_or(usize::MAX).min(request.count_max)
     }
 
@@ -312,7 +313,9 @@ impl GroupDeciding {
         while found.len() < room && self.cursor < next {
             let number = self.cursor;
             if !group.done.contains(number.0) && !self.damaged.contains(&number) {
-                if number >= group.reserved_number && !is_on(Planted::PulledBeforeReserved) {
+                let asked =
+                    if is_on(Planted::PulledBeforeReserved) { self.number_asked } else { group.reserved_number };
+                if number >= asked.max(group.reserved_number) {
                     break;
                 }
                 match find(state, loaded, group, number..next) {

@@ -136,7 +136,11 @@ impl Account {
 
     /// A message is asked to be stored, for the first time or again.
     pub(super) fn publish_asked(&mut self, number: u64, sent: impl FnOnce() -> Sent) {
-        self.sent.entry(number).or_insert_with(sent).asked += 1;
+        let sent = sent();
+        let known = self.sent.entry(number).or_insert_with(|| sent.clone());
+        known.asked += 1;
+        // A delay counts from when it is asked for, and a clock may be behind then.
+        known.not_before = known.not_before.min(sent.not_before);
     }
 
     pub(super) fn sent(&self, number: u64) -> Option<&Sent> {
@@ -208,7 +212,17 @@ impl Account {
         if !self.stored.contains(&came.sequence) && self.ambiguous.remove(&number) {
             self.counts.ambiguous_stored += 1;
         }
-        let before = self.places.insert((came.group.to_owned(), came.sequence), Place::Held(came.link));
+        let key = (came.group.to_owned(), came.sequence);
+        let before = self.places.get(&key).copied();
+        if let Some(Place::Held(link) | Place::Acknowledging(link)) = before
+            && link > came.link
+            && self.lost.contains(&came.link)
+        {
+            // It was given to a connection that is lost, and then to another, and comes in the other order.
+            self.counts.repeated += 1;
+            return;
+        }
+        self.places.insert(key, Place::Held(came.link));
         if let Some(before) = before {
             self.came_again(came, before);
         } else if came.redelivered && self.repeats_max == 0 {
@@ -268,10 +282,11 @@ impl Account {
         }
     }
 
-    /// A connection is lost, whoever has noticed. So many may have been in flight on it.
+    /// A connection is lost, whoever has noticed. So many may have been in flight on it of the subject, and
+    /// so many that had come back: what is acknowledged makes room before it is durable.
     pub(super) fn link_lost(&mut self, link: LinkId, in_flight_max: u32) {
         if self.lost.insert(link) {
-            self.repeats_max += u64::from(in_flight_max);
+            self.repeats_max += u64::from(in_flight_max).saturating_mul(2);
         }
     }
 

@@ -38,6 +38,7 @@ enum Call {
 }
 
 /// See the module.
+#[expect(clippy::struct_excessive_bools, reason = "each is something else that it knows")]
 pub(super) struct Client {
     pub(super) subject: String,
     pub(super) group: String,

@@ -7,9 +7,14 @@
 //! lease that may have ended, a group that began again. Under an offset that it had it may come as often
 //! as its consumer says that it did not receive it.
 
+mod ending;
 mod judging;
+mod resetting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use self::resetting::Reset;
+use super::plan::Plan;
 
 /// A message as its producer knows it.
 #[derive(Clone, Debug)]
@@ -56,12 +61,16 @@ struct Key {
     number: u64,
     /// When it came, counted in messages.
     arrival: u64,
-    /// Server lives before.
-    life: u64,
+    /// When it was asked for, in steps.
+    asked: u64,
+    /// The first life of the server in which it may have been given under this offset.
+    first_life: u64,
     doubt: u64,
     acked: Acked,
     /// An acknowledgement went over it, or one of it failed.
     passed: bool,
+    /// The server ended, and the next may not know that it was given.
+    is_void: bool,
     /// It has been counted as a reason to come again.
     counted: bool,
 }
@@ -70,8 +79,10 @@ struct Key {
 #[derive(Clone, Debug, Default)]
 struct Taken {
     keys: BTreeMap<u64, Key>,
-    /// Grows whenever its lease may have ended, or its group began again.
+    /// Grows whenever its lease may have ended.
     doubt: u64,
+    /// The first life of the server in which it may have been given something that has not come.
+    given_since: Option<u64>,
     /// Since when it was certainly heard of.
     sign: Option<u64>,
 }
@@ -93,8 +104,8 @@ struct Owed {
 #[derive(Clone, Debug, Default)]
 struct Group {
     owed: BTreeMap<u64, Owed>,
-    /// It may begin again at any time: a request for that was lost.
-    is_loose: bool,
+    /// All that was asked to let it begin again.
+    resets: Vec<Reset>,
     /// The tag that a message must have.
     wants: Option<&'static str>,
 }
@@ -103,6 +114,7 @@ struct Group {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     at: u64,
+    step: u64,
     arrivals: u64,
     life: u64,
 }
@@ -166,12 +178,16 @@ pub(super) struct Came<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     lease_ms: u64,
+    /// Consumers may be switched off, or the store may fail: then nothing comes, whatever there is.
+    may_say_nothing: bool,
     sent: BTreeMap<u64, Sent>,
     groups: BTreeMap<GroupName, Group>,
     taken: BTreeMap<Place, Taken>,
     /// No clock of the server can be ahead of this.
     pub(super) time: u64,
     arrivals: u64,
+    /// Grows with each request and each answer.
+    step: u64,
     /// What arrived before is durable: something that was asked later is.
     durable_below: u64,
     /// How often the server ended.
@@ -181,11 +197,18 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(lease_ms: u64, time: u64, groups: &[(GroupName, Option<&'static str>)]) -> Self {
+    pub(super) fn new(plan: &Plan, time: u64) -> Self {
         let group = |(name, wants): &(GroupName, Option<&'static str>)| {
             (name.clone(), Group { wants: *wants, ..Group::default() })
         };
-        Self { lease_ms, time, groups: groups.iter().map(group).collect(), ..Self::default() }
+        let groups = plan.qmq_groups().iter().map(group).collect();
+        Self {
+            lease_ms: plan.lasting.lease_ms,
+            may_say_nothing: plan.switches || plan.disk_percent > 0,
+            time,
+            groups,
+            ..Self::default()
+        }
     }
 
     pub(super) fn violations(&self) -> &[String] {
@@ -196,8 +219,9 @@ impl Ledger {
         self.violations.push(what);
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark { at: self.time, arrivals: self.arrivals, life: self.life }
+    pub(super) fn mark(&mut self) -> Mark {
+        self.step += 1;
+        Mark { at: self.time, step: self.step, arrivals: self.arrivals, life: self.life }
     }
 
     pub(super) fn sent(&self, number: u64) -> Option<&Sent> {
@@ -245,36 +269,38 @@ impl Ledger {
         taken.sign = Some(taken.sign.map_or(mark.at, |sign| sign.max(mark.at)));
     }
 
+    /// The server's clock may go on far ahead of where it was: any lease may end.
+    pub(super) fn clock_released(&mut self) {
+        self.taken.values_mut().for_each(|taken| taken.sign = None);
+    }
+
     /// The server ended: what was given may not be known to the next.
     pub(super) fn server_ended(&mut self) {
         self.life += 1;
+        self.end_resets();
         let durable_below = self.durable_below;
         self.count_again(|_, key| key.acked != Acked::Told && key.arrival >= durable_below, false);
-    }
-
-    /// A group is asked to begin again, or that was answered.
-    pub(super) fn reset(&mut self, name: &GroupName, from_latest: bool) {
-        self.counts.resets += 1;
-        for (_, taken) in self.taken.iter_mut().filter(|(place, _)| place.of == *name) {
-            taken.doubt += 1;
-        }
-        let numbers: Vec<(u64, u64)> = self.sent.iter().map(|(number, sent)| (*number, sent.asked)).collect();
-        let Some(group) = self.groups.get_mut(name) else { return };
-        // When it begins again nobody knows who only sees answers: from now on it is judged by what it may
-        // not do in any case.
-        group.is_loose = true;
-        for (number, asked) in numbers {
-            let owed = group.owed.entry(number).or_default();
-            owed.forgiven |= from_latest;
-            owed.extra += asked;
+        for key in self.taken.values_mut().flat_map(|taken| taken.keys.values_mut()) {
+            key.is_void |= key.arrival >= durable_below;
         }
     }
 
-    /// Nobody knows whether a group began again, or will.
-    pub(super) fn reset_lost(&mut self, name: &GroupName) {
-        if let Some(group) = self.groups.get_mut(name) {
-            group.is_loose = true;
+    /// A pull will not be answered any more, or was with messages: there may be others that its consumer
+    /// was given by it, too.
+    pub(super) fn may_be_given(&mut self, place: &Place, mark: Mark) {
+        let given_since = &mut self.taken.entry(place.clone()).or_default().given_since;
+        *given_since = Some(given_since.map_or(mark.life, |since| since.min(mark.life)));
+    }
+
+    /// A pull was answered that there is nothing: whatever its consumer was given has come before.
+    /// True where that is certain.
+    pub(super) fn nothing_came(&mut self, place: &Place, mark: Mark) -> bool {
+        self.counts.empty += 1;
+        self.heard(place, mark);
+        if !self.may_say_nothing {
+            self.taken.entry(place.clone()).or_default().given_since = None;
         }
+        !self.may_say_nothing
     }
 
     /// Every message under such a key may come again; under a key that was counted, only where `twice`.
@@ -329,46 +355,5 @@ impl Ledger {
         self.count_again(|other, key| other == place && key.acked == Acked::Asked, false);
         let Some(taken) = self.taken.get_mut(place) else { return };
         taken.keys.range_mut(first..=last).for_each(|(_, key)| key.passed = true);
-    }
-
-    /// The messages that a group must have finished, and its state at the end.
-    fn finished(&self, name: &GroupName) -> BTreeMap<u64, u64> {
-        let mut finished: BTreeMap<u64, u64> = BTreeMap::new();
-        for (_, taken) in self.taken.iter().filter(|(place, _)| place.of == *name) {
-            for key in taken.keys.values().filter(|key| key.acked != Acked::No) {
-                *finished.entry(key.number).or_default() += 1;
-            }
-        }
-        finished
-    }
-
-    /// At the end, with nothing left to come: each group has had and finished all that was promised.
-    pub(super) fn judge_the_end(&mut self) {
-        let mut wrong = Vec::new();
-        for (name, group) in self.groups.iter().filter(|(_, group)| !group.is_loose) {
-            let finished = self.finished(name);
-            for (number, sent) in self.sent.iter().filter(|(_, sent)| sent.subject == name.0) {
-                let owed = group.owed.get(number).copied().unwrap_or_default();
-                let passes = group.wants.is_none_or(|wants| sent.tag == Some(wants));
-                let of_subject = if owed.forgiven || !passes { 0 } else { sent.told };
-                let found = finished.get(number).copied().unwrap_or(0);
-                if found < of_subject.saturating_add(owed.nacks_told) {
-                    let places: Vec<_> = self.offsets_of(name, *number).into_iter().collect();
-                    wrong
-                        .push(format!("lost: message {number} in {name:?}: {owed:?}, {sent:?}, came under {places:?}"));
-                }
-            }
-        }
-        self.violations.extend(wrong);
-    }
-
-    fn offsets_of(&self, name: &GroupName, number: u64) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        for (place, taken) in self.taken.iter().filter(|(place, _)| place.of == *name) {
-            for (offset, key) in taken.keys.iter().filter(|(_, key)| key.number == number) {
-                found.insert(format!("{} {} {offset} {:?} {}", place.subject, place.consumer, key.acked, key.passed));
-            }
-        }
-        found
     }
 }

@@ -15,6 +15,7 @@ use crate::node::NodeOptions;
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is something else that may be or not")]
 pub struct Plan {
     /// How the store is opened.
     pub node: NodeOptions,

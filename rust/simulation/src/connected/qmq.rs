@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use delaymq_core::error::Result;
 use delaymq_core::queues::tags::Filter;
-use delaymq_core::record::name::GroupStart;
 use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::pull::ConsumerName;
 
@@ -38,8 +37,9 @@ enum Call {
     Repeat,
     Heartbeat,
     Register,
+    /// A reset, by its number in the ledger.
     Manage {
-        start: GroupStart,
+        reset: usize,
     },
 }
 
@@ -140,11 +140,11 @@ impl QmqClient {
         self.link = None;
         (self.is_level, self.registered_at) = (false, 0);
         let mut lost: Vec<(u64, u64)> = Vec::new();
-        for (call, _) in std::mem::take(&mut self.calls).into_values() {
+        for (call, mark) in std::mem::take(&mut self.calls).into_values() {
             match call {
                 Call::Send { numbers, is_nack: false, .. } if chance.percent(70) => self.unsent.extend(numbers),
                 Call::Acknowledge { first, last } => lost.push((first, last)),
-                Call::Manage { .. } => ledger.reset_lost(&self.wants.place.of),
+                Call::Pull { .. } => ledger.may_be_given(&self.wants.place, mark),
                 _ => {}
             }
         }
@@ -159,6 +159,11 @@ impl QmqClient {
     fn begin_anew(&mut self) {
         self.received = None;
         self.is_level = false;
+        for (call, _) in self.calls.values_mut() {
+            if let Call::Pull { was_level, .. } = call {
+                *was_level = false;
+            }
+        }
         self.held.clear();
     }
 

@@ -67,8 +67,12 @@ impl Connected {
         self.note(words);
     }
 
-    /// The wall clock is turned, and the store sees it at once.
+    /// The wall clock is turned; the store looks at it before and after.
     fn step_the_clock(&mut self) {
+        let before = self.clock.read();
+        if let Some(node) = &mut self.node {
+            node.look(before);
+        }
         let by_ms = self.chance.one_of(&[1, 400, 4_000]);
         if self.chance.percent(50) {
             self.clock.step_back(by_ms);
@@ -120,6 +124,7 @@ impl Connected {
         }
         if let Some(node) = &mut self.node {
             node.release_clock();
+            self.ledger.clock_released();
         }
         Ok(())
     }

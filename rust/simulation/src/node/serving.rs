@@ -83,7 +83,9 @@ impl Node {
         }
         let submitted = self.submit(&records, count, Class::Growing, false)?;
         if submitted.is_some() {
-            subjects.iter().for_each(|(_, name)| self.names.confirm(name));
+            for (_, name) in &subjects {
+                self.names.confirm(name);
+            }
         }
         Ok(submitted.map(|range| range.end))
     }
@@ -200,7 +202,9 @@ impl Node {
             return Ok(Some(self.commits.next_sequence()));
         }
         let Some(range) = self.submit(&records, count, Class::Finishing, false)? else { return Ok(None) };
-        subjects.iter().for_each(|(_, name)| self.names.confirm(name));
+        for (_, name) in &subjects {
+            self.names.confirm(name);
+        }
         if is_end {
             self.owner.consumer_ends(group, consumer);
         }

@@ -1,5 +1,7 @@
 //! What a pull brought is judged.
 
+use delaymq_core::store::retry_subject;
+
 use super::{Acked, Came, Key, Ledger, Mark, Place};
 
 impl Ledger {
@@ -24,16 +26,16 @@ impl Ledger {
             self.judge_message(place, came);
             self.judge_offset(place, mark, offset, came.number);
         }
+        self.may_be_given(place, mark);
     }
 
     /// What was given and neither acknowledged nor passed over comes before all else, under its offset.
     fn judge_what_was_owed_first(&mut self, place: &Place, mark: Mark, received: Option<u64>, first: u64) {
-        let (life, durable_below) = (self.life, self.durable_below);
-        let is_loose = self.groups.get(&place.of).is_some_and(|group| group.is_loose);
-        let Some(taken) = self.taken.get(place).filter(|_| !is_loose) else { return };
+        let Some(group) = self.groups.get(&place.of) else { return };
+        let Some(taken) = self.taken.get(place) else { return };
         let is_owed = |key: &Key| {
-            let is_known = key.arrival < durable_below || key.life == life;
-            is_known && !key.passed && key.acked == Acked::No && key.doubt == taken.doubt && key.arrival < mark.arrivals
+            let is_held = !key.passed && key.acked == Acked::No && key.doubt == taken.doubt;
+            is_held && !key.is_void && key.arrival < mark.arrivals && !group.may_have_begun_since(key.asked)
         };
         let from = received.map_or(0, |received| received.saturating_add(1));
         let owed = taken.keys.range(from..).find(|(_, key)| is_owed(key)).map(|(offset, _)| *offset);
@@ -50,7 +52,9 @@ impl Ledger {
             return self.blame(format!("{place:?}: phantom: nobody sent {came:?}"));
         };
         let is_retry = place.subject != place.of.0;
-        let names = came.subject == sent.subject || (is_retry && came.subject == place.subject);
+        // One that its consumer sent back has the name of the retry subject, also once it is dead.
+        let sent_back = retry_subject(&place.of.0, &place.of.1);
+        let names = came.subject == sent.subject || (is_retry && came.subject == sent_back);
         let tags = !came.has_tags || came.tag == sent.tag;
         if sent.body != came.body || !names || !tags || sent.subject != place.of.0 {
             let words = format!("{place:?}: corrupt: {came:?}, sent {sent:?}");
@@ -69,52 +73,68 @@ impl Ledger {
 
     fn judge_offset(&mut self, place: &Place, mark: Mark, offset: u64, number: u64) {
         // What an earlier server gave may come after its end, and the next may not know of it.
-        let (life, arrival, is_late) = (mark.life, self.arrivals, mark.life != self.life);
+        let (arrival, is_late) = (self.arrivals, mark.life != self.life);
         self.arrivals += 1;
-        let group = self.groups.entry(place.of.clone()).or_default();
-        let (has_filter, is_loose) = (group.wants.is_some(), group.is_loose);
         let taken = self.taken.entry(place.clone()).or_default();
         if let Some(known) = taken.keys.get(&offset) {
             let (before, acked, is_sound) = (known.number, known.acked, known.number == number);
             self.counts.pulled_again += 1;
-            if !is_sound || (acked == Acked::Told && !is_loose) {
+            if !is_sound || acked == Acked::Told {
                 self.blame(format!("{place:?}: {offset} was message {before}, {acked:?}, and is {number} now"));
             }
             return;
         }
-        let highest = taken.keys.last_key_value().map(|(highest, key)| (*highest, key.life, key.doubt));
-        let doubt = taken.doubt;
-        taken
-            .keys
-            .insert(offset, Key { number, arrival, life, doubt, acked: Acked::No, passed: false, counted: is_late });
-        let may_leave_out =
-            |(_, of, before): (u64, u64, u64)| is_late || of != life || before != doubt || has_filter || is_loose;
-        if let Some(before) = highest
-            && (offset <= before.0 || (offset != before.0.saturating_add(1) && !may_leave_out(before)))
-        {
-            self.blame(format!("{place:?}: offset {offset} of message {number} follows {before:?}"));
-        }
+        let first_life = self.judge_order(place, mark, offset, number);
+        let Some(taken) = self.taken.get_mut(place) else { return };
+        let asked = mark.step;
+        let (doubt, acked, passed, counted) = (taken.doubt, Acked::No, false, is_late);
+        let key = Key { number, arrival, asked, first_life, doubt, acked, passed, counted, is_void: is_late };
+        taken.keys.insert(offset, key);
         let asked = self.sent.get(&number).map_or(0, |sent| sent.asked);
         let Some(group) = self.groups.get_mut(&place.of) else { return };
         let owed = group.owed.entry(number).or_default();
         owed.seen += 1;
         owed.extra += u64::from(is_late);
         self.counts.doubled += u64::from(owed.seen > 1);
-        if owed.seen > asked.saturating_add(owed.nacked).saturating_add(owed.extra) && !is_loose {
+        if owed.seen > asked.saturating_add(owed.nacked).saturating_add(owed.extra) {
             self.judge_double(place, offset, number);
         }
+    }
+
+    /// An offset that is new follows the one before, but for what a filter held back, and where the
+    /// consumer began anew. Every end of the server may leave out offsets once. An offset may be of an
+    /// earlier life of it than the one that it is heard in, where its consumer had asked then.
+    /// Returns the first life that it may be of.
+    fn judge_order(&mut self, place: &Place, mark: Mark, offset: u64, number: u64) -> u64 {
+        let Some(taken) = self.taken.get(place) else { return mark.life };
+        let first_life = taken.given_since.map_or(mark.life, |since| since.min(mark.life));
+        let Some((before, key)) = taken.keys.last_key_value() else { return first_life };
+        let earliest = first_life.max(key.first_life);
+        if offset == before.saturating_add(1) {
+            return earliest;
+        }
+        let group = self.groups.get(&place.of);
+        let may_be_other = group.is_none_or(|group| group.wants.is_some() || group.may_have_begun_since(key.asked));
+        if offset > *before && (key.doubt != taken.doubt || may_be_other) {
+            return earliest;
+        }
+        if offset > *before && key.first_life < mark.life {
+            return earliest.max(key.first_life.saturating_add(1));
+        }
+        let what = format!("{place:?}: offset {offset} of message {number} follows {before} of {key:?}");
+        self.blame(what);
+        mark.life
     }
 
     /// A message has come under more offsets than there are reasons for, but for leases that may have
     /// ended.
     fn judge_double(&mut self, place: &Place, offset: u64, number: u64) {
         let (time, lease_ms) = (self.time, self.lease_ms);
-        for (other, taken) in self.taken.iter_mut().filter(|(other, _)| other.of == place.of) {
+        for (_, taken) in self.taken.iter_mut().filter(|(other, _)| other.of == place.of) {
             let is_silent = taken.sign.is_none_or(|sign| time.saturating_sub(sign) >= lease_ms);
-            for (at, key) in taken.keys.iter_mut().filter(|(_, key)| key.number == number && !key.counted) {
-                let is_this = other == place && *at == offset;
+            for key in taken.keys.values_mut().filter(|key| key.number == number && !key.counted) {
                 let may_have_ended = is_silent || key.doubt != taken.doubt;
-                if !is_this && may_have_ended && key.acked != Acked::Told {
+                if may_have_ended && key.acked != Acked::Told {
                     key.counted = true;
                     if let Some(group) = self.groups.get_mut(&place.of) {
                         group.owed.entry(number).or_default().extra += 1;

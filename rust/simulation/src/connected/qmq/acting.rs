@@ -237,9 +237,9 @@ impl QmqClient {
     fn manage(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
         let start = if around.chance.percent(50) { GroupStart::Latest } else { GroupStart::Earliest };
         let of = self.wants.place.of.clone();
-        around.ledger.reset(&of, start == GroupStart::Latest);
+        let reset = around.ledger.reset_asked(&of, start == GroupStart::Latest);
         let request = ConsumeManage { subject: &of.0, group: &of.1, start: Some(start) };
-        let call = Call::Manage { start };
+        let call = Call::Manage { reset };
         self.ask(around.ledger, (CONSUME_MANAGE, VERSION), call, |out| put_consume_manage(out, &request));
         "lets its group begin again"
     }

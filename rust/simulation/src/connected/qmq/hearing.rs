@@ -45,9 +45,8 @@ impl QmqClient {
             }
             (Call::Pull { received, .. }, answer::SUCCESS) => self.pulled(ledger, mark, received, body),
             (Call::Pull { was_level, .. }, answer::NO_MESSAGE) => {
-                ledger.counts.empty += 1;
-                ledger.heard(&place, mark);
-                self.is_level = was_level && self.pulls() == 0;
+                let is_certain = ledger.nothing_came(&place, mark);
+                self.is_level = is_certain && was_level && self.pulls() == 0;
             }
             (Call::Acknowledge { first, last }, answer::SUCCESS) => {
                 ledger.heard(&place, mark);
@@ -64,11 +63,10 @@ impl QmqClient {
                 Ok(told) if told.timestamp_ms >= self.registered_at => self.registered_at = told.timestamp_ms,
                 other => ledger.blame(format!("{place:?}: registered as {other:?} after {}", self.registered_at)),
             },
-            (Call::Manage { start }, answer::SUCCESS) => {
-                ledger.reset(&place.of, start == delaymq_core::record::name::GroupStart::Latest);
-            }
-            (Call::Manage { .. }, answer::PARAM_ERROR | answer::BROKER_ERROR) => ledger.reset_lost(&place.of),
-            (Call::Heartbeat | Call::Register, answer::BROKER_ERROR) => {}
+            (Call::Manage { reset }, answer::SUCCESS) => ledger.reset_told(&place.of, reset),
+            (Call::Manage { reset }, answer::PARAM_ERROR) => ledger.reset_refused(&place.of, reset),
+            // A reset may happen until the server ends.
+            (Call::Manage { .. } | Call::Heartbeat | Call::Register, answer::BROKER_ERROR) => {}
             (call, code) => ledger.blame(format!("{place:?}: {call:?} was answered with {code}: {body:?}")),
         }
     }
@@ -88,7 +86,7 @@ impl QmqClient {
             let failed = failures.iter().find(|failure| number_of(&failure.message_id) == *number);
             match failed {
                 None if damaged.contains(number) => {
-                    ledger.blame(format!("message {number} is stored, its check wrong"))
+                    ledger.blame(format!("message {number} is stored, its check wrong"));
                 }
                 None if is_nack => ledger.nack_told(&self.wants.place.of, *number, mark),
                 None => ledger.send_told(*number, mark),

@@ -57,6 +57,8 @@ pub(super) struct Pulling {
     pub(super) deadline: Millis,
     /// The facts that it waits for before it looks once more.
     pub(super) hastened: Option<Sequence>,
+    /// Nothing may be given to it: it waits for its time to be over.
+    pub(super) is_refused: bool,
 }
 
 /// What is done for a consumer.
@@ -205,6 +207,7 @@ impl Lasting {
     /// True where nobody waits for anything but news.
     pub(super) fn is_quiet(&self) -> bool {
         let idle = |session: &Session| session.jobs.is_empty() && session.owed.is_none();
-        self.waking.is_empty() && self.sessions.values().all(idle)
+        let waits_for_news = self.pulls.values().all(|(_, _, pulling)| !pulling.is_refused);
+        waits_for_news && self.waking.is_empty() && self.sessions.values().all(idle)
     }
 }

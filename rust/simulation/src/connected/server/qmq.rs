@@ -93,6 +93,7 @@ impl Server {
             deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
             filters: request.filters,
             hastened: None,
+            is_refused: false,
         };
         let number = self.lasting.session(name_of(&request.name), false);
         self.lasting.leases.begin_wait(number, now);

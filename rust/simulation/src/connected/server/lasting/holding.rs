@@ -54,7 +54,7 @@ impl Server {
         &mut self,
         node: &Node,
         number: u64,
-        pulling: Pulling,
+        mut pulling: Pulling,
         group: Option<GroupNumber>,
     ) -> Result<()> {
         let deadline = pulling.deadline;
@@ -63,6 +63,7 @@ impl Server {
         if deadline <= node.reading().now || !peer.is_some_and(|peer| peer.connection.hold(id)) {
             return self.end_pull(node, number, &pulling);
         }
+        pulling.is_refused = group.is_none();
         let group = group.unwrap_or(NOWHERE);
         let owner = self.lasting.number();
         let subject = node.owner().state().groups.get(&group).map_or(SubjectNumber(0), |group| group.subject);

@@ -1,0 +1,97 @@
+//! Groups that begin again. When one does nobody knows who only sees answers, but that it is after the
+//! request and before its answer.
+
+use std::collections::BTreeMap;
+
+use super::{Group, GroupName, Ledger};
+
+/// A group is asked to begin again.
+#[derive(Clone, Debug)]
+pub(super) struct Reset {
+    /// Until when it may happen, in steps; `None` while nobody knows.
+    ended: Option<u64>,
+    from_latest: bool,
+    /// How often messages were asked to be stored that may come again with it.
+    counted: BTreeMap<u64, u64>,
+}
+
+impl Group {
+    /// True where it may have begun again after this step.
+    pub(super) fn may_have_begun_since(&self, step: u64) -> bool {
+        self.resets.iter().any(|reset| reset.ended.is_none_or(|ended| ended > step))
+    }
+
+    /// Whatever is stored may come again: from its earliest on, or since its consumers end first, and
+    /// others may pull before it begins.
+    fn count(&mut self, index: usize, asked: &BTreeMap<u64, u64>) {
+        let Some(reset) = self.resets.get_mut(index) else { return };
+        for (number, asked) in asked {
+            let counted = reset.counted.entry(*number).or_default();
+            self.owed.entry(*number).or_default().extra += asked.saturating_sub(*counted);
+            *counted = *asked;
+        }
+    }
+}
+
+impl Ledger {
+    /// A group is asked to begin again. The number is that of the request.
+    pub(in crate::connected) fn reset_asked(&mut self, name: &GroupName, from_latest: bool) -> usize {
+        let asked = self.asked();
+        let group = self.groups.entry(name.clone()).or_default();
+        let index = group.resets.len();
+        group.resets.push(Reset { ended: None, from_latest, counted: BTreeMap::new() });
+        group.count(index, &asked);
+        index
+    }
+
+    /// It has begun again, or whoever could have let it has ended.
+    fn reset_ended(&mut self, name: &GroupName, index: usize) {
+        self.step += 1;
+        let asked = self.asked();
+        let is_ready = |number: &u64| self.sent.get(number).is_some_and(|sent| sent.due <= self.time);
+        let Some(group) = self.groups.get_mut(name) else { return };
+        group.count(index, &asked);
+        let Some(reset) = group.resets.get_mut(index) else { return };
+        reset.ended = Some(self.step);
+        if reset.from_latest {
+            for number in asked.keys().filter(|number| is_ready(number)) {
+                group.owed.entry(*number).or_default().forgiven = true;
+            }
+        }
+    }
+
+    /// The answer says that it has begun again.
+    pub(in crate::connected) fn reset_told(&mut self, name: &GroupName, index: usize) {
+        self.counts.resets += 1;
+        self.reset_ended(name, index);
+    }
+
+    /// The answer says that nothing changed.
+    pub(in crate::connected) fn reset_refused(&mut self, name: &GroupName, index: usize) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        let Some(reset) = group.resets.get_mut(index) else { return };
+        reset.ended = Some(0);
+        for (number, counted) in std::mem::take(&mut reset.counted) {
+            let owed = group.owed.entry(number).or_default();
+            owed.extra = owed.extra.saturating_sub(counted);
+        }
+    }
+
+    /// Whatever was asked of a server that has ended happens no more.
+    pub(super) fn end_resets(&mut self) {
+        let open = |group: &Group| -> Vec<usize> {
+            (0..).zip(&group.resets).filter(|(_, reset)| reset.ended.is_none()).map(|(index, _)| index).collect()
+        };
+        let all: Vec<_> = self.groups.iter().map(|(name, group)| (name.clone(), open(group))).collect();
+        for (name, indexes) in all {
+            for index in indexes {
+                self.reset_ended(&name, index);
+            }
+        }
+    }
+
+    /// How often each message was asked to be stored.
+    fn asked(&self) -> BTreeMap<u64, u64> {
+        self.sent.iter().map(|(number, sent)| (*number, sent.asked)).collect()
+    }
+}
