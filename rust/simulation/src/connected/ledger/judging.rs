@@ -85,6 +85,7 @@ impl Ledger {
             return;
         }
         let first_life = self.judge_order(place, mark, offset, number);
+        self.count_open_resets(&place.of);
         let Some(taken) = self.taken.get_mut(place) else { return };
         let asked = mark.step;
         let (doubt, acked, passed, counted) = (taken.doubt, Acked::No, false, is_late);

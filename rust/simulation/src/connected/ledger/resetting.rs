@@ -77,6 +77,17 @@ impl Ledger {
         }
     }
 
+    /// What was asked to be stored since a reset was asked for may come again with it, too.
+    pub(super) fn count_open_resets(&mut self, name: &GroupName) {
+        let asked = self.asked();
+        let Some(group) = self.groups.get_mut(name) else { return };
+        for index in 0..group.resets.len() {
+            if group.resets.get(index).is_some_and(|reset| reset.ended.is_none()) {
+                group.count(index, &asked);
+            }
+        }
+    }
+
     /// Whatever was asked of a server that has ended happens no more.
     pub(super) fn end_resets(&mut self) {
         let open = |group: &Group| -> Vec<usize> {
