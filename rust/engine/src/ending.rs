@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
-use delaymq_core::store::{ConsumerListed, consumed_at};
+use delaymq_core::store::{ConsumerListed, RetryRule, consumed_at};
 
 use crate::administration::unknown_group;
 use crate::member::Consuming;
-use crate::named_consumer::{ConsumerId, NamedConsumer, RetryRule};
+use crate::named_consumer::{ConsumerId, NamedConsumer};
 use crate::store::Store;
 
 impl Store {

@@ -66,8 +66,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
     ConsumerListed, FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject,
-    Inspection, LostMessage, OwnerOptions, Receipt, RecoveryProgress, RetryRule, Salvage, SalvagedGroup, SalvagedSubject,
-    SubjectListed, Verification, VerificationProgress,
+    Inspection, LostMessage, OwnerOptions, Receipt, RecoveryProgress, RetryRule, Salvage, SalvagedGroup,
+    SalvagedSubject, SubjectListed, Verification, VerificationProgress,
 };
 
 pub use attendance::Activity;

@@ -105,6 +105,7 @@ impl Plan {
                 rule: RetryRule {
                     delay_ms: chance.one_of(&[0, 50, 5_000]),
                     attempts_max: u32::try_from(chance.one_of(&[1, 3, 32])).unwrap_or(1),
+                    reason: None,
                 },
                 in_flight_min: u32::try_from(chance.one_of(&[1, 2, 8, 256])).unwrap_or(1),
                 held_max: 100,
