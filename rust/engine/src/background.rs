@@ -180,7 +180,6 @@ impl Shared {
             let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }
-        self.time.remember(self.payloads.folder());
         *held(&self.background.unfinished) = helping.preparing;
     }
 

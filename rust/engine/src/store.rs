@@ -334,6 +334,7 @@ impl Store {
             return Ok(());
         }
         shared.subscribers.tell_all();
+        shared.time.remember(&self.path);
         let sealed = shared.end_log();
         self.let_go(Shared::clear_up);
         shared.check_poison()?;
