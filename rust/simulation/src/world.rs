@@ -84,6 +84,8 @@ pub struct World {
     left: Option<Promised>,
     /// Something may have been assigned that nobody was handed.
     a_pull_failed: bool,
+    /// A consumer could not be handed again what it held when the store was opened.
+    hands_wait: bool,
     /// A call of the opening that comes next may fail.
     a_fault_is_planned: bool,
     receipts: Vec<Kept>,
@@ -136,6 +138,7 @@ impl World {
             unreadable: None,
             left: None,
             a_pull_failed: false,
+            hands_wait: false,
             a_fault_is_planned: false,
             receipts: Vec::new(),
             cancels: BTreeSet::new(),

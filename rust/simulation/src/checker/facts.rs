@@ -91,6 +91,18 @@ impl Oracle {
         }
     }
 
+    /// What is found when the store is opened was there before: the crash lies behind it.
+    pub fn found_when_opened(&mut self, group: GroupNumber, was_known: bool) {
+        if let Some(life) = self.lives.get_mut(&group).filter(|_| !was_known) {
+            life.crashes = life.crashes.saturating_sub(1);
+        }
+    }
+
+    /// True where the ledger has this group.
+    pub fn knows(&self, group: GroupNumber) -> bool {
+        self.lives.contains_key(&group)
+    }
+
     /// A group of a retry subject was found.
     pub fn retry_group_is_known(&mut self, group: GroupNumber, subject: SubjectNumber) {
         let given_back = |(_, entry): &(&Sequence, &Entry)| {

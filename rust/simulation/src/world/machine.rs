@@ -230,6 +230,7 @@ impl World {
 
     /// Consumers that outlive their process come back and get what they hold; all others are gone.
     fn resume_consumers(&mut self, node: &mut Node, first: Sequence) {
+        self.hands_wait = false;
         for handle in &self.handles {
             let asked = handle.asked.filter(|asked| *asked < first);
             let outcome = asked.and_then(|asked| self.replica.as_ref().and_then(|replica| replica.outcome(asked)));
@@ -239,7 +240,9 @@ impl World {
                 _ => None,
             };
             if let (Some(asked), Some(group), Some(subject)) = (asked, group, subject) {
+                let was_known = self.oracle.knows(group);
                 self.oracle.group_is_known(group, subject, asked, handle.from_latest);
+                self.oracle.found_when_opened(group, was_known);
             }
         }
         for index in 0..self.handles.len() {
@@ -252,11 +255,13 @@ impl World {
                 .and_then(|group| state.groups.get(&group))
                 .and_then(|group| group.consumers.named(&handle.name, true));
             if let (Some(group), Some(subject)) = (group, subject) {
+                let was_known = self.oracle.knows(group);
                 if handle.retries_of.is_some() {
                     self.oracle.retry_group_is_known(group, subject);
                 } else {
                     self.oracle.group_is_known(group, subject, first, handle.from_latest);
                 }
+                self.oracle.found_when_opened(group, was_known);
             }
             self.with_handle(index, |handle| {
                 (handle.group_number, handle.consumer, handle.asked) = (group, consumer, None);
@@ -282,7 +287,11 @@ impl World {
         let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
         let handed: Vec<Handed> = match node.hand_again(group, consumer) {
             Ok(handed) => handed,
-            Err(error) => return self.note(&format!("cannot be handed again: {error}")),
+            Err(error) => {
+                // Who is not told now asks again when the disk works: with the next life of the machine.
+                self.hands_wait = true;
+                return self.note(&format!("cannot be handed again: {error}"));
+            }
         };
         let subject = node.owner().state().groups.get(&group).map(|group| group.subject).unwrap_or_default();
         let mut owed: Vec<(u32, u32, u64)> = Vec::new();
