@@ -56,7 +56,7 @@ HISTORY = {
 }
 STEPS = (14, 8)
 """Of the publisher, in each of the two lives."""
-ENDS_WITHIN_S = 20
+ENDS_WITHIN_S = 120  # a call that is interrupted for ever is made a thousand times, on a busy machine
 ENDS = {0: "went on", 4: "stopped itself", 5: "refused"}
 JUDGED_AT_ONCE = 40
 PLANTED = "SyncErrorSwallowed"

@@ -185,7 +185,9 @@ class History:
         life = self.stops_by_epoch.get(epoch, len(self.stop_caps)) if "epoch" in line else len(self.stop_caps)
         if share.acknowledged >= max(message.copies, 1) and epoch >= share.acknowledged_epoch:
             self.findings.add("finished_again", f"{where} came after its acknowledgement was answered")
-        holds = share.not_before_stops in (-1, len(self.stop_caps))
+        # What was given back and never answered may be lost with the server, or with its consumer's connection.
+        is_answered = share.not_before_stops == -1
+        holds = is_answered or (share.not_before_stops == len(self.stop_caps) and share.consumer not in self.left)
         if share.returns and holds and message.copies == 1 and line["at_ms"] + self.clocks_ms < share.not_before_ms:
             early_ms = share.not_before_ms - line["at_ms"]
             self.findings.add("early", f"{where} came {early_ms} ms before the time that it was returned for")
@@ -208,9 +210,17 @@ class History:
     def _cause(self, line: Line, message: Message, share: Share, life: int, *, is_marked: bool) -> str:
         if not is_marked and share.unmarked < message.copies and message.copies > 1:
             return "ambiguous_publish"
-        if share.returns:
+        is_another = message.copies > 1 and line["at_ms"] + self.clocks_ms < share.not_before_ms
+        if share.returns and not is_another:
             share.returns -= 1
             return "returned"
+        cause = self._cause_without_returns(line, message, share, life)
+        if cause == "none" and share.returns:
+            share.returns -= 1
+            return "returned"
+        return cause
+
+    def _cause_without_returns(self, line: Line, message: Message, share: Share, life: int) -> str:
         if share.consumer in self.left:
             return "lease"
         if life != share.life:

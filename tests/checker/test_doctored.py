@@ -389,3 +389,18 @@ def test_the_process_tells_by_its_exit_code(tmp_path: Path) -> None:
     assert first["findings"]["lost"] == 1
     assert "answered as stored, and a group never had it" in ended.stderr
     assert str(good) not in ended.stderr
+
+
+def test_a_return_that_was_not_answered_may_be_lost_with_its_consumer(tmp_path: Path) -> None:
+    back = story().publish("m").deliver("m").add("returned", id="m", group="g", delay_ms=90).add("left", consumer="c1")
+    assert back.again("m", consumer="c2").acknowledge("m").judged(tmp_path).kind == "clean"
+    told = story().publish("m").deliver("m")
+    told.add("returned", id="m", group="g", delay_ms=90, result="acknowledged").add("left", consumer="c1")
+    assert told.again("m", consumer="c2").acknowledge("m").judged(tmp_path).findings.counts["early"] == 1
+
+
+def test_another_copy_that_comes_before_one_may_come_again_is_not_that_one(tmp_path: Path) -> None:
+    both = story().publish("m", "ambiguous").killed().publish("m").again("m")
+    both.add("returned", id="m", group="g", delay_ms=45).again("m").acknowledge("m")
+    both.again("m", attempt=4).acknowledge("m")
+    assert both.judged(tmp_path).kind == "clean"
