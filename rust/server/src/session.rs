@@ -182,6 +182,11 @@ impl Session {
         let Attached::Sharing(sharing) = self.attach(hub, None).await? else { return Ok(()) };
         let (consumer, rule) = (Arc::clone(&sharing.consumer), hub.consumers.rule);
         self.detach();
-        hub.pool.end(move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed)).map(drop)
+        let ended = hub.pool.end(move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed))?;
+        // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
+        match ended {
+            Some(position) => hub.reached(position).await,
+            None => Ok(()),
+        }
     }
 }
