@@ -217,6 +217,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "torture" $(MAKE) --no-print-directory torture; \
 	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
 	part "power cuts, a disk that forgets" $(MAKE) --no-print-directory amnesia; \
+	part "I/O errors, every call" $(MAKE) --no-print-directory io-errors; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------

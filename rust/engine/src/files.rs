@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::mapping::Mapping;
 
-pub(crate) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 /// How often one call is made that signals interrupt.
 const INTERRUPTIONS_MAX: u32 = 1000;

@@ -156,7 +156,7 @@ fn assemble(
     let shared = Shared {
         guard: ProcessGuard::here(),
         segment_bytes: identity.segment_bytes,
-        time: Time::new(Arc::clone(&options.clock), path, trusted),
+        time: Time::new(Arc::clone(&options.clock), storage.as_ref(), trusted),
         names: Names::of(&owner.state().subjects),
         issuer: Arc::new(Issuer { stream: identity.stream.id, epoch, nonce }),
         receipts: OnceLock::new(),

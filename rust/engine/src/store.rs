@@ -334,7 +334,7 @@ impl Store {
             return Ok(());
         }
         shared.subscribers.tell_all();
-        shared.time.remember(&self.path);
+        shared.time.remember(shared.storage.as_ref());
         let sealed = shared.end_log();
         self.let_go(Shared::clear_up);
         shared.check_poison()?;

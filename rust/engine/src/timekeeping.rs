@@ -1,11 +1,11 @@
 //! The store's time: what the trusted clock is fed with, what is told of it, and what the next opening
 //! is to know of it.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use delaymq_core::clock::{Hold, Reading, Remembered, Steps, TrustedClock};
+use delaymq_core::storage::Storage;
 use delaymq_core::units::Millis;
 
 use crate::attendance::Activity;
@@ -27,10 +27,10 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// The clock of the store in the folder `path`, whose log knows `floor`.
-    pub(crate) fn new(source: Arc<dyn Clock>, path: &Path, floor: Millis) -> Self {
+    /// The clock of a store whose log knows `floor`.
+    pub(crate) fn new(source: Arc<dyn Clock>, storage: &dyn Storage, floor: Millis) -> Self {
         let boot = source.boot();
-        let remembered = boot.as_ref().and_then(|boot| remembered_clock::read(path, boot));
+        let remembered = boot.as_ref().and_then(|boot| remembered_clock::read(storage, boot));
         let reading = source.read();
         let (wall, boot_ns) = (reading.wall(), reading.boot_ns);
         let trusted = match remembered {
@@ -57,11 +57,13 @@ impl Time {
         (read, reading)
     }
 
-    /// Keeps what is known now for the next opening of the store in the folder `path`.
-    pub(crate) fn remember(&self, path: &Path) {
+    /// Keeps what is known now for the next opening of the store.
+    pub(crate) fn remember(&self, storage: &dyn Storage) {
         let Some(boot) = &self.boot else { return };
         let (reading, clock) = self.read_with_wall();
-        remembered_clock::write(path, boot, Remembered { trusted: reading.now, boot_ns: clock.boot_ns });
+        let known = Remembered { trusted: reading.now, boot_ns: clock.boot_ns };
+        // Where that fails the next opening knows less, and nothing else comes of it.
+        let _kept = remembered_clock::write(storage, boot, known);
     }
 
     pub(crate) fn steps(&self) -> Steps {
@@ -136,7 +138,7 @@ impl Shared {
         if kept.as_ref().is_some_and(|kept| is_same(kept) && kept.at.elapsed() < REMEMBER_EVERY) {
             return;
         }
-        self.time.remember(self.payloads.folder());
+        self.time.remember(self.storage.as_ref());
         *kept = Some(Kept { at: Instant::now(), held: is_held, steps });
     }
 }
