@@ -271,7 +271,10 @@ impl Peer {
         let now = self.hub.now();
         match self.borrowing.reads_on(&self.hub, connection.input_bytes(), now) {
             ReadsOn::Now => {}
-            ReadsOn::From(_) => return Ok(false),
+            ReadsOn::From(until) => {
+                connection.rests(until, now);
+                return Ok(false);
+            }
             ReadsOn::Never => {
                 connection.crowded();
                 return Ok(false);

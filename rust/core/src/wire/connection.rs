@@ -57,8 +57,9 @@ pub struct Connection {
     held_count: usize,
     next_id: u64,
     began: Millis,
-    /// When the frame that is being read began, or reading went on after a pause.
+    /// When the frame that is being read began, or reading went on after a pause; later by what it rested.
     frame_began: Millis,
+    rests_until: Millis,
     is_paused: bool,
     is_admitted: bool,
     is_proven: bool,
@@ -78,6 +79,7 @@ impl Connection {
             next_id: 0,
             began: now,
             frame_began: now,
+            rests_until: now,
             is_paused: false,
             is_admitted: admitted,
             is_proven: false,
@@ -112,6 +114,12 @@ impl Connection {
             self.frame_began = now;
         }
         result
+    }
+
+    /// The server reads nothing more of the frame that is under way until then, which is not its peer's time.
+    pub fn rests(&mut self, until: Millis, now: Millis) {
+        self.frame_began = self.frame_began.plus(until.since(self.rests_until.max(now)));
+        self.rests_until = self.rests_until.max(until);
     }
 
     /// Takes as many of these bytes as there is room for, and says how many.

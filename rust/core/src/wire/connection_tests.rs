@@ -255,6 +255,25 @@ fn a_frame_that_is_not_completed_ends_the_input_and_what_was_asked_is_answered()
 }
 
 #[test]
+fn a_frame_is_not_late_by_what_the_server_let_it_rest() {
+    let mut connection = admitted();
+    let bytes = [request(1, b""), request(2, b"body")].concat();
+    connection.receive(&bytes[..bytes.len() - 1], NOW);
+    assert!(connection.next_request(NOW).is_some() && connection.next_request(NOW).is_none());
+    let frame_ms = limits().frame_ms_max;
+    // Asked twice of one rest, and again of a longer one that begins within it: 300 ms in all.
+    connection.rests(NOW.plus(110), NOW.plus(10));
+    connection.rests(NOW.plus(110), NOW.plus(60));
+    connection.rests(NOW.plus(310), NOW.plus(100));
+    let late = NOW.plus(frame_ms + 300);
+    assert_eq!(connection.deadline(), Some(late));
+    connection.tick(NOW.plus(frame_ms + 299));
+    assert_eq!(connection.ending(), None);
+    connection.tick(late);
+    assert_eq!(connection.ending(), Some(&Ending::FrameLate), "what it did not rest is its peer's time");
+}
+
+#[test]
 fn no_frame_is_late_while_the_server_does_not_read() {
     let limits = ConnectionLimits { requests_max: 1, ..limits() };
     let mut connection = Connection::new(limits, true, NOW);
