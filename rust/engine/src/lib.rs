@@ -11,6 +11,7 @@ mod attaching;
 mod attendance;
 mod background;
 mod beginning;
+mod blocks;
 mod burying;
 mod clock;
 mod committer;

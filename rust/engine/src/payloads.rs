@@ -1,8 +1,9 @@
 //! Reading payloads, on the thread of whoever wants them. The newest segments are mapped; older
-//! ones and runs are read, so that a deep backlog does not fill the memory with mapped pages.
+//! ones and runs are read, in blocks where one payload lies behind the other, so that a deep backlog
+//! does not fill the memory with mapped pages.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use delaymq_core::error::{Error, Result};
@@ -14,6 +15,7 @@ use delaymq_core::run::{read_payload, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber, padded};
 
+use crate::blocks::{Block, Blocks};
 use crate::delivery::{Payload, PayloadForm};
 use crate::held;
 use crate::mapping::Mapping;
@@ -43,6 +45,7 @@ pub(crate) struct Stored {
 struct Cache {
     mapped: BTreeMap<SegmentNumber, Arc<Mapping>>,
     open: HashMap<String, Arc<dyn StorageFile>>,
+    blocks: Blocks,
 }
 
 /// See the module.
@@ -57,27 +60,31 @@ impl Payloads {
         Self { root, storage, cache: Mutex::default() }
     }
 
-    /// The store's folder.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.root
-    }
-
     /// Reads the message at `location`, whose record has `sequence`.
     ///
     /// # Errors
     /// `DamagedPayload` where record or payload fail their check, the file is too short or is not
     /// there; `Storage` where it could not be read, which may pass.
     pub(crate) fn read(&self, location: Location, sequence: Sequence) -> Result<Stored> {
-        match location.file() {
-            LocationFile::Segment(number) => match self.mapping(number) {
-                // Where the mapping does not show a whole message, reading finds it or says why not.
-                Some(mapping) => match read_mapped(&mapping, location, sequence) {
-                    Some(stored) => Ok(stored),
-                    None => self.read_file(&segment_path(number), location, sequence),
-                },
-                None => self.read_file(&segment_path(number), location, sequence),
-            },
-            LocationFile::Run(number) => self.read_file(&run_path(number), location, sequence),
+        // Where neither mapping nor block show a whole message, reading finds it or says why not.
+        let mapping = location.segment().and_then(|number| self.mapping(number));
+        if let Some(stored) = mapping.and_then(|mapping| read_mapped(&mapping, location, sequence)) {
+            return Ok(stored);
+        }
+        let block = held(&self.cache).blocks.holding(location);
+        if let Some(stored) = block.and_then(|block| read_in(block.bytes_from(location), sequence)) {
+            return Ok(stored);
+        }
+        let path = path_of(location.file());
+        let file = match self.file(&path) {
+            Err(error) if error.is_not_found() => {
+                return Err(damaged(&path, u64::from(location.offset()), sequence, "the file", "none"));
+            }
+            other => other?,
+        };
+        match self.read_walking(file.as_ref(), location, sequence) {
+            Some(stored) => Ok(stored),
+            None => read_alone(file.as_ref(), location, sequence),
         }
     }
 
@@ -85,11 +92,7 @@ impl Payloads {
     /// together, as those of a backlog do, in few large pieces. What it cannot ask for, it lets be.
     pub(crate) fn prefetch(&self, locations: impl Iterator<Item = Location>) {
         for piece in pieces_of(locations) {
-            let path = match piece.file {
-                LocationFile::Segment(number) => segment_path(number),
-                LocationFile::Run(number) => run_path(number),
-            };
-            if let Ok(file) = self.file(&path) {
+            if let Ok(file) = self.file(&path_of(piece.file)) {
                 file.prefetch(piece.start, piece.end.saturating_sub(piece.start));
             }
         }
@@ -99,6 +102,7 @@ impl Payloads {
     pub(crate) fn forget(&self, path: &str) {
         let mut cache = held(&self.cache);
         cache.open.remove(path);
+        cache.blocks.forget(|file| path_of(file) == path);
         cache.mapped.retain(|number, _| segment_path(*number) != path);
     }
 
@@ -136,22 +140,47 @@ impl Payloads {
         Ok(file)
     }
 
-    fn read_file(&self, path: &str, location: Location, sequence: Sequence) -> Result<Stored> {
-        let at = u64::from(location.offset());
-        let file = match self.file(path) {
-            Err(error) if error.is_not_found() => return Err(damaged(path, at, sequence, "the file", "none")),
-            other => other?,
-        };
-        let mut bytes = Vec::new();
-        read_payload(file.as_ref(), at, sequence, None, &mut bytes)?;
-        let whole = read_record(&bytes, sequence).ok().and_then(|record| Some((record, decode_message(&record)?)));
-        let Some((record, message)) = whole else {
-            let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
-            return Err(damaged(path, at, sequence, "a message", &found));
-        };
-        let payload = Payload::owned(record.payload, form_of(&record, &message));
-        Ok(Stored { due: message.due, published: message.published, subject: message.subject, payload })
+    /// Reads the message with those behind it, where the one before it was read just now.
+    fn read_walking(&self, file: &dyn StorageFile, location: Location, sequence: Sequence) -> Option<Stored> {
+        if !held(&self.cache).blocks.is_walk(location) {
+            return None;
+        }
+        let block = Block::read(file, location).ok()?;
+        let stored = read_in(block.bytes_from(location), sequence)?;
+        held(&self.cache).blocks.keep(Arc::new(block));
+        Some(stored)
     }
+}
+
+fn path_of(file: LocationFile) -> String {
+    match file {
+        LocationFile::Segment(number) => segment_path(number),
+        LocationFile::Run(number) => run_path(number),
+    }
+}
+
+/// Reads one message, and nothing beside it.
+fn read_alone(file: &dyn StorageFile, location: Location, sequence: Sequence) -> Result<Stored> {
+    let at = u64::from(location.offset());
+    let mut bytes = Vec::new();
+    read_payload(file, at, sequence, None, &mut bytes)?;
+    let record = read_record(&bytes, sequence).ok();
+    record.and_then(|record| copied(&record)).ok_or_else(|| {
+        let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
+        damaged(file.path(), at, sequence, "a message", &found)
+    })
+}
+
+/// The message with which these bytes begin; `None` where anything about it is not as it must be.
+fn read_in(bytes: &[u8], sequence: Sequence) -> Option<Stored> {
+    copied(&read_record(bytes, sequence).ok().filter(RawRecord::payload_is_whole)?)
+}
+
+/// The message of this record; `None` where it is none.
+fn copied(record: &RawRecord<'_>) -> Option<Stored> {
+    let message = decode_message(record)?;
+    let payload = Payload::owned(record.payload, form_of(record, &message));
+    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
 }
 
 /// A part of a file.
@@ -220,6 +249,8 @@ fn damaged(path: &str, offset: u64, sequence: Sequence, expected: &str, found: &
 mod tests {
     use delaymq_core::record::message::encode_message;
     use delaymq_core::record::seal_record;
+    use delaymq_core::run::RUN_FOLDER;
+    use delaymq_core::units::RunNumber;
 
     use super::*;
     use crate::files::FileStorage;
@@ -245,6 +276,9 @@ mod tests {
             places.push(at as u32);
         }
         std::fs::write(folder.path().join(segment_path(SegmentNumber(1))), &bytes).unwrap();
+        // The same bytes as a run's, which is never mapped.
+        std::fs::create_dir_all(folder.path().join(RUN_FOLDER)).unwrap();
+        std::fs::write(folder.path().join(run_path(RunNumber(1))), &bytes).unwrap();
         let storage: Arc<dyn Storage> = Arc::new(FileStorage::open(folder.path(), false).unwrap());
         let payloads = Payloads::new(folder.path().to_owned(), storage);
         (folder, payloads, places)
@@ -253,10 +287,11 @@ mod tests {
     #[test]
     fn mapped_and_read_payloads_are_the_same() {
         let (_folder, payloads, places) = segment_of(&[(1, 10), (2, 100_000), (3, 0)]);
+        let file = payloads.file(&segment_path(SegmentNumber(1))).unwrap();
         for (place, (sequence, length)) in places.iter().zip([(1, 10), (2, 100_000), (3, 0)]) {
             let location = Location::in_segment(SegmentNumber(1), *place);
             let mapped = payloads.read(location, Sequence(sequence)).unwrap();
-            let read = payloads.read_file(&segment_path(SegmentNumber(1)), location, Sequence(sequence)).unwrap();
+            let read = read_alone(file.as_ref(), location, Sequence(sequence)).unwrap();
             assert_eq!(mapped.payload.body(), vec![sequence as u8; length]);
             assert_eq!(mapped.payload.all(), read.payload.all());
             assert_eq!(read.payload.meta(), b"meta");
@@ -275,6 +310,59 @@ mod tests {
         assert!(matches!(payloads.read(elsewhere, Sequence(1)), Err(Error::DamagedPayload { .. })));
         let beyond = Location::in_segment(SegmentNumber(1), 1 << 30);
         assert!(matches!(payloads.read(beyond, Sequence(1)), Err(Error::DamagedPayload { .. })));
+    }
+
+    fn run_at(place: u32) -> Location {
+        Location::in_run(RunNumber(1), place)
+    }
+
+    #[test]
+    fn who_walks_through_a_file_reads_it_in_blocks() {
+        let records: Vec<(u64, usize)> =
+            (1..=3_000).map(|sequence| (sequence, (sequence as usize * 37) % 300)).collect();
+        let (folder, payloads, places) = segment_of(&records);
+        let read = |at: usize| payloads.read(run_at(places[at]), Sequence(records[at].0));
+        for (at, (sequence, length)) in records.iter().enumerate() {
+            assert_eq!(read(at).unwrap().payload.body(), vec![*sequence as u8; *length], "{at}");
+        }
+        // What was read is there although the file is not: all but what lay before the oldest block.
+        std::fs::remove_file(folder.path().join(run_path(RunNumber(1)))).unwrap();
+        held(&payloads.cache).open.clear();
+        assert!((1..records.len()).all(|at| read(at).is_ok()), "blocks of 64 KiB hold them all but the first");
+        assert!(matches!(read(0), Err(Error::DamagedPayload { .. })), "it was read alone");
+        payloads.forget(&run_path(RunNumber(1)));
+        assert!((0..records.len()).all(|at| read(at).is_err()), "a file that is removed is forgotten");
+    }
+
+    #[test]
+    fn what_is_not_whole_in_a_block_is_looked_for_in_the_file() {
+        let records: Vec<(u64, usize)> = (1..=600).map(|sequence| (sequence, 200)).collect();
+        let (folder, payloads, places) = segment_of(&records);
+        let path = folder.path().join(run_path(RunNumber(1)));
+        let whole = std::fs::read(&path).unwrap();
+        let mut early = whole.clone();
+        early[places[100] as usize..].fill(0);
+        std::fs::write(&path, &early).unwrap();
+        let read = |at: usize| payloads.read(run_at(places[at]), Sequence(records[at].0));
+        assert!((0..100).all(|at| read(at).is_ok()) && read(100).is_err());
+        std::fs::write(&path, &whole).unwrap();
+        assert!((0..records.len()).all(|at| read(at).is_ok()), "the block is older than the file's end");
+    }
+
+    #[test]
+    fn damage_within_a_block_is_told_of_its_own_message() {
+        let records: Vec<(u64, usize)> = (1..=100).map(|sequence| (sequence, 200)).collect();
+        let (folder, payloads, places) = segment_of(&records);
+        let path = folder.path().join(run_path(RunNumber(1)));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[places[60] as usize + 100] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        for (at, (sequence, _)) in records.iter().enumerate() {
+            match payloads.read(run_at(places[at]), Sequence(*sequence)) {
+                Err(Error::DamagedPayload { sequence: 61, .. }) => assert_eq!(at, 60),
+                other => assert!(other.is_ok() && at != 60, "{at}"),
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! Blocks of files that were read for one payload and hold those that lie behind it, so that a backlog
+//! that is read in the order in which it was written costs one call for hundreds of payloads.
+//!
+//! What is read of a file stays true: a record that was whole never changes. A block may be older than
+//! the end of a file, so that what is not whole in it is to be looked for in the file itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::storage::{StorageFile, read_upto};
+use delaymq_core::units::{Location, LocationFile};
+
+/// Bytes of a block.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Blocks that are kept: as many readers may walk through files at once without taking each other's.
+const BLOCKS_MAX: usize = 16;
+/// Bytes between two payloads that are read together.
+const GAP_BYTES_MAX: u64 = 16 << 10;
+
+/// A part of a file as it was read.
+pub(crate) struct Block {
+    file: LocationFile,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// Reads a block that begins there.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(crate) fn read(file: &dyn StorageFile, location: Location) -> Result<Self> {
+        let start = u64::from(location.offset());
+        Ok(Self { file: location.file(), start, bytes: read_upto(file, start, BLOCK_BYTES)? })
+    }
+
+    /// The bytes of the file from there on, as far as they are here.
+    pub(crate) fn bytes_from(&self, location: Location) -> &[u8] {
+        let at = u64::from(location.offset()).checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
+    }
+
+    fn holds(&self, location: Location) -> bool {
+        self.file == location.file() && !self.bytes_from(location).is_empty()
+    }
+}
+
+/// Where a payload, or a block, was read last.
+struct Walk {
+    file: LocationFile,
+    start: u64,
+    end: u64,
+}
+
+/// The newest blocks.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    kept: VecDeque<Arc<Block>>,
+    walks: VecDeque<Walk>,
+}
+
+impl Blocks {
+    /// The block in which the payload at `location` begins.
+    pub(crate) fn holding(&self, location: Location) -> Option<Arc<Block>> {
+        self.kept.iter().rev().find(|block| block.holds(location)).map(Arc::clone)
+    }
+
+    /// Notes that a payload is read from a file; true where the one before it lay close before, so that
+    /// the next ones are worth reading, too.
+    pub(crate) fn is_walk(&mut self, location: Location) -> bool {
+        let (file, start) = (location.file(), u64::from(location.offset()));
+        let follows =
+            |walk: &Walk| walk.file == file && walk.start < start && start <= walk.end.saturating_add(GAP_BYTES_MAX);
+        let before = self.walks.iter().position(follows);
+        if let Some(before) = before {
+            self.walks.remove(before);
+        } else if self.walks.len() >= BLOCKS_MAX {
+            self.walks.pop_front();
+        }
+        let length = if before.is_some() { BLOCK_BYTES as u64 } else { 0 };
+        self.walks.push_back(Walk { file, start, end: start.saturating_add(length) });
+        before.is_some()
+    }
+
+    /// Keeps what was read.
+    pub(crate) fn keep(&mut self, block: Arc<Block>) {
+        if self.kept.len() >= BLOCKS_MAX {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(block);
+    }
+
+    /// Lets go of a file that is going to be removed.
+    pub(crate) fn forget(&mut self, is_removed: impl Fn(LocationFile) -> bool) {
+        self.kept.retain(|block| !is_removed(block.file));
+        self.walks.retain(|walk| !is_removed(walk.file));
+    }
+}
