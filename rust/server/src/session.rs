@@ -150,8 +150,8 @@ impl Session {
     /// Its lease is over.
     async fn end(&self, hub: &Rc<Hub>) {
         let ended = if self.is_stored.get() { self.end_stored(hub).await } else { Ok(()) };
-        if let Err(Error::Storage { .. } | Error::DiskFull) = ended {
-            // It is still there, and is tried again after another lease.
+        if ended.is_err() {
+            // It is still there, and so known: what it acknowledges counts. It is tried again after another lease.
             hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
         } else {
             self.is_over.set(true);
@@ -183,11 +183,12 @@ impl Session {
         let Attached::Sharing(sharing) = self.attach(hub, None).await? else { return Ok(()) };
         let (consumer, rule) = (Arc::clone(&sharing.consumer), hub.consumers.rule);
         self.detach();
-        let ended = hub.pool.run(Work::End, move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed))?;
-        // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
+        let ended = hub.pool.run(Work::End, move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed));
         match ended {
-            Some(position) => hub.reached(position).await,
-            None => Ok(()),
+            // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
+            Ok(Some(position)) => hub.reached(position).await,
+            Err(error) if !sharing.consumer.is_gone() => Err(error),
+            Ok(None) | Err(_) => Ok(()),
         }
     }
 }

@@ -8,6 +8,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::errors::ErrorCode;
@@ -289,4 +290,24 @@ fn requests_and_ends_that_wait_for_a_stuck_disk_leave_threads_for_others() {
         ended.iter().chain(&begun).map(|_| own.answer()).map(|(of, code, _)| (of, code)).collect();
     answers.sort_unstable();
     assert_eq!(answers, ended.iter().chain(&begun).map(|of| (*of, 0)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_consumer_whose_end_failed_is_not_told_that_what_it_held_is_done() {
+    let (served, switches) = serve_faulty(ServerOptions { lease_ms: 1_000, ..options() });
+    let names = pull("order", "billing", "host@@1");
+    let mut qmq = Qmq::to(served.server.address());
+    assert!(qmq.pull(&names).is_empty());
+    let mut own = served.connect();
+    own.publish("order", &[b"first"], 0);
+    assert_eq!(qmq.take(&names, 1).len(), 1);
+    // For as long as it waits it is not silent.
+    qmq.ask_pull(&Pull { last: 0, hold_ms: 300_000, ..names.clone() });
+    switches.fail_syncs.store(true, Ordering::SeqCst);
+    let writer = batch(10);
+    own.refused(PUBLISH, ErrorCode::Poisoned, |out| writer.put(out, true));
+    drop(qmq);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(Qmq::to(served.server.address()).acknowledge(&names, 0, 0), 51);
+    assert_eq!(metric(&served, "expired_consumers"), 0);
 }
