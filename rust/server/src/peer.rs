@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ use crate::guard::Verdict;
 use crate::hub::Hub;
 use crate::requests;
 use crate::room::Room;
+use crate::sockets::{is_passing, ready};
 
 /// Bytes of a request that each connection may send, however much others do.
 const INPUT_BYTES_FREE: usize = 64 << 10;
@@ -109,6 +110,11 @@ impl Peer {
             self.stranger.replace(None);
         }
         verdict
+    }
+
+    /// It sent a request that is one.
+    pub(crate) fn prove(&self) {
+        self.connection.borrow_mut().prove();
     }
 
     /// Requests under way, and how many of them are held.
@@ -375,16 +381,4 @@ impl Peer {
             courier.leave();
         }
     }
-}
-
-/// Waits until the socket is ready; for ever where nothing is wanted of it.
-async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io::Result<Ready> {
-    match interest {
-        Some(interest) => socket.ready(interest).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -13,8 +13,10 @@ use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{PING, PUBLISH};
 use delaymq_core::wire::frame::{Header, put_frame};
+use delaymq_core::wire::pull::PULL;
 use delaymq_engine::{Durability, Store, SubscribeOptions};
 use delaymq_server::{Server, ServerError, ServerOptions, Stopped};
+use support::qmq::{Qmq, pull};
 use support::{Client, PATIENCE, eventually, is_closed, metric, options, page, serve, serve_with, store_options};
 
 fn with_limits(change: impl FnOnce(&mut ConnectionLimits)) -> ServerOptions {
@@ -122,6 +124,35 @@ fn silent_and_halting_peers_are_closed() {
     halting.socket.write_all(&[0, 0, 0]).unwrap();
     assert!(is_closed(&halting.socket));
     ping(&mut proven);
+}
+
+#[test]
+fn what_is_no_request_proves_nobody() {
+    let served = serve_with(with_limits(|limits| limits.first_request_ms_max = 1_000), Durability::Os);
+    let framed = |command, version, body: &[u8]| {
+        let mut frame = Vec::new();
+        put_frame(&mut frame, Header::request(command, version, 7), |out| {
+            out.extend_from_slice(body);
+            Ok(())
+        })
+        .unwrap();
+        frame
+    };
+    // A command that nobody knows, a version that nobody speaks, bodies that are none.
+    for frame in [framed(99, 1, b""), framed(PUBLISH, 9, b""), framed(PUBLISH, 1, b"x"), framed(PULL, 9, b"x")] {
+        let mut client = served.connect();
+        client.socket.write_all(&frame).unwrap();
+        let (opaque, code, _) = client.answer();
+        assert_eq!((opaque, code == 0), (7, false), "it is answered all the same");
+        assert!(is_closed(&client.socket));
+    }
+    eventually("all to be counted", || metric(&served, "cut_off_connections") == 4);
+    let (mut own, mut qmq) = (served.connect(), Qmq::to(served.server.address()));
+    ping(&mut own);
+    assert!(qmq.pull(&pull("order", "g", "c")).is_empty());
+    std::thread::sleep(Duration::from_secs(2));
+    ping(&mut own);
+    assert!(qmq.pull(&pull("order", "g", "c")).is_empty());
 }
 
 #[test]

@@ -92,6 +92,11 @@ impl Connection {
         self.is_proven = true;
     }
 
+    /// A request of the peer's was valid.
+    pub fn prove(&mut self) {
+        self.is_proven |= self.is_admitted;
+    }
+
     /// True for a peer that may be served.
     pub fn is_admitted(&self) -> bool {
         self.is_admitted
@@ -138,7 +143,6 @@ impl Connection {
         };
         let frame = self.input.take(head)?;
         self.frame_began = now;
-        self.is_proven |= self.is_admitted;
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.saturating_add(1);
         self.open.insert(id, Open { header: head.header, is_held: false });

@@ -189,6 +189,8 @@ fn a_peer_proves_itself_in_time_or_goes() {
     let id = proven.next_request(NOW).unwrap().id;
     answer(&mut proven, id, b"");
     written(&mut proven);
+    assert_eq!(proven.deadline(), Some(late), "what is whole may be no request");
+    proven.prove();
     assert_eq!(proven.deadline(), None, "a connection may be silent for as long as it likes");
     proven.tick(Millis(u64::MAX));
     assert_eq!(proven.ending(), None);
@@ -201,6 +203,7 @@ fn a_stranger_has_little_room_until_it_is_admitted() {
     stranger.receive(&hello, NOW);
     let asked = stranger.next_request(NOW).unwrap();
     assert!(!stranger.is_admitted());
+    stranger.prove();
     assert!(stranger.deadline().is_some(), "asking is not enough");
     stranger.admit();
     answer(&mut stranger, asked.id, b"");
