@@ -13,6 +13,7 @@ from delaymq.errors import (
     AmbiguousError,
     DelaymqError,
     ProtocolError,
+    Stopping,
     StoreError,
     TimedOut,
     Unauthorized,
@@ -75,6 +76,11 @@ class Requests:
         """An answer came; one that nobody waits for is let be."""
         asked = self._under_way.pop(call, None)
         if asked is None:
+            return
+        if isinstance(error, Stopping) and asked.again:
+            # Nothing was done; the connection is about to end, and the next one is asked.
+            self._under_way[call] = asked
+            asked.call = call if asked.in_doubt else None
             return
         if error is not None and asked.in_doubt:  # that it is refused now says nothing of the first time
             words = f"{self._where} refused it after a lost answer: it may have been done or not: {error}"

@@ -178,7 +178,7 @@ impl Peer {
 
     /// Nothing more is read.
     pub(crate) fn drain(&self) {
-        self.connection.borrow_mut().drain();
+        self.connection.borrow_mut().drain(self.hub.now());
         self.end_held();
         self.wake.notify_one();
     }

@@ -6,6 +6,7 @@
 mod engine_support;
 mod support;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,14 +14,15 @@ use std::time::Duration;
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
-use delaymq_core::wire::extension::{PING, PUBLISH, STATUS, SUBSCRIBE, UNSUBSCRIBE};
+use delaymq_core::wire::extension::{EXTENSION_VERSION, PING, PUBLISH, STATUS, SUBSCRIBE, UNSUBSCRIBE};
+use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::message::{MessageParts, put_message};
 use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
 use delaymq_engine::{Durability, Options, Store};
 use delaymq_server::{Server, ServerOptions};
 use engine_support::{Faults, Switches};
 use support::qmq::{Pull, Qmq, pull};
-use support::{Client, Served, eventually, metric, options, page, serve_with, subscribing};
+use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with, subscribing};
 
 /// A served store on a disk with switches, in small segments.
 fn serve_faulty(options: ServerOptions) -> (Served, Arc<Switches>) {
@@ -290,6 +292,32 @@ fn requests_and_ends_that_wait_for_a_stuck_disk_leave_threads_for_others() {
         ended.iter().chain(&begun).map(|_| own.answer()).map(|(of, code, _)| (of, code)).collect();
     answers.sort_unstable();
     assert_eq!(answers, ended.iter().chain(&begun).map(|of| (*of, 0)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_was_read_and_not_begun_when_a_stop_comes_is_told_that_nothing_was_done() {
+    let mut limited = options();
+    limited.connection.requests_max = 1;
+    let (served, switches) = serve_faulty(limited);
+    let mut client = served.connect();
+    client.publish("order", &[b"first"], 3_600_000);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let (writer, mut frames) = (batch(10), Vec::new());
+    for opaque in 11..14 {
+        let header = Header::request(PUBLISH, EXTENSION_VERSION, opaque);
+        put_frame(&mut frames, header, |out| writer.put(out, false)).unwrap();
+    }
+    client.socket.write_all(&frames).unwrap();
+    eventually("the first to wait", || metric(&served, "waiting_for_log") == 1);
+    served.server.stop(PATIENCE);
+    let stopping = ErrorCode::Stopping.number();
+    let told = [client.answer(), client.answer()].map(|(opaque, code, _)| (opaque, code));
+    assert_eq!(told, [(12, stopping), (13, stopping)]);
+    switches.stuck.store(false, Ordering::SeqCst);
+    assert_eq!(client.answer(), (11, 0, vec![0; 4]));
+    assert!(is_closed(&client.socket));
+    assert_eq!(served.server.wait(PATIENCE).map(|stopped| stopped.cut_off), Some(0));
+    assert_eq!(served.store.status().unwrap().pending, 2);
 }
 
 #[test]

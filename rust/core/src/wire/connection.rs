@@ -10,6 +10,9 @@
 //!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
 //! - Garbage ends the input. What was asked before it is still answered.
 
+mod counts;
+mod stopping;
+
 use std::collections::HashMap;
 
 use bytes::BytesMut;
@@ -179,11 +182,6 @@ impl Connection {
         }
     }
 
-    /// The requests that are held.
-    pub fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.open.iter().filter(|(_, open)| open.is_held).map(|(id, _)| *id)
-    }
-
     /// How many bytes an answer should not exceed now, so that what waits stays bounded. An answer
     /// with messages is made within this; one message is always allowed.
     pub fn answer_bytes_max(&self) -> usize {
@@ -250,31 +248,6 @@ impl Connection {
         self.outgoing.slices()
     }
 
-    /// How many bytes wait to be written.
-    pub fn output_bytes(&self) -> usize {
-        self.outgoing.bytes()
-    }
-
-    /// How many bytes were read and not handed out.
-    pub fn input_bytes(&self) -> usize {
-        self.input.len()
-    }
-
-    /// How many bytes of memory the buffers keep.
-    pub fn memory_bytes(&self) -> usize {
-        self.input.capacity().saturating_add(self.outgoing.capacity())
-    }
-
-    /// How many requests are under way, held ones included.
-    pub fn open_count(&self) -> usize {
-        self.open.len()
-    }
-
-    /// How many of them are held.
-    pub fn held_count(&self) -> usize {
-        self.held_count
-    }
-
     /// The first `count` bytes of the output were written.
     pub fn sent(&mut self, count: usize, now: Millis) {
         self.outgoing.sent(count);
@@ -284,12 +257,6 @@ impl Connection {
     /// The peer sends no more.
     pub fn peer_closed(&mut self) {
         self.end(Ending::PeerClosed);
-    }
-
-    /// The server stops: nothing more is read. What is under way may be answered; who drives this
-    /// ends the [`Self::held`] requests.
-    pub fn drain(&mut self) {
-        self.end(Ending::Drained);
     }
 
     /// When [`Self::tick`] is to be called at the latest.
@@ -324,11 +291,6 @@ impl Connection {
     /// Why nothing more is read, once that is so.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
-    }
-
-    /// How many bytes were there, when the input ended, of requests that nobody was handed.
-    pub fn unfinished_bytes(&self) -> usize {
-        self.unfinished_bytes
     }
 
     /// True where the socket may be closed: all that was asked is answered and written, or the peer

@@ -7,7 +7,7 @@ use super::ack::ACK;
 use super::connection::{Asked, Connection, Ending, RequestId};
 use super::connection_limits::ConnectionLimits;
 use super::extension::errors::{ErrorCode, RemoteError};
-use super::extension::{DELIVER, HELLO};
+use super::extension::{ACKNOWLEDGE, DELIVER, HELLO, PING, PUBLISH};
 use super::frame::{FLAG_ANSWER, FLAG_ONE_WAY, FRAME_BYTES_MAX, Frame, HEAD_BYTES, Header, put_frame, read_head};
 use super::pull::PULL;
 use super::send::SEND;
@@ -104,7 +104,8 @@ fn an_answer_that_fails_leaves_the_request_to_be_answered() {
 #[test]
 fn what_never_was_whole_is_told_once_the_input_has_ended() {
     let whole = request(1, b"whole");
-    for end in [Connection::peer_closed, Connection::drain, Connection::crowded] {
+    let drain = |connection: &mut Connection| connection.drain(NOW);
+    for end in [Connection::peer_closed, drain, Connection::crowded] {
         let mut connection = admitted();
         connection.receive(&whole, NOW);
         connection.receive(&whole[..whole.len() - 1], NOW);
@@ -278,7 +279,7 @@ fn no_frame_is_late_while_the_server_does_not_read() {
 
 #[test]
 fn a_server_that_stops_answers_what_it_took() {
-    for end in [Connection::drain as fn(&mut Connection), Connection::peer_closed] {
+    for end in [|connection: &mut Connection| connection.drain(NOW), Connection::peer_closed] {
         let mut connection = admitted();
         for opaque in 0..3 {
             connection.receive(&request(opaque, b""), NOW);
@@ -295,6 +296,36 @@ fn a_server_that_stops_answers_what_it_took() {
         assert_eq!(written(&mut connection).len(), 2);
         assert!(connection.is_finished());
     }
+}
+
+#[test]
+fn a_server_that_stops_says_so_to_what_it_did_not_take() {
+    let own = |command, opaque, flags| framed(Header { flags, ..Header::request(command, 1, opaque) }, b"any");
+    let mut connection = admitted();
+    for bytes in
+        [own(PING, 1, 0), own(PUBLISH, 2, 0), request(3, b""), own(ACKNOWLEDGE, 4, FLAG_ONE_WAY), own(PING, 5, 0)]
+    {
+        connection.receive(&bytes, NOW);
+    }
+    connection.receive(&own(PUBLISH, 6, 0)[..30], NOW);
+    let taken = connection.next_request(NOW).unwrap();
+    connection.drain(NOW);
+    assert!(!connection.is_finished(), "what it took is not answered");
+    answer(&mut connection, taken.id, b"pong");
+    let told: Vec<_> = written(&mut connection).into_iter().map(|one| (one.header.opaque, one.header.code)).collect();
+    let stopping = ErrorCode::Stopping.number();
+    assert_eq!(told, [(2, stopping), (5, stopping), (1, 0)], "neither QMQ nor an acknowledgement has use for it");
+    assert!(connection.is_finished());
+    assert_eq!(connection.ending(), Some(&Ending::Drained));
+
+    // Who said no hello, and what there is no room for, is told nothing.
+    let mut stranger = Connection::new(limits(), false, NOW);
+    stranger.receive(&own(PUBLISH, 1, 0), NOW);
+    stranger.drain(NOW);
+    let mut full = Connection::new(ConnectionLimits { output_bytes_max: 1, ..limits() }, true, NOW);
+    (0..9).for_each(|opaque| assert!(full.receive(&own(PUBLISH, opaque, 0), NOW) > 0));
+    full.drain(NOW);
+    assert_eq!((stranger.output_bytes(), written(&mut full).len()), (0, 1));
 }
 
 #[test]
