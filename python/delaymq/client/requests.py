@@ -6,6 +6,7 @@ is told that nobody knows its end.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ class Requests:
         self._is_lasting = False
         self._under_way: dict[int, Asked] = {}
         self._waiting: deque[Asked] = deque()
+        self.said_at = 0.0  # when something was handed to a connection last
 
     def add(self, asked: Asked) -> None:
         """One more; it is sent by `send`, in its turn."""
@@ -63,6 +65,7 @@ class Requests:
 
     def sent(self, caller: _core.Caller, asked: Asked) -> bool:
         """Hands one over; False where there is no room for it now."""
+        self.said_at = time.monotonic()
         if asked.one_way:
             return caller.tell(asked.request)
         call = caller.ask(asked.request)

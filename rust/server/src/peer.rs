@@ -224,8 +224,11 @@ impl Peer {
         if !is_blocked {
             self.pump();
         }
+        let now = self.hub.now();
+        let has_subscriptions = !self.couriers.borrow().is_empty() || !self.subscribing.borrow().is_empty();
         let mut connection = self.connection.borrow_mut();
-        connection.tick(self.hub.now());
+        connection.must_speak(has_subscriptions, now);
+        connection.tick(now);
         if connection.is_finished() {
             return Ok(Turn::Finished);
         }
@@ -333,7 +336,7 @@ impl Peer {
 
     async fn wait(&self, socket: &TcpStream) -> io::Result<Ready> {
         let now = self.hub.now();
-        let (interest, deadline, rests_until) = {
+        let (interest, deadline) = {
             let connection = self.connection.borrow();
             let rests_until = self.borrowing.rests_until(now);
             let reads = (connection.wants_input() && rests_until.is_none()).then_some(Interest::READABLE);
@@ -342,17 +345,15 @@ impl Peer {
                 (Some(reads), Some(writes)) => Some(reads | writes),
                 (one, other) => one.or(other),
             };
-            (interest, connection.deadline().into_iter().chain(rests_until).min(), rests_until)
+            (interest, connection.deadline().into_iter().chain(rests_until).min())
         };
         // The deadline's millisecond has begun and must have passed.
         let until = deadline.map(|deadline| Duration::from_millis(deadline.since(now).saturating_add(1)));
         tokio::select! {
             found = ready(socket, interest) => found,
             () = self.wake.notified() => Ok(Ready::EMPTY),
-            // Who has rested looks whether there is something to read.
-            () = sleep(until.unwrap_or_default()), if until.is_some() => {
-                Ok(if rests_until.is_some() { Ready::READABLE } else { Ready::EMPTY })
-            }
+            // Whether there is something to read after all is looked at before anybody is too late.
+            () = sleep(until.unwrap_or_default()), if until.is_some() => Ok(Ready::READABLE),
         }
     }
 

@@ -156,6 +156,31 @@ fn what_is_no_request_proves_nobody() {
 }
 
 #[test]
+fn who_has_a_subscription_and_is_not_heard_of_is_closed_and_its_messages_go_to_others() {
+    let served = serve_with(with_limits(|limits| limits.silence_ms_max = 2_000), Durability::Disk);
+    let mut idle = served.connect();
+    idle.publish("order", &[b"held"], 0);
+    let mut silent = served.connect();
+    silent.subscribe(1, "order", "g", 10);
+    assert_eq!(silent.messages(1).len(), 1);
+    // It reads, and its machine answers for it: nothing of that is a sign of life.
+    assert!(is_closed(&silent.socket));
+    assert_eq!(metric(&served, "cut_off_connections"), 1);
+    let mut lively = served.connect();
+    lively.subscribe(1, "order", "g", 10);
+    let found = lively.messages(1);
+    assert_eq!((found[0].body.as_slice(), found[0].redelivered), (&b"held"[..], true));
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(300));
+        ping(&mut lively);
+    }
+    lively.acknowledge(&found);
+    ping(&mut idle);
+    let group = &served.store.groups().unwrap()[0];
+    assert_eq!((group.lag, group.in_flight), (0, 0));
+}
+
+#[test]
 fn a_thousand_idle_connections_are_kept_and_one_more_than_the_limit_is_not() {
     let limited = ServerOptions { connections_per_address_max: 1_001, ..options() };
     let served = serve_with(limited, Durability::Os);

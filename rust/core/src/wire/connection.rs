@@ -8,6 +8,7 @@
 //!   nothing is pushed, and no input is wanted, until the peer has read.
 //! - A peer must prove itself soon: until its first valid request was read, or, where it must give a
 //!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
+//! - Who must not be silent, since it holds what others wait for, is cut off once it is for too long.
 //! - Garbage ends the input. What was asked before it is still answered.
 
 mod counts;
@@ -27,6 +28,7 @@ use super::incoming::Incoming;
 use super::malformed::Malformed;
 use super::outgoing::Outgoing;
 use super::send::SEND;
+use super::silence::Silence;
 use crate::error::Result;
 use crate::units::Millis;
 
@@ -65,6 +67,7 @@ pub struct Connection {
     is_paused: bool,
     is_admitted: bool,
     is_proven: bool,
+    silence: Silence,
     ending: Option<Ending>,
     unfinished_bytes: usize,
 }
@@ -84,6 +87,7 @@ impl Connection {
             is_paused: false,
             is_admitted: admitted,
             is_proven: false,
+            silence: Silence::new(now),
             ending: None,
             unfinished_bytes: 0,
         }
@@ -100,6 +104,11 @@ impl Connection {
         self.is_proven |= self.is_admitted;
     }
 
+    /// From now on the peer must be heard of from time to time, or need not be.
+    pub fn must_speak(&mut self, must: bool, now: Millis) {
+        self.silence.bound(must, now);
+    }
+
     /// True for a peer that may be served.
     pub fn is_admitted(&self) -> bool {
         self.is_admitted
@@ -113,11 +122,14 @@ impl Connection {
     /// Reads into the connection: `read` appends to what it is given, which takes no more than the
     /// connection has room for.
     pub fn read_with<T>(&mut self, now: Millis, read: impl FnOnce(&mut Limit<&mut BytesMut>) -> T) -> T {
-        let was_empty = self.input.is_empty();
+        let before = self.input.len();
         let room = self.input_room();
         let result = self.input.read_with(room, read);
-        if was_empty {
+        if before == 0 {
             self.frame_began = now;
+        }
+        if self.input.len() > before {
+            self.silence.broken(now);
         }
         result
     }
@@ -128,7 +140,11 @@ impl Connection {
             self.frame_began = now;
         }
         let room = self.input_room();
-        self.input.receive(room, bytes)
+        let received = self.input.receive(room, bytes);
+        if received > 0 {
+            self.silence.broken(now);
+        }
+        received
     }
 
     /// The next request, where one is there whole and there is room for its answer.
@@ -265,7 +281,8 @@ impl Connection {
         let reads = self.ending.is_none() && self.has_room();
         let first = (reads && !self.is_proven).then(|| self.began.plus(self.limits.first_request_ms_max));
         let frame = (reads && !self.input.is_empty()).then(|| self.frame_began.plus(self.limits.frame_ms_max));
-        [reader, first, frame].into_iter().flatten().min()
+        let silence = self.silence.end(self.limits.silence_ms_max).filter(|_| reads);
+        [reader, first, frame, silence].into_iter().flatten().min()
     }
 
     /// Ends the connection where its peer was too slow. Called after the requests that are there were
@@ -273,10 +290,7 @@ impl Connection {
     pub fn tick(&mut self, now: Millis) {
         self.note_room(now);
         if self.outgoing.oldest().is_some_and(|queued| now.since(queued) >= self.limits.reader_ms_max) {
-            self.end(Ending::ReaderLate);
-            self.ending = Some(Ending::ReaderLate);
-            self.outgoing.clear();
-            return;
+            return self.cut_off(Ending::ReaderLate);
         }
         if self.ending.is_some() || !self.has_room() {
             return;
@@ -285,6 +299,8 @@ impl Connection {
             self.end(Ending::FirstRequestLate);
         } else if !self.input.is_empty() && now.since(self.frame_began) >= self.limits.frame_ms_max {
             self.end(Ending::FrameLate);
+        } else if self.silence.end(self.limits.silence_ms_max).is_some_and(|end| now >= end) {
+            self.cut_off(Ending::Silent);
         }
     }
 
@@ -299,8 +315,15 @@ impl Connection {
         self.is_cut_off() || (self.ending.is_some() && self.open.is_empty() && self.outgoing.bytes() == 0)
     }
 
+    /// Nobody is there who would read what is left.
+    fn cut_off(&mut self, ending: Ending) {
+        self.end(ending.clone());
+        self.ending = Some(ending);
+        self.outgoing.clear();
+    }
+
     fn is_cut_off(&self) -> bool {
-        self.ending == Some(Ending::ReaderLate)
+        matches!(self.ending, Some(Ending::ReaderLate | Ending::Silent))
     }
 
     fn end(&mut self, ending: Ending) {
@@ -330,6 +353,7 @@ impl Connection {
         let is_paused = !self.has_room();
         if self.is_paused && !is_paused {
             self.frame_began = now;
+            self.silence.broken(now);
             if !self.is_proven {
                 self.began = now;
             }

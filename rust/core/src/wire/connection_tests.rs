@@ -329,6 +329,50 @@ fn a_server_that_stops_says_so_to_what_it_did_not_take() {
 }
 
 #[test]
+fn who_must_not_be_silent_is_cut_off_when_it_is() {
+    let limits = ConnectionLimits { requests_max: 1, ..limits() };
+    let mut connection = Connection::new(limits, true, NOW);
+    connection.receive(&request(1, b""), NOW);
+    let id = connection.next_request(NOW).unwrap().id;
+    connection.prove();
+    answer(&mut connection, id, b"");
+    written(&mut connection);
+    let at = |ms: u64| NOW.plus(ms);
+    let silence_ms = limits.silence_ms_max;
+    connection.tick(at(10 * silence_ms));
+    assert_eq!((connection.deadline(), connection.ending()), (None, None), "it may be silent");
+    connection.must_speak(true, at(0));
+    connection.must_speak(true, at(500));
+    assert_eq!(connection.deadline(), Some(at(silence_ms)));
+    // A part of a frame is a sign of life.
+    connection.receive(&request(2, b"")[..5], at(1_000));
+    connection.tick(at(silence_ms));
+    assert_eq!(
+        (connection.deadline(), connection.ending()),
+        (Some(at(1_000 + silence_ms.min(limits.frame_ms_max))), None)
+    );
+    connection.receive(&request(2, b"")[5..], at(2_000));
+    let id = connection.next_request(at(2_000)).unwrap().id;
+    // While the server does not read, nobody can be heard.
+    connection.tick(at(9 * silence_ms));
+    assert_eq!((connection.deadline(), connection.ending()), (None, None));
+    answer(&mut connection, id, b"not read");
+    connection.sent(connection.output_bytes(), at(10 * silence_ms));
+    connection.tick(at(11 * silence_ms - 1));
+    assert_eq!(connection.ending(), None);
+    connection.push(DELIVER, at(11 * silence_ms - 1), |_| Ok(())).unwrap();
+    connection.tick(at(11 * silence_ms));
+    assert_eq!((connection.ending(), connection.is_finished()), (Some(&Ending::Silent), true));
+    assert_eq!((connection.output_bytes(), connection.deadline()), (0, None));
+    // Who has no subscription any more may be silent again.
+    let mut other = Connection::new(limits, true, NOW);
+    other.prove();
+    other.must_speak(true, NOW);
+    other.must_speak(false, NOW);
+    assert_eq!(other.deadline(), None);
+}
+
+#[test]
 fn one_way_requests_are_answered_only_as_qmq_answers_them() {
     let mut connection = admitted();
     for (command, code, answered) in [
