@@ -28,7 +28,8 @@ class ConsumingChoices(TypedDict, total=False):
 class ServerChoices(TypedDict):
     """Where a server listens, and who may ask; ports may be 0 for any that is free.
 
-    Hosts that others than this machine reach need a token and an address to advertise.
+    Hosts that others than this machine reach need a token and an address to advertise. A client that has
+    subscriptions and is silent for longer than `silence_ms` is closed; None is a minute.
     """
 
     host: str
@@ -40,4 +41,5 @@ class ServerChoices(TypedDict):
     admin_token_hash: str | None
     qmq_clients_from: list[str]
     switched_off: str | None
+    silence_ms: int | None
     consuming: ConsumingChoices

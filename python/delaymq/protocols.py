@@ -53,7 +53,10 @@ class Consumer(Protocol):
 
 @runtime_checkable
 class DelayQueue(Protocol):
-    """Takes messages, and hands them over when they are due. `delaymq.Store` says what each method does."""
+    """Takes messages, and hands them over when they are due. `delaymq.Store` says what each method does.
+
+    One `publish_many` takes 8 MiB over TCP and 32 MiB in a store of this process: what may go to either stays below 8.
+    """
 
     def publish(
         self,

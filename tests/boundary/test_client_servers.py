@@ -192,6 +192,26 @@ def test_an_error_of_the_server_has_its_class(remote: Remote, code: int, kind: t
             assert type(caught.value) is kind
 
 
+def test_who_would_try_again_is_not_told_that_a_server_stops_and_is_in_no_doubt(remote: Remote) -> None:
+    seen: list[int] = []
+
+    def play(connection: socket.socket, number: int) -> None:
+        def stop(to: socket.socket, command: int, opaque: int) -> None:
+            seen.append(number)
+            code = 1032 if number == 0 else 1031
+            to.sendall(answer(command, opaque, error_body("why not"), code=code))
+            if number == 0:
+                to.shutdown(socket.SHUT_RDWR)
+
+        greeted(stop)(connection, number)
+
+    with played(play) as url, remote.connected(url, retry_ambiguous=True) as client:
+        # Had the first try left a doubt, the second could not say that nothing was done.
+        with pytest.raises(Busy, match="why not"):
+            remote.call(lambda: client.publish("a", b""))
+    assert seen == [0, 1]
+
+
 def test_a_server_that_answers_nothing_more_is_not_waited_for_for_ever(remote: Remote) -> None:
     with played(greeted(lambda *_: None)) as url, remote.connected(url, timeout=0.2) as client:
         with pytest.raises(AmbiguousError, match=r"did not answer within 0\.2 s"):

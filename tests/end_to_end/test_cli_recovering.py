@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import select
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import delaymq
-from commanding import command, on_terminal
+from commanding import command, environment, on_terminal
+from qmq_served.serving import free_port
 
 # Nothing of it is in a checkpoint, for a process that is killed takes none at its end.
 FILLED = """
@@ -50,6 +54,58 @@ def test_an_open_that_takes_long_draws_a_bar(tmp_path: Path) -> None:
     assert len(cleared) == len(pictures[-1])
     with delaymq.open(folder) as store:
         assert store.status().pending == MESSAGES
+
+
+# A recovery that takes seconds on any machine: each piece of it waits.
+SLOWLY = """
+import sys, time
+from delaymq.cli import serve
+def tell(self, progress):
+    print("recovering", file=sys.stderr, flush=True)
+    time.sleep(0.2)
+serve.Recovering.tell = tell
+from delaymq.cli import main
+sys.exit(main())
+"""
+
+
+def test_a_server_is_heard_nowhere_until_it_has_recovered_and_says_where_it_listens(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "store")
+    ports = [free_port(), free_port()]
+    pairs = [f"server.port={ports[0]}", f"http.port={ports[1]}"]
+    whole = [sys.executable, "-c", SLOWLY, "serve", "--store", str(folder), "--json"]
+    whole += [part for pair in pairs for part in ("--set", pair)]
+    with (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=said, env=environment())
+        assert process.stdout is not None
+        try:
+            refused_meanwhile = 0
+            while not select.select([process.stdout], [], [], 0.01)[0]:
+                is_recovering = "recovering" in (tmp_path / "said").read_text()
+                answers = [connected(port) for port in ports]
+                # It may have begun to listen since; then it is about to say so.
+                if any(answers):
+                    assert select.select([process.stdout], [], [], 1)[0], "it listens and has not recovered"
+                    break
+                refused_meanwhile += is_recovering
+            assert json.loads(process.stdout.readline())["address"] == f"127.0.0.1:{ports[0]}"
+            assert all(connected(port) for port in ports)
+            assert refused_meanwhile >= 10
+            with delaymq.connect(f"delaymq://127.0.0.1:{ports[0]}") as client:
+                assert client.status().pending == MESSAGES
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def connected(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=20).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def test_what_is_piped_gets_no_bar(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ QMQ_GROUPS = 500
 GROUPS = OWN_GROUPS + QMQ_GROUPS
 PIPELINED = 200  # requests under way; a connection may have more
 # However many there are: threads of the pool, segments that are prepared, runs that a checkpoint writes.
-THREADS_MAX = 16
+THREADS_MAX = 24
 FILES_MAX = 48
 # Names, cursors, consumers, connections and what came since the last checkpoint.
 BYTES_MAX = 64 * MEBI

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from commanding import refused
 from qmq_client import frame
 from qmq_client.bodies import PRODUCER, Consumer, Pull, registration
 from qmq_client.message import Message
@@ -50,6 +51,19 @@ def test_d37_the_least_value_of_a_setting_is_one_that_starts(setting: str, tmp_p
     with QmqServed(tmp_path / "store", setting) as served, served.connected() as client:
         assert len(client.register(registration("s", PRODUCER, client_id="c")).groups) == 1
         assert client.send(Message("s", "m")) == ()
+
+
+def test_d37_two_settings_that_cannot_both_hold_are_refused_at_the_start(tmp_path: Path, consumer: Consumer) -> None:
+    least = "store.delay_days_max=0.00001"
+    # 5 s, where nothing else is said, are longer than that: every message that is sent back would be refused.
+    for setting in ("store.durability=disk", "server.qmq_retry_seconds=0.9", "server.qmq_undelayed_seconds=0.9"):
+        folder = tmp_path / setting
+        line = refused(2, "serve", "--store", folder, *(part for one in (least, setting) for part in ("--set", one)))
+        assert "server.qmq_" in line
+    with QmqServed(tmp_path / "store", least, "server.qmq_retry_seconds=0.8") as served, served.connected() as client:
+        join(client, consumer)
+        assert client.send(Message(consumer.subject, "m")) == ()
+        assert list(taken(client, consumer, 1)) == ["m"]
 
 
 def test_r1_what_a_dead_consumer_held_goes_to_others_by_the_retry_subject(tmp_path: Path, consumer: Consumer) -> None:

@@ -56,3 +56,11 @@ def test_a_lease_shorter_than_a_millisecond_is_one() -> None:
 def test_what_is_beyond_all_bounds_is_refused_by_its_name(pair: str) -> None:
     with pytest.raises(UsageError, match=pair.partition("=")[0]):
         consuming_of(load(None, {}, [pair]))
+
+
+@pytest.mark.parametrize("name", ["server.qmq_retry_seconds", "server.qmq_undelayed_seconds"])
+def test_nothing_waits_longer_than_the_store_lets_it(name: str) -> None:
+    longest = "store.delay_days_max=0.00001"
+    assert len(consuming_of(load(None, {}, [longest, f"{name}=0.864"]))) == 1
+    with pytest.raises(UsageError, match=rf"{name}: .* by store\.delay_days_max, found 0\.865"):
+        consuming_of(load(None, {}, [longest, f"{name}=0.865"]))

@@ -123,9 +123,10 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "connections of plain HTTP": lambda: [
         chosen(SERVER, name) for name in ("http_connections_max", "http_connections_per_address_max", "http_ms_max")
     ],
-    "a peer has not given its token, or sent a whole request": lambda: [
+    "a peer has not given its token, or sent a valid request": lambda: [
         chosen(CONNECTION, name) for name in ("first_request_ms_max", "first_request_bytes_max")
     ],
+    "a client that has subscriptions is silent": lambda: [chosen(CONNECTION, "silence_ms_max")],
     "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
     "what an address left of requests that it never finished": lambda: [
         chosen(UNFINISHED, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from delaymq.cli.failures import UsageError
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["consuming_of"]
 
-SECONDS_MAX = 30 * 86_400
+DAY_SECONDS = 86_400
+SECONDS_MAX = 30 * DAY_SECONDS
 COUNT_MAX = 2**31 - 1
 
 
@@ -41,6 +43,9 @@ def _milliseconds(settings: Settings, name: str) -> int:
     seconds = settings[name]
     if seconds > SECONDS_MAX:
         raise UsageError(f"{name}: expected at most {SECONDS_MAX} seconds, found {seconds}")
+    longest = settings.get("store.delay_days_max", inf) * DAY_SECONDS
+    if seconds > longest:
+        raise UsageError(f"{name}: expected at most {longest:g} seconds, by store.delay_days_max, found {seconds}")
     return int(seconds * 1000)
 
 

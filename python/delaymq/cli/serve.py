@@ -19,6 +19,7 @@ from delaymq import __version__, _core
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.consuming import consuming_of
 from delaymq.cli.exit_codes import Exit, code_of
+from delaymq.cli.failures import UsageError
 from delaymq.cli.logs import FORMATS, event, told_as
 from delaymq.cli.opening import add_settings, folder_of, open_store, settings_of
 from delaymq.cli.service import Service
@@ -44,6 +45,9 @@ DAY_SECONDS = 86_400
 RECOVERING_SECONDS = 1.0
 PATIENCE_SECONDS = 60  # that systemd is asked for: until the next word of a recovery, or to close the store
 SWITCHED_OFF = "switched_off"
+SILENCE = "server.silence_seconds"
+SILENCE_SECONDS_MIN = 20  # clients say something every 15 s at least
+SILENCE_SECONDS_MAX = 30 * DAY_SECONDS
 
 EXAMPLES = (
     "delaymq serve --store ./data",
@@ -156,8 +160,19 @@ def _choices(settings: Settings, consuming: ConsumingChoices, switched_off: str)
         "admin_token_hash": settings.get("server.admin_token_hash"),
         "qmq_clients_from": list(settings.get("server.qmq_clients_from", ())),
         "switched_off": switched_off,
+        "silence_ms": _silence_ms(settings),
         "consuming": consuming,
     }
+
+
+def _silence_ms(settings: Settings) -> int | None:
+    """None where nothing is said."""
+    if SILENCE not in settings:
+        return None
+    seconds = settings[SILENCE]
+    if not SILENCE_SECONDS_MIN <= seconds <= SILENCE_SECONDS_MAX:
+        raise UsageError(f"{SILENCE}: expected {SILENCE_SECONDS_MIN} to {SILENCE_SECONDS_MAX} seconds, found {seconds}")
+    return int(seconds * 1000)
 
 
 def _say_where(server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:

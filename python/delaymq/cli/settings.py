@@ -129,6 +129,7 @@ KEYS = (
     Key("server.port", "a port, 0 for any", _port, "where connections are taken", "20801"),
     Key("server.advertised_address", "host:port", _text, "where QMQ's clients are told to connect", "where it listens"),
     Key("server.drain_seconds", "a number", _number, "how long a stop waits for what is under way", "30"),
+    Key("server.silence_seconds", "a number", _number, "how long a client with subscriptions may be silent", "60"),
     Key("server.qmq_lease_seconds", "a number", _number, "how long a QMQ consumer may be silent", "180"),
     Key("server.qmq_retry_seconds", "a number", _number, "how long what it did not finish waits then", "5"),
     Key("server.qmq_attempts_max", "a whole number", _whole, "deliveries until it is a dead letter", "32"),

@@ -13,7 +13,7 @@ __all__ = ["TIMEOUT_S", "Chosen"]
 
 TIMEOUT_S = 30.0  # how long a call waits for its answer
 HELLO_S = 10.0  # how long a server may take to answer the first request
-PING_S = 10.0  # after so long without a word the server is asked for one
+PING_S = 10.0  # after so long without a word, from here or from there, the server is asked for one
 SILENCE_S = 30.0  # after so long it is given up
 
 
@@ -27,7 +27,7 @@ class Chosen:
         timeout_s: How long a call waits for its answer.
         retry_ambiguous: Whether a publish whose answer was lost is sent again.
         hello_s: How long the server may take to answer the first request.
-        ping_s: After so long without a word the server is asked for one.
+        ping_s: After so long without a word, from here or from there, the server is asked for one.
         silence_s: After so long without a word the connection is given up.
     """
 

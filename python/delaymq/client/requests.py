@@ -6,6 +6,7 @@ is told that nobody knows its end.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from delaymq.errors import (
     AmbiguousError,
     DelaymqError,
     ProtocolError,
+    Stopping,
     StoreError,
     TimedOut,
     Unauthorized,
@@ -41,6 +43,7 @@ class Requests:
         self._is_lasting = False
         self._under_way: dict[int, Asked] = {}
         self._waiting: deque[Asked] = deque()
+        self.said_at = 0.0  # when something was handed to a connection last
 
     def add(self, asked: Asked) -> None:
         """One more; it is sent by `send`, in its turn."""
@@ -62,6 +65,7 @@ class Requests:
 
     def sent(self, caller: _core.Caller, asked: Asked) -> bool:
         """Hands one over; False where there is no room for it now."""
+        self.said_at = time.monotonic()
         if asked.one_way:
             return caller.tell(asked.request)
         call = caller.ask(asked.request)
@@ -75,6 +79,11 @@ class Requests:
         """An answer came; one that nobody waits for is let be."""
         asked = self._under_way.pop(call, None)
         if asked is None:
+            return
+        if isinstance(error, Stopping) and asked.again:
+            # Nothing was done; the connection is about to end, and the next one is asked.
+            self._under_way[call] = asked
+            asked.call = call if asked.in_doubt else None
             return
         if error is not None and asked.in_doubt:  # that it is refused now says nothing of the first time
             words = f"{self._where} refused it after a lost answer: it may have been done or not: {error}"

@@ -335,7 +335,8 @@ class Session:
         if self._pinged and silent_s >= self.chosen.silence_s:
             raise TimedOut(f"{self.chosen.address} said nothing for {silent_s:.0f} s")
         self._pinged = silent_s >= self.chosen.ping_s
-        if self._pinged:
+        # Who hears the server all the time says something, too: it closes who has subscriptions and is silent.
+        if self._pinged or now - self._requests.said_at >= self.chosen.ping_s:
             self._requests.add(Asked(_core.Request.ping(), _unheard, number=HELLO))
             self._requests.send()
         self._due["ping"] = now + self.chosen.ping_s / 2

@@ -80,6 +80,7 @@ class Server:
             "admin_token_hash": None,
             "qmq_clients_from": [],
             "switched_off": None,
+            "silence_ms": None,
             "consuming": {},
         }
         return _core.Places.take(choices).serve(self._store._core)  # noqa: SLF001 - as `delaymq serve` does

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delaymq_core::error::Error;
+use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_server::{
     GuardOptions, Network, Places as EnginePlaces, Server as EngineServer, ServerError, ServerOptions, TokenHash,
 };
@@ -36,6 +37,7 @@ pub(crate) struct Choices<'py> {
     admin_token_hash: Option<String>,
     qmq_clients_from: Vec<String>,
     switched_off: Option<PathBuf>,
+    silence_ms: Option<u64>,
     consuming: Bound<'py, PyDict>,
 }
 
@@ -56,6 +58,9 @@ impl Places {
             switched_off: choices.switched_off,
             ..ServerOptions::default()
         };
+        let usual = options.connection;
+        let silence_ms_max = choices.silence_ms.unwrap_or(usual.silence_ms_max);
+        let options = ServerOptions { connection: ConnectionLimits { silence_ms_max, ..usual }, ..options };
         let options = with_consuming(&choices.consuming, options)?;
         let places = EnginePlaces::take(options).map_err(|error| raised(py, error))?;
         Ok(Self(Mutex::new(Some(places))))

@@ -40,6 +40,8 @@ pub enum Planted {
     UnroutedSubjectHoldsDispatch,
     /// QMQ's D33: what is refused for good is said to be refused for now.
     RefusedForNow,
+    /// QMQ's D35: a message without the delay bit is due ten seconds after it came.
+    UndelayedWaits,
     /// QMQ's D37: a checkpoint that cannot be read stops the start.
     CheckpointStopsStart,
     /// QMQ's R1: what an acknowledgement passes over is done with.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, Pull, PullRequest};
-use delaymq_core::units::{PullOffset, SegmentNumber};
+use delaymq_core::units::{PullOffset, SegmentNumber, Sequence};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::driver::SeatGuard;
@@ -65,6 +65,18 @@ impl NamedConsumer {
             Some(run) => TriedRun::Run(run),
             None => TriedRun::WouldWait,
         })
+    }
+
+    /// Has what is on its way to the log written soon, and says where that ends: once everything below is
+    /// visible, a pull gives what [`TriedRun::Soon`] spoke of.
+    ///
+    /// # Errors
+    /// `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    pub fn hasten(&self) -> Result<Sequence> {
+        self.check()?;
+        let end = self.shared.with_commits(|commits| commits.next_sequence());
+        self.shared.hasten(end);
+        Ok(end)
     }
 
     /// As [`Self::try_pull`], waiting for what it needs, though not for messages; `None` where there is

@@ -66,7 +66,8 @@ impl NamedConsumer {
     /// then nothing was done.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `delay`; `Poisoned`, `ForkedProcess`; `Closed`, also where it is gone.
+    /// `InvalidArgument` naming `delay`, where anything is given; `Poisoned`, `ForkedProcess`; `Closed`,
+    /// also where it is gone.
     pub fn try_settle(
         &self,
         done: &[Range<PullOffset>],
@@ -74,11 +75,11 @@ impl NamedConsumer {
         rule: RetryRule,
     ) -> Result<Option<Sequence>> {
         self.check()?;
-        let targets = self.targets(rule)?;
+        let targets = self.targets(rule, passed_over)?;
         let done = ranges(done);
         let Some(part) = self.parts(&done, passed_over, false).pop_if_only() else { return Ok(None) };
         let Some(mut guard) = self.shared.try_seat()? else { return Ok(None) };
-        let end = self.submit_part(guard.get()?, part, &targets)?;
+        let end = self.submit_part(guard.get()?, part, targets.as_ref())?;
         drop(guard);
         Ok(end.inspect(|end| self.shared.hasten(*end)))
     }
@@ -128,12 +129,12 @@ impl NamedConsumer {
         rule: RetryRule,
         is_end: bool,
     ) -> Result<Sequence> {
-        let targets = self.targets(rule)?;
+        let targets = self.targets(rule, passed_over)?;
         let mut last = Sequence(0);
         for part in self.parts(done, passed_over, is_end).0 {
             last = loop {
                 let seen = self.shared.room.count();
-                let submitted = self.submit_part(self.shared.seat()?.get()?, part, &targets)?;
+                let submitted = self.submit_part(self.shared.seat()?.get()?, part, targets.as_ref())?;
                 match submitted {
                     Some(end) => break end,
                     None => self.shared.await_room(seen),
@@ -144,7 +145,11 @@ impl NamedConsumer {
         Ok(last)
     }
 
-    fn targets(&self, rule: RetryRule) -> Result<Targets> {
+    /// Where these go on; `None` where there are none, so that what is only finished needs no rule.
+    fn targets(&self, rule: RetryRule, passed_over: &[Delivery]) -> Result<Option<Targets>> {
+        if passed_over.is_empty() {
+            return Ok(None);
+        }
         let delay_ms_max = self.shared.options.delay_ms_max;
         if rule.delay_ms > delay_ms_max {
             return Err(Error::InvalidArgument {
@@ -159,7 +164,7 @@ impl NamedConsumer {
         let dead = dead.map(|dead| self.shared.names.subject(&dead)).transpose()?;
         let delivered = || format!("not finished in {} deliveries", rule.attempts_max);
         let reason = rule.reason.map_or_else(delivered, str::to_owned);
-        Ok(Targets { rule, now, from, again, dead, reason })
+        Ok(Some(Targets { rule, now, from, again, dead, reason }))
     }
 
     fn parts<'a>(&self, done: &'a [NumberRange], passed_over: &'a [Delivery], is_end: bool) -> Parts<'a> {
@@ -186,7 +191,7 @@ impl NamedConsumer {
     }
 
     /// Hands one part to the log's queue, where there is room; its end.
-    fn submit_part(&self, seat: &mut Seat, part: Part<'_>, targets: &Targets) -> Result<Option<Sequence>> {
+    fn submit_part(&self, seat: &mut Seat, part: Part<'_>, targets: Option<&Targets>) -> Result<Option<Sequence>> {
         let shared = &self.shared;
         let Consuming { group, consumer } = self.consuming;
         let there = seat.owner.state().groups.get(&group);
@@ -194,10 +199,13 @@ impl NamedConsumer {
             self.went();
             return Err(Error::Closed);
         }
-        let new_subjects = targets.new_subjects(part.passed_over);
+        let new_subjects = targets.map(|targets| targets.new_subjects(part.passed_over)).unwrap_or_default();
         let subjects: Vec<_> = new_subjects.iter().map(|one| (one.number, &*one.name)).collect();
-        let places = targets.places();
-        let retried: Vec<_> = part.passed_over.iter().map(|one| places.retried(one)).collect();
+        let places = targets.map(Targets::places);
+        let retried: Vec<_> = match &places {
+            Some(places) => part.passed_over.iter().map(|one| places.retried(one)).collect(),
+            None => Vec::new(),
+        };
         let Part { done, is_end, .. } = part;
         let settlement = Settlement { group, consumer, subjects: &subjects, done, retried: &retried, is_end };
         let mut records = Vec::new();

@@ -120,6 +120,7 @@ impl PublishBatch {
     pub fn push_qmq(&mut self, subject: &str, due: Option<Millis>, undelayed_ms: u64, whole: &[u8]) -> Result<()> {
         let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
         let owner = group_subject(subject);
+        let undelayed_ms = if is_on(Planted::UndelayedWaits) { 10_000 } else { undelayed_ms };
         let undelayed = Due::After(if owner.is_some() { 0 } else { undelayed_ms });
         let due = self.due_time(due.map_or(undelayed, Due::At), now, from)?;
         self.check_room(whole.len())?;

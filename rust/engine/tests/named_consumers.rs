@@ -226,6 +226,12 @@ fn a_retry_comes_after_its_delay_and_one_that_is_too_long_is_refused() {
     let refused = consumer.settle(&[], &run.deliveries, RetryRule { delay_ms: u64::MAX, ..RetryRule::default() });
     assert!(matches!(refused, Err(Error::InvalidArgument { argument: "delay", .. })), "{refused:?}");
     assert_eq!(held(&consumer), [0]);
+    // What is only finished waits nowhere, so no rule refuses it.
+    publish(&store, "orders", Due::After(0), b"b");
+    assert_eq!(pull(&consumer).first, PullOffset(1));
+    let too_long = RetryRule { delay_ms: u64::MAX, ..RetryRule::default() };
+    reached(&store, consumer.settle(&[PullOffset(1)..PullOffset(2)], &[], too_long).unwrap());
+    assert_eq!(held(&consumer), [0]);
     let before = store.now();
     let rule = RetryRule { delay_ms: 60, ..RetryRule::default() };
     let position = consumer.try_settle(&[], &run.deliveries, rule).unwrap().unwrap();

@@ -26,16 +26,25 @@ const ROW_BYTES: usize = 128;
 fn ask(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let Some(place) = asking.hub().pool.place() else { return asking.busy() };
     let store = Arc::clone(&asking.hub().store);
-    spawn_local(async move {
-        match Pool::ask(place, move || work(&store)).await {
-            Some(Ok(body)) => asking.told(|out| {
-                out.extend_from_slice(&body);
-                Ok(())
-            }),
-            Some(Err(error)) => asking.failed(&error),
-            None => asking.died(),
-        }
-    });
+    spawn_local(async move { tell(asking, Pool::ask(place, move || work(&store)).await) });
+}
+
+/// As [`ask`], for what needs no sync.
+fn look(asking: Asking, look: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+    let Some(place) = asking.hub().pool.place() else { return asking.busy() };
+    let store = Arc::clone(&asking.hub().store);
+    spawn_local(async move { tell(asking, Pool::look(place, move || look(&store)).await) });
+}
+
+fn tell(asking: Asking, done: Option<Result<Vec<u8>>>) {
+    match done {
+        Some(Ok(body)) => asking.told(|out| {
+            out.extend_from_slice(&body);
+            Ok(())
+        }),
+        Some(Err(error)) => asking.failed(&error),
+        None => asking.died(),
+    }
 }
 
 /// As [`ask`], for what is answered without a body.
@@ -66,7 +75,7 @@ pub(crate) fn cancel(asking: Asking, receipts: Vec<Receipt>) {
 }
 
 pub(crate) fn status(asking: Asking) {
-    ask(asking, |store| {
+    look(asking, |store| {
         let told = status_told(store.status()?);
         filled(|out| told.put(out))
     });

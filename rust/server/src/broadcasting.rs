@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 
 use crate::desks::Reading;
 use crate::hub::Hub;
-use crate::pool::Pool;
+use crate::pool::Work;
 use crate::pulling::{Gathered, Pulling, bytes_max, choose_of};
 
 /// See the module.
@@ -26,7 +26,7 @@ impl Listening {
     pub(crate) async fn begin(hub: &Rc<Hub>, subject: &str, received: Option<PullOffset>) -> Result<Rc<Self>> {
         let reading = reading(hub, subject).await?;
         // Nothing has the highest number, so the answer is the next one.
-        let latest = match read(&reading, ReadyNumber(u64::MAX), 1, 0).await? {
+        let latest = match read(hub, &reading, ReadyNumber(u64::MAX), 1, 0).await? {
             ReadNumbers::Nothing { next } => next,
             _ => reading.reader.began_at(),
         };
@@ -37,7 +37,7 @@ impl Listening {
     pub(crate) async fn gather(&self, hub: &Rc<Hub>, pulling: &Pulling) -> Result<Gathered> {
         let mut from = self.cursor.get().begin(pulling.received);
         loop {
-            match read(&self.reading, from, pulling.count, bytes_max(pulling)).await? {
+            match read(hub, &self.reading, from, pulling.count, bytes_max(pulling)).await? {
                 ReadNumbers::Messages { first, messages } => {
                     let next = ReadyNumber(first.0.saturating_add(messages.len() as u64));
                     let (found, filtered) = choose_of(pulling, PullOffset(first.0), messages);
@@ -76,11 +76,17 @@ impl Listening {
     }
 }
 
-async fn read(reading: &Reading, from: ReadyNumber, count_max: usize, bytes_max: usize) -> Result<ReadNumbers> {
+async fn read(
+    hub: &Hub,
+    reading: &Reading,
+    from: ReadyNumber,
+    count_max: usize,
+    bytes_max: usize,
+) -> Result<ReadNumbers> {
     match reading.reader.try_read(from, count_max, bytes_max)? {
         ReadNumbers::WouldWait => {
             let reader = Arc::clone(&reading.reader);
-            let read = Pool::run(move || reader.read(from, count_max, bytes_max));
+            let read = hub.pool.run(Work::Pull, move || reader.read(from, count_max, bytes_max));
             read.await.unwrap_or(Err(Error::Closed))
         }
         found => Ok(found),

@@ -10,16 +10,12 @@ use delaymq_core::queues::leases::Leases;
 use delaymq_core::units::Millis;
 use delaymq_core::wire::pull::ConsumerName;
 use delaymq_engine::{ConsumerId, RetryRule};
-use tokio::sync::Semaphore;
 
 use crate::counters::Counter;
 use crate::desks::Desks;
 use crate::options::ServerOptions;
 use crate::pulling::Pulling;
 use crate::session::Session;
-
-/// Consumers that are looked up at once, each on a thread.
-const LOOKING_UP_MAX: usize = 4;
 
 /// What is counted of them.
 #[derive(Debug, Default)]
@@ -71,7 +67,6 @@ pub(crate) struct Consumers {
     pub(crate) held: RefCell<HeldPulls<u64>>,
     /// What is held, by the number that the held pulls know it by.
     pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<Pulling>)>>,
-    pub(crate) looking_up: Semaphore,
     pub(crate) rule: RetryRule,
     pub(crate) counters: ConsumerCounters,
     /// When somebody looks what time it is.
@@ -88,7 +83,6 @@ impl Consumers {
             desks: RefCell::default(),
             held: RefCell::new(HeldPulls::new(options.held_pulls_max)),
             pulls: RefCell::default(),
-            looking_up: Semaphore::new(LOOKING_UP_MAX),
             rule: RetryRule { delay_ms: options.retry_delay_ms, attempts_max: options.attempts_max, reason: None },
             counters: ConsumerCounters::default(),
             looks_at: Cell::new(Millis(0)),

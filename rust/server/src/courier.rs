@@ -24,7 +24,7 @@ use crate::asking::Asking;
 use crate::errands::{Done, Errand, PULL_BYTES};
 use crate::hub::Hub;
 use crate::peer::Peer;
-use crate::pool::Pool;
+use crate::pool::Work;
 use crate::publishing::Promise;
 
 /// The most messages of one pull, and of one frame.
@@ -244,11 +244,14 @@ impl Courier {
         }
         let (errands, askings): (Vec<_>, Vec<_>) = self.errands.borrow_mut().drain(..).unzip();
         self.errand_messages.set(0);
+        // An end waits until it is durable, and takes no thread of those who go on.
+        let is_end = errands.iter().any(|errand| matches!(errand, Errand::Close));
+        let sort = if is_end { Work::End } else { Work::Errand };
         let subscription = Arc::clone(&self.subscription);
         let courier = Rc::clone(self);
         spawn_local(async move {
             let run = move || errands.into_iter().map(|errand| errand.run(&subscription)).collect::<Vec<_>>();
-            let done = Pool::run(run).await;
+            let done = courier.hub.pool.run(sort, run).await;
             courier.is_busy.set(false);
             if let Some(done) = done {
                 for (done, asking) in done.into_iter().zip(askings) {
@@ -318,7 +321,7 @@ impl Courier {
                     drop(errand.run(&subscription));
                 }
             };
-            courier.hub.pool.end(close).await;
+            courier.hub.pool.run(Work::End, close).await;
             courier.hub.closing.set(courier.hub.closing.get().saturating_sub(1));
             courier.hub.left.notify_one();
         });

@@ -14,7 +14,7 @@ use delaymq_core::wire::registry::Registry;
 use delaymq_core::wire::unfinished::Unfinished;
 use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
 use tokio::sync::{Mutex, Notify, oneshot};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::consumers::Consumers;
 use crate::counters::Counters;
@@ -22,7 +22,7 @@ use crate::courier::Courier;
 use crate::guard::Guard;
 use crate::options::ServerOptions;
 use crate::peer::Peer;
-use crate::pool::Pool;
+use crate::pool::{Pool, Work};
 use crate::publishing::{Promise, Publishing};
 use crate::room::Limit;
 use crate::waits::Waits;
@@ -206,11 +206,17 @@ impl Hub {
 
     /// Keeps a promise once everything below `position` is visible.
     pub(crate) fn promise(&self, position: Sequence, promise: Promise) {
+        self.put_off(position, promise);
+    }
+
+    /// As [`Self::promise`]; the number that it waits under.
+    fn put_off(&self, position: Sequence, promise: Promise) -> u64 {
         let position = if is_on(Planted::AnswerBeforeVisible) { Sequence(0) } else { position };
-        let is_first = self.waits.borrow_mut().add(position, promise);
+        let (number, is_first) = self.waits.borrow_mut().add(position, promise);
         if is_first {
             self.keep_promises();
         }
+        number
     }
 
     /// Waits until everything below `position` is visible, on no thread.
@@ -223,6 +229,20 @@ impl Hub {
         hears.await.unwrap_or(Err(Error::Closed))
     }
 
+    /// As [`Self::reached`], for so long at most; false where that was too short.
+    ///
+    /// # Errors
+    /// What the store ended with.
+    pub(crate) async fn reached_within(&self, position: Sequence, patience: Duration) -> Result<bool> {
+        let (told, hears) = oneshot::channel();
+        let number = self.put_off(position, Promise::Task(told));
+        if let Ok(heard) = timeout(patience, hears).await {
+            return heard.unwrap_or(Err(Error::Closed)).map(|()| true);
+        }
+        drop(self.waits.borrow_mut().take(position, number));
+        Ok(false)
+    }
+
     /// Looks something up on a thread: it waits for others, but for no sync.
     ///
     /// # Errors
@@ -231,8 +251,7 @@ impl Hub {
         &self,
         look: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let _permit = self.consumers.looking_up.acquire().await.ok();
-        Pool::run(look).await.unwrap_or(Err(Error::Closed))
+        self.pool.run(Work::LookUp, look).await.unwrap_or(Err(Error::Closed))
     }
 
     fn keep_promises(&self) {

@@ -17,7 +17,7 @@ use tokio::task::spawn_local;
 use crate::asking::Asking;
 use crate::consumers::Name;
 use crate::hub::Hub;
-use crate::pool::Pool;
+use crate::pool::{Pool, Work};
 use crate::session::Job;
 
 /// Moves a group; answered when that is durable.
@@ -79,7 +79,7 @@ async fn end_one(hub: &Rc<Hub>, name: &Name) -> Result<Option<u64>> {
         return told.await.unwrap_or(Err(Error::Closed));
     }
     let (store, rule, name) = (Arc::clone(&hub.store), hub.consumers.rule, name.clone());
-    hub.pool.end(move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
+    hub.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
 }
 
 /// The consumers of a group begin again: pulls that wait look again.

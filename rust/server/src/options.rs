@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use delaymq_core::error::Error;
+use delaymq_core::units::Span;
 use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_core::wire::unfinished::UnfinishedLimits;
 use thiserror::Error as Described;
@@ -114,6 +115,26 @@ impl Default for ServerOptions {
             input_bytes_max: 256 << 20,
             unfinished: UnfinishedLimits::default(),
             connection: ConnectionLimits::default(),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Makes sure that what they let messages wait is no longer than a store lets anything wait: it would
+    /// refuse each of these messages, for good.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds`.
+    pub(crate) fn check_delays(&self, delay_ms_max: u64) -> Result<(), Error> {
+        let delays =
+            [("server.qmq_retry_seconds", self.retry_delay_ms), ("server.qmq_undelayed_seconds", self.undelayed_ms)];
+        match delays.into_iter().find(|(_, delay_ms)| *delay_ms > delay_ms_max) {
+            Some((argument, delay_ms)) => Err(Error::InvalidArgument {
+                argument,
+                expected: format!("at most {}, the longest delay of the store", Span(delay_ms_max)),
+                found: Span(delay_ms).to_string(),
+            }),
+            None => Ok(()),
         }
     }
 }

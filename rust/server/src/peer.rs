@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ use crate::guard::Verdict;
 use crate::hub::Hub;
 use crate::requests;
 use crate::room::Room;
+use crate::sockets::{is_passing, ready};
 
 /// Bytes of a request that each connection may send, however much others do.
 const INPUT_BYTES_FREE: usize = 64 << 10;
@@ -111,6 +112,11 @@ impl Peer {
         verdict
     }
 
+    /// It sent a request that is one.
+    pub(crate) fn prove(&self) {
+        self.connection.borrow_mut().prove();
+    }
+
     /// Requests under way, and how many of them are held.
     pub(crate) fn under_way(&self) -> (usize, usize) {
         let connection = self.connection.borrow();
@@ -172,7 +178,7 @@ impl Peer {
 
     /// Nothing more is read.
     pub(crate) fn drain(&self) {
-        self.connection.borrow_mut().drain();
+        self.connection.borrow_mut().drain(self.hub.now());
         self.end_held();
         self.wake.notify_one();
     }
@@ -218,8 +224,11 @@ impl Peer {
         if !is_blocked {
             self.pump();
         }
+        let now = self.hub.now();
+        let has_subscriptions = !self.couriers.borrow().is_empty() || !self.subscribing.borrow().is_empty();
         let mut connection = self.connection.borrow_mut();
-        connection.tick(self.hub.now());
+        connection.must_speak(has_subscriptions, now);
+        connection.tick(now);
         if connection.is_finished() {
             return Ok(Turn::Finished);
         }
@@ -330,7 +339,7 @@ impl Peer {
 
     async fn wait(&self, socket: &TcpStream) -> io::Result<Ready> {
         let now = self.hub.now();
-        let (interest, deadline, rests_until) = {
+        let (interest, deadline) = {
             let connection = self.connection.borrow();
             let rests_until = self.borrowing.rests_until(now);
             let reads = (connection.wants_input() && rests_until.is_none()).then_some(Interest::READABLE);
@@ -339,17 +348,15 @@ impl Peer {
                 (Some(reads), Some(writes)) => Some(reads | writes),
                 (one, other) => one.or(other),
             };
-            (interest, connection.deadline().into_iter().chain(rests_until).min(), rests_until)
+            (interest, connection.deadline().into_iter().chain(rests_until).min())
         };
         // The deadline's millisecond has begun and must have passed.
         let until = deadline.map(|deadline| Duration::from_millis(deadline.since(now).saturating_add(1)));
         tokio::select! {
             found = ready(socket, interest) => found,
             () = self.wake.notified() => Ok(Ready::EMPTY),
-            // Who has rested looks whether there is something to read.
-            () = sleep(until.unwrap_or_default()), if until.is_some() => {
-                Ok(if rests_until.is_some() { Ready::READABLE } else { Ready::EMPTY })
-            }
+            // Whether there is something to read after all is looked at before anybody is too late.
+            () = sleep(until.unwrap_or_default()), if until.is_some() => Ok(Ready::READABLE),
         }
     }
 
@@ -378,16 +385,4 @@ impl Peer {
             courier.leave();
         }
     }
-}
-
-/// Waits until the socket is ready; for ever where nothing is wanted of it.
-async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io::Result<Ready> {
-    match interest {
-        Some(interest) => socket.ready(interest).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

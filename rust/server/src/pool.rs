@@ -1,5 +1,5 @@
-//! Threads for what may have to wait, few and bounded. Work of subscriptions is one piece at a time
-//! for each of them; work of requests is counted, so that it leaves threads for that.
+//! Threads for what may have to wait, few and bounded. Each sort of work has a share of its own, so that
+//! none waits for another, however long the disk takes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,16 +7,43 @@ use std::rc::Rc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// All threads.
-pub(crate) const THREADS: usize = 12;
-/// Those that requests may have at once.
+/// What a thread is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// What a subscription pulls and settles, one piece at a time for each.
+    Errand,
+    /// Something is looked up: that waits for others, and for no sync.
+    LookUp,
+    /// Messages for a consumer of QMQ.
+    Pull,
+    /// What a consumer of QMQ settles.
+    Settle,
+    /// A subscription or a consumer ends, which waits until that is durable.
+    End,
+}
+
+/// How many threads each sort of work may have at once.
 const THREADS_OF_REQUESTS: usize = 4;
-/// Those that subscriptions and consumers which end may have at once.
-const THREADS_OF_ENDS: usize = 4;
+const THREADS_OF_ERRANDS: usize = 4;
+const THREADS_OF_LOOK_UPS: usize = 3;
+const THREADS_OF_PULLS: usize = 3;
+const THREADS_OF_SETTLING: usize = 3;
+const THREADS_OF_ENDS: usize = 3;
+/// All of them.
+pub(crate) const THREADS: usize = THREADS_OF_REQUESTS
+    + THREADS_OF_ERRANDS
+    + THREADS_OF_LOOK_UPS
+    + THREADS_OF_PULLS
+    + THREADS_OF_SETTLING
+    + THREADS_OF_ENDS;
 
 /// See the module.
 pub(crate) struct Pool {
     requests: Semaphore,
+    errands: Semaphore,
+    look_ups: Semaphore,
+    pulls: Semaphore,
+    settling: Semaphore,
     ends: Semaphore,
     waiting: Cell<usize>,
     waiting_max: usize,
@@ -35,6 +62,10 @@ impl Pool {
     pub(crate) fn new(waiting_max: usize) -> Rc<Self> {
         Rc::new(Self {
             requests: Semaphore::new(THREADS_OF_REQUESTS),
+            errands: Semaphore::new(THREADS_OF_ERRANDS),
+            look_ups: Semaphore::new(THREADS_OF_LOOK_UPS),
+            pulls: Semaphore::new(THREADS_OF_PULLS),
+            settling: Semaphore::new(THREADS_OF_SETTLING),
             ends: Semaphore::new(THREADS_OF_ENDS),
             waiting: Cell::new(0),
             waiting_max,
@@ -57,19 +88,33 @@ impl Pool {
 
     /// Does a request's work; `None` where it panicked.
     pub(crate) async fn ask<T: Send + 'static>(place: Place, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let _permit = place.0.requests.acquire().await.ok();
-        Self::run(work).await
+        in_turn(&place.0.requests, work).await
     }
 
-    /// Ends something, which waits until that is durable; `None` where it panicked. However many end while
-    /// the disk takes its time, threads are left for the others.
-    pub(crate) async fn end<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let _permit = self.ends.acquire().await.ok();
-        Self::run(work).await
+    /// As [`Self::ask`], for a request that only looks something up: those that wait for a sync do not
+    /// hold it up.
+    pub(crate) async fn look<T: Send + 'static>(place: Place, look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        in_turn(&place.0.look_ups, look).await
     }
 
-    /// Does a subscription's work; `None` where it panicked.
-    pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        spawn_blocking(work).await.ok()
+    /// Does a piece of work after those of its sort that came before; `None` where it panicked.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        sort: Work,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let threads = match sort {
+            Work::Errand => &self.errands,
+            Work::LookUp => &self.look_ups,
+            Work::Pull => &self.pulls,
+            Work::Settle => &self.settling,
+            Work::End => &self.ends,
+        };
+        in_turn(threads, work).await
     }
+}
+
+async fn in_turn<T: Send + 'static>(threads: &Semaphore, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let _permit = threads.acquire().await.ok();
+    spawn_blocking(work).await.ok()
 }

@@ -188,7 +188,7 @@ fn went(hub: &Rc<Hub>, attached: &Attached, first: PullOffset, count: usize) {
 async fn put_aside(hub: &Rc<Hub>, session: &Rc<Session>, attached: &Attached, first: PullOffset) {
     match attached {
         Attached::Sharing(sharing) => {
-            if sharing.put_away(session, first).await.is_err() {
+            if sharing.put_away(hub, session, first).await.is_err() {
                 session.detach();
             }
         }

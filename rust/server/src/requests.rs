@@ -27,7 +27,9 @@ use crate::subscribing;
 pub(crate) fn serve(asking: Asking, asked: Asked) {
     let frame = asked.frame;
     let request = Request::read(&frame);
-    if matches!(request, Err(_) | Ok(Request::Unknown(_) | Request::UnknownVersion(_))) {
+    if request.as_ref().is_ok_and(Request::is_known) {
+        asking.peer().prove();
+    } else {
         asking.peer().borrowing.worthless(asking.hub(), frame.bytes());
     }
     match request {

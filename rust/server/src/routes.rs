@@ -115,7 +115,7 @@ fn ready(hub: &Hub) -> Page {
 async fn told(hub: &Rc<Hub>) -> Page {
     let Some(place) = hub.pool.place() else { return text(503, "too much is under way\n") };
     let store = std::sync::Arc::clone(&hub.store);
-    match Pool::ask(place, move || store.status()).await {
+    match Pool::look(place, move || store.status()).await {
         Some(Ok(status)) => Page { status: 200, kind: METRICS, body: metrics::text(hub, &status) },
         Some(Err(error)) => text(503, format!("{error}\n")),
         None => text(503, "the server failed while it counted\n"),

@@ -115,9 +115,11 @@ impl Server {
     ///
     /// # Errors
     /// `Listen` where somebody else listens there by now; what is wrong with the file of what is switched
-    /// off; what the store fails with; `Thread`.
+    /// off; `Store` with `InvalidArgument` naming `server.qmq_retry_seconds` or `server.qmq_undelayed_seconds`
+    /// where that is longer than the store's longest delay; what the store fails with; `Thread`.
     pub fn start_at(places: Places, store: Arc<Store>) -> Result<Self, ServerError> {
         let Places { options, socket, http } = places;
+        options.check_delays(store.delay_ms_max())?;
         let switched_off = options.switched_off.as_deref().map(switched_off::read).transpose()?.unwrap_or_default();
         let mut builder = Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().max_blocking_threads(THREADS).build();

@@ -16,6 +16,7 @@ use crate::broadcasting::Listening;
 use crate::consumers::Name;
 use crate::desks::Desk;
 use crate::hub::Hub;
+use crate::pool::Work;
 use crate::pulling::{self, Pulling};
 use crate::sharing::Sharing;
 
@@ -149,8 +150,8 @@ impl Session {
     /// Its lease is over.
     async fn end(&self, hub: &Rc<Hub>) {
         let ended = if self.is_stored.get() { self.end_stored(hub).await } else { Ok(()) };
-        if let Err(Error::Storage { .. } | Error::DiskFull) = ended {
-            // It is still there, and is tried again after another lease.
+        if ended.is_err() {
+            // It is still there, and so known: what it acknowledges counts. It is tried again after another lease.
             hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
         } else {
             self.is_over.set(true);
@@ -162,7 +163,7 @@ impl Session {
     /// An operator ends it: who comes under its name from now on is another.
     async fn leave(&self, hub: &Rc<Hub>) -> Result<Option<u64>> {
         let (store, rule, name) = (Arc::clone(&hub.store), hub.consumers.rule, Name::clone(&self.name));
-        let ended = hub.pool.end(move || store.end_named_consumer(name.id(), rule)).await;
+        let ended = hub.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await;
         let held = ended.unwrap_or(Err(Error::Closed))?;
         if !self.is_over.replace(true) {
             let desk = self.desk();
@@ -182,11 +183,12 @@ impl Session {
         let Attached::Sharing(sharing) = self.attach(hub, None).await? else { return Ok(()) };
         let (consumer, rule) = (Arc::clone(&sharing.consumer), hub.consumers.rule);
         self.detach();
-        let ended = hub.pool.end(move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed))?;
-        // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
+        let ended = hub.pool.run(Work::End, move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed));
         match ended {
-            Some(position) => hub.reached(position).await,
-            None => Ok(()),
+            // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
+            Ok(Some(position)) => hub.reached(position).await,
+            Err(error) if !sharing.consumer.is_gone() => Err(error),
+            Ok(None) | Err(_) => Ok(()),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::pull_log::PullLog;
@@ -19,13 +20,15 @@ use tokio::task::yield_now;
 use crate::consumers::Name;
 use crate::desks::Desk;
 use crate::hub::Hub;
-use crate::pool::Pool;
+use crate::pool::Work;
 use crate::pulling::{Gathered, Pulling, bytes_max, choose_of};
 use crate::session::Session;
 
 /// Messages that a consumer may hold in any case; QMQ knows no bound, so it grows with what a consumer
 /// asks for.
 const IN_FLIGHT_MIN: u32 = 256;
+/// How long a pull that does not wait waits for what is ready and has facts on their way before it.
+const SOON: Duration = Duration::from_millis(500);
 /// What no client of QMQ can be told is a dead letter, however often it was delivered.
 const UNTOLD: RetryRule = RetryRule { delay_ms: 0, attempts_max: 0, reason: Some("it cannot be told in QMQ's words") };
 
@@ -63,12 +66,12 @@ impl Sharing {
             let bytes_max = bytes_max(pulling);
             let lost = self.lost(pulling);
             let run = if lost.is_empty() {
-                match self.pull(pulling.count, bytes_max, pulling.deadline > hub.now()).await? {
+                match self.pull(hub, pulling.count, bytes_max, pulling.deadline > hub.now()).await? {
                     None => return Ok(Gathered::Nothing),
                     some => some,
                 }
             } else {
-                self.read_again(lost, bytes_max).await?
+                self.read_again(hub, lost, bytes_max).await?
             };
             if let Some(run) = run
                 && let Some(found) = self.choose(hub, session, pulling, run).await?
@@ -85,7 +88,7 @@ impl Sharing {
         log.lost(pulling.received, pulling.count).map_or(Vec::new(), |(_, run)| run.into_iter().copied().collect())
     }
 
-    async fn pull(&self, count_max: usize, bytes_max: usize, may_wait: bool) -> Result<Option<GivenRun>> {
+    async fn pull(&self, hub: &Hub, count_max: usize, bytes_max: usize, may_wait: bool) -> Result<Option<GivenRun>> {
         let wanted = self.log.borrow().len().saturating_add(count_max);
         let in_flight_max = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(IN_FLIGHT_MIN, IN_FLIGHT_MAX);
         let bounds = PullBounds { count_max, bytes_max, in_flight_max };
@@ -94,9 +97,11 @@ impl Sharing {
             TriedRun::Nothing => None,
             // Who waits is told when it is there.
             TriedRun::Soon if may_wait => None,
+            // Who cannot wait waits for it a little, on no thread.
+            TriedRun::Soon if !hub.reached_within(self.consumer.hasten()?, SOON).await? => None,
             TriedRun::Soon | TriedRun::WouldWait => {
                 let consumer = Arc::clone(&self.consumer);
-                Pool::run(move || consumer.pull(bounds)).await.unwrap_or(Err(Error::Closed))?
+                hub.pool.run(Work::Pull, move || consumer.pull(bounds)).await.unwrap_or(Err(Error::Closed))?
             }
         };
         if let Some(run) = &run {
@@ -105,12 +110,12 @@ impl Sharing {
         Ok(run)
     }
 
-    async fn read_again(&self, lost: Vec<Delivery>, bytes_max: usize) -> Result<Option<GivenRun>> {
+    async fn read_again(&self, hub: &Hub, lost: Vec<Delivery>, bytes_max: usize) -> Result<Option<GivenRun>> {
         let read = if let Some(read) = self.consumer.try_read_again(&lost, bytes_max)? {
             read
         } else {
             let consumer = Arc::clone(&self.consumer);
-            let reading = Pool::run(move || consumer.read_again(&lost, bytes_max));
+            let reading = hub.pool.run(Work::Pull, move || consumer.read_again(&lost, bytes_max));
             reading.await.unwrap_or(Err(Error::Closed))?
         };
         let mut log = self.log.borrow_mut();
@@ -135,7 +140,7 @@ impl Sharing {
                 self.log.borrow_mut().remove(*offset);
             }
             let done: Vec<Range<PullOffset>> = filtered.iter().map(|offset| *offset..offset.next()).collect();
-            self.settle(session, done, Vec::new(), hub.consumers.rule).await?;
+            self.settle(hub, session, done, Vec::new(), hub.consumers.rule).await?;
         }
         Ok(found)
     }
@@ -155,17 +160,18 @@ impl Sharing {
         }
         hub.consumers.counters.passed_over.add(settled.passed_over.len() as u64);
         let passed_over = settled.passed_over.into_iter().map(|(_, delivery)| delivery).collect();
-        self.settle(session, vec![settled.done], passed_over, hub.consumers.rule).await
+        self.settle(hub, session, vec![settled.done], passed_over, hub.consumers.rule).await
     }
 
     /// A message that cannot be told to a QMQ client becomes a dead letter of its group.
-    pub(crate) async fn put_away(&self, session: &Session, offset: PullOffset) -> Result<()> {
+    pub(crate) async fn put_away(&self, hub: &Hub, session: &Session, offset: PullOffset) -> Result<()> {
         let delivery = self.log.borrow_mut().remove(offset);
-        self.settle(session, Vec::new(), delivery.into_iter().collect(), UNTOLD).await.map(drop)
+        self.settle(hub, session, Vec::new(), delivery.into_iter().collect(), UNTOLD).await.map(drop)
     }
 
     async fn settle(
         &self,
+        hub: &Hub,
         session: &Session,
         done: Vec<Range<PullOffset>>,
         passed_over: Vec<Delivery>,
@@ -175,7 +181,7 @@ impl Sharing {
             position
         } else {
             let consumer = Arc::clone(&self.consumer);
-            let settling = Pool::run(move || consumer.settle(&done, &passed_over, rule));
+            let settling = hub.pool.run(Work::Settle, move || consumer.settle(&done, &passed_over, rule));
             settling.await.unwrap_or(Err(Error::Closed))?
         };
         session.settled.set(session.settled.get().max(position));

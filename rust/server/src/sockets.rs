@@ -1,9 +1,10 @@
 //! What is asked of the system for each socket.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 
 /// A connection that is silent for so long is asked whether its other end is still there…
@@ -26,6 +27,19 @@ pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(UNRECEIVED))?;
     Ok(())
+}
+
+/// Waits until the socket is ready; for ever where nothing is wanted of it.
+pub(crate) async fn ready(socket: &TcpStream, interest: Option<Interest>) -> io::Result<Ready> {
+    match interest {
+        Some(interest) => socket.ready(interest).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// True where it is only not ready, or was interrupted.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

@@ -18,12 +18,19 @@ impl<T> Default for Waits<T> {
 }
 
 impl<T> Waits<T> {
-    /// Waits until everything below `position` is visible; true where nothing waits for less.
-    pub(crate) fn add(&mut self, position: Sequence, waiting: T) -> bool {
+    /// Waits until everything below `position` is visible; the number that it has among those who wait for
+    /// that, and true where nothing waits for less.
+    pub(crate) fn add(&mut self, position: Sequence, waiting: T) -> (u64, bool) {
         let is_first = self.first().is_none_or(|first| position < first);
-        self.waiting.insert((position, self.next), waiting);
-        self.next = self.next.wrapping_add(1);
-        is_first
+        let number = self.next;
+        self.waiting.insert((position, number), waiting);
+        self.next = number.wrapping_add(1);
+        (number, is_first)
+    }
+
+    /// This one waits no longer.
+    pub(crate) fn take(&mut self, position: Sequence, number: u64) -> Option<T> {
+        self.waiting.remove(&(position, number))
     }
 
     /// The smallest position that anything waits for.
@@ -55,9 +62,11 @@ mod tests {
     #[test]
     fn what_waits_comes_by_position_and_among_equals_in_its_order() {
         let mut waits = Waits::default();
-        let firsts = [5, 7, 5, 3].map(|position| waits.add(Sequence(position), position));
+        let firsts = [5, 7, 5, 3].map(|position| waits.add(Sequence(position), position).1);
         assert_eq!(firsts, [true, false, false, true]);
         waits.add(Sequence(5), 55);
+        let (number, _) = waits.add(Sequence(5), 555);
+        assert_eq!((waits.take(Sequence(7), number), waits.take(Sequence(5), number)), (None, Some(555)));
         assert_eq!(waits.take_reached(Sequence(2)), None);
         let reached: Vec<_> = std::iter::from_fn(|| waits.take_reached(Sequence(5))).collect();
         assert_eq!((reached, waits.first(), waits.len()), (vec![3, 5, 5, 55], Some(Sequence(7)), 1));

@@ -6,6 +6,7 @@ mod support;
 
 use std::sync::Arc;
 
+use delaymq_core::error::Error;
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::ConsumerListed;
@@ -14,8 +15,8 @@ use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::{CONSUMERS, END_CONSUMER};
 use delaymq_core::wire::pull::ConsumerName;
-use delaymq_engine::{Due, Durability, Store};
-use delaymq_server::{Server, ServerOptions};
+use delaymq_engine::{Due, Durability, Options, Store};
+use delaymq_server::{Server, ServerError, ServerOptions};
 use support::qmq::{Pull, Pulled, Qmq, ids, message, message_with, offsets, pull};
 use support::{Served, eventually, metric, options, serve, serve_with, store_options};
 
@@ -266,4 +267,26 @@ fn an_operator_ends_one_that_does_not_come_back_and_nothing_of_it_is_left_that_w
     // A session that were left would begin the group again when its lease is over.
     assert_eq!(metric(&served, "qmq_consumers"), 0);
     served.store.remove_group("order", "g").unwrap();
+}
+
+#[test]
+fn what_would_wait_longer_than_the_store_lets_anything_wait_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let chosen = Options { delay_ms_max: 864, ..store_options(Durability::Os) };
+    let store = Store::open(folder.path(), chosen, &mut |_| {}).unwrap();
+    let started = |retry_delay_ms, undelayed_ms| {
+        let options = ServerOptions { retry_delay_ms, undelayed_ms, ..options() };
+        Server::start(Arc::clone(&store), options).map(drop)
+    };
+    for (retry_delay_ms, undelayed_ms, key) in
+        [(865, 0, "server.qmq_retry_seconds"), (0, 865, "server.qmq_undelayed_seconds")]
+    {
+        let refused = started(retry_delay_ms, undelayed_ms);
+        let Err(ServerError::Store(Error::InvalidArgument { argument, expected, found })) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((argument, found.as_str()), (key, "865ms"));
+        assert!(expected.starts_with("at most 864ms"), "{expected}");
+    }
+    started(864, 864).unwrap();
 }

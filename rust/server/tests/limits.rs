@@ -13,8 +13,10 @@ use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{PING, PUBLISH};
 use delaymq_core::wire::frame::{Header, put_frame};
+use delaymq_core::wire::pull::PULL;
 use delaymq_engine::{Durability, Store, SubscribeOptions};
 use delaymq_server::{Server, ServerError, ServerOptions, Stopped};
+use support::qmq::{Qmq, pull};
 use support::{Client, PATIENCE, eventually, is_closed, metric, options, page, serve, serve_with, store_options};
 
 fn with_limits(change: impl FnOnce(&mut ConnectionLimits)) -> ServerOptions {
@@ -122,6 +124,60 @@ fn silent_and_halting_peers_are_closed() {
     halting.socket.write_all(&[0, 0, 0]).unwrap();
     assert!(is_closed(&halting.socket));
     ping(&mut proven);
+}
+
+#[test]
+fn what_is_no_request_proves_nobody() {
+    let served = serve_with(with_limits(|limits| limits.first_request_ms_max = 1_000), Durability::Os);
+    let framed = |command, version, body: &[u8]| {
+        let mut frame = Vec::new();
+        put_frame(&mut frame, Header::request(command, version, 7), |out| {
+            out.extend_from_slice(body);
+            Ok(())
+        })
+        .unwrap();
+        frame
+    };
+    // A command that nobody knows, a version that nobody speaks, bodies that are none.
+    for frame in [framed(99, 1, b""), framed(PUBLISH, 9, b""), framed(PUBLISH, 1, b"x"), framed(PULL, 9, b"x")] {
+        let mut client = served.connect();
+        client.socket.write_all(&frame).unwrap();
+        let (opaque, code, _) = client.answer();
+        assert_eq!((opaque, code == 0), (7, false), "it is answered all the same");
+        assert!(is_closed(&client.socket));
+    }
+    eventually("all to be counted", || metric(&served, "cut_off_connections") == 4);
+    let (mut own, mut qmq) = (served.connect(), Qmq::to(served.server.address()));
+    ping(&mut own);
+    assert!(qmq.pull(&pull("order", "g", "c")).is_empty());
+    std::thread::sleep(Duration::from_secs(2));
+    ping(&mut own);
+    assert!(qmq.pull(&pull("order", "g", "c")).is_empty());
+}
+
+#[test]
+fn who_has_a_subscription_and_is_not_heard_of_is_closed_and_its_messages_go_to_others() {
+    let served = serve_with(with_limits(|limits| limits.silence_ms_max = 2_000), Durability::Disk);
+    let mut idle = served.connect();
+    idle.publish("order", &[b"held"], 0);
+    let mut silent = served.connect();
+    silent.subscribe(1, "order", "g", 10);
+    assert_eq!(silent.messages(1).len(), 1);
+    // It reads, and its machine answers for it: nothing of that is a sign of life.
+    assert!(is_closed(&silent.socket));
+    assert_eq!(metric(&served, "cut_off_connections"), 1);
+    let mut lively = served.connect();
+    lively.subscribe(1, "order", "g", 10);
+    let found = lively.messages(1);
+    assert_eq!((found[0].body.as_slice(), found[0].redelivered), (&b"held"[..], true));
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(300));
+        ping(&mut lively);
+    }
+    lively.acknowledge(&found);
+    ping(&mut idle);
+    let group = &served.store.groups().unwrap()[0];
+    assert_eq!((group.lag, group.in_flight), (0, 0));
 }
 
 #[test]

@@ -6,20 +6,23 @@
 mod engine_support;
 mod support;
 
+use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
-use delaymq_core::wire::extension::{PING, PUBLISH, STATUS, SUBSCRIBE};
+use delaymq_core::wire::extension::{EXTENSION_VERSION, PING, PUBLISH, STATUS, SUBSCRIBE, UNSUBSCRIBE};
+use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::message::{MessageParts, put_message};
 use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
 use delaymq_engine::{Durability, Options, Store};
 use delaymq_server::{Server, ServerOptions};
 use engine_support::{Faults, Switches};
 use support::qmq::{Pull, Qmq, pull};
-use support::{Client, Served, eventually, metric, options, page, serve_with, subscribing};
+use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with, subscribing};
 
 /// A served store on a disk with switches, in small segments.
 fn serve_faulty(options: ServerOptions) -> (Served, Arc<Switches>) {
@@ -208,4 +211,131 @@ fn subscriptions_that_end_while_the_disk_is_stuck_leave_threads_for_others() {
     eventually("all to leave", || metric(&served, "connections") == 1);
     assert_eq!(other.ask(STATUS, |_| Ok(())).0, 0);
     switches.stuck.store(false, Ordering::SeqCst);
+}
+
+#[test]
+fn pulls_that_do_not_wait_take_no_threads_of_others_while_the_disk_is_stuck() {
+    const CONSUMERS: usize = 40;
+    let (served, switches) = serve_faulty(options());
+    let address = served.server.address();
+    let groups: Vec<String> = (0..CONSUMERS).map(|number| format!("group-{number}")).collect();
+    let mut pulling: Vec<Qmq> = groups.iter().map(|_| Qmq::to(address)).collect();
+    for (qmq, group) in pulling.iter_mut().zip(&groups) {
+        assert!(qmq.pull(&pull("order", group, "host@@1")).is_empty(), "the group is there from now on");
+    }
+    let bodies: Vec<Vec<u8>> =
+        (0..300).map(|number| support::qmq::message("order", &number.to_string(), &[], None)).collect();
+    pulling[0].store(&bodies);
+    for (qmq, group) in pulling.iter_mut().zip(&groups) {
+        // All the offsets that may be given before more of them are durable.
+        let last = qmq.take(&Pull { count: 256, ..pull("order", group, "host@@1") }, 256).last().unwrap().offset;
+        assert_eq!(last, 255);
+    }
+    let (mut own, mut other) = (served.connect(), served.connect());
+    switches.stuck.store(true, Ordering::SeqCst);
+    let (answered, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for (qmq, group) in pulling.iter_mut().zip(&groups) {
+            let (answered, is_over) = (&answered, &is_over);
+            scope.spawn(move || {
+                // As a Java consumer pulls its retry subject.
+                while !is_over.load(Ordering::SeqCst) {
+                    qmq.pull(&Pull { last: 255, count: 10, ..pull("order", group, "host@@1") });
+                    answered.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        eventually("all to pull again and again", || answered.load(Ordering::SeqCst) >= 2 * CONSUMERS);
+        let others = || {
+            let before = answered.load(Ordering::SeqCst);
+            assert_eq!(own.ask(STATUS, |_| Ok(())).0, 0);
+            assert_eq!(metric(&served, "poisoned"), 0);
+            answered.load(Ordering::SeqCst) - before
+        };
+        // Behind a queue for threads there would be all that do not fit, each time.
+        let fewest = std::iter::repeat_with(others).take(8).min().unwrap();
+        is_over.store(true, Ordering::SeqCst);
+        switches.stuck.store(false, Ordering::SeqCst);
+        assert!(fewest < CONSUMERS / 2, "{fewest} pulls were answered before STATUS was");
+    });
+    other.done(PING, |_| Ok(()));
+}
+
+#[test]
+fn requests_and_ends_that_wait_for_a_stuck_disk_leave_threads_for_others() {
+    let (served, switches) = serve_faulty(options());
+    let mut own = served.connect();
+    for number in 0..24 {
+        own.subscribe(number, "order", &format!("group-{number}"), 1);
+    }
+    let mut other = served.connect();
+    switches.stuck.store(true, Ordering::SeqCst);
+    let ended: Vec<i32> = (0..24_u32)
+        .map(|number| {
+            own.send(UNSUBSCRIBE, 0, |out| {
+                out.extend_from_slice(&number.to_be_bytes());
+                Ok(())
+            })
+        })
+        .collect();
+    let begun: Vec<i32> = (24..32)
+        .map(|number| {
+            own.send(SUBSCRIBE, 0, |out| subscribing(number, "other", &format!("group-{number}"), 1).put(out))
+        })
+        .collect();
+    other.done(PING, |_| Ok(()));
+    assert_eq!(other.ask(STATUS, |_| Ok(())).0, 0);
+    eventually("those that subscribe to wait", || metric(&served, "waiting_for_threads") == 8);
+    assert_eq!(other.ask(STATUS, |_| Ok(())).0, 0);
+    switches.stuck.store(false, Ordering::SeqCst);
+    let mut answers: Vec<(i32, i16)> =
+        ended.iter().chain(&begun).map(|_| own.answer()).map(|(of, code, _)| (of, code)).collect();
+    answers.sort_unstable();
+    assert_eq!(answers, ended.iter().chain(&begun).map(|of| (*of, 0)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_was_read_and_not_begun_when_a_stop_comes_is_told_that_nothing_was_done() {
+    let mut limited = options();
+    limited.connection.requests_max = 1;
+    let (served, switches) = serve_faulty(limited);
+    let mut client = served.connect();
+    client.publish("order", &[b"first"], 3_600_000);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let (writer, mut frames) = (batch(10), Vec::new());
+    for opaque in 11..14 {
+        let header = Header::request(PUBLISH, EXTENSION_VERSION, opaque);
+        put_frame(&mut frames, header, |out| writer.put(out, false)).unwrap();
+    }
+    client.socket.write_all(&frames).unwrap();
+    eventually("the first to wait", || metric(&served, "waiting_for_log") == 1);
+    served.server.stop(PATIENCE);
+    let stopping = ErrorCode::Stopping.number();
+    let told = [client.answer(), client.answer()].map(|(opaque, code, _)| (opaque, code));
+    assert_eq!(told, [(12, stopping), (13, stopping)]);
+    switches.stuck.store(false, Ordering::SeqCst);
+    assert_eq!(client.answer(), (11, 0, vec![0; 4]));
+    assert!(is_closed(&client.socket));
+    assert_eq!(served.server.wait(PATIENCE).map(|stopped| stopped.cut_off), Some(0));
+    assert_eq!(served.store.status().unwrap().pending, 2);
+}
+
+#[test]
+fn a_consumer_whose_end_failed_is_not_told_that_what_it_held_is_done() {
+    let (served, switches) = serve_faulty(ServerOptions { lease_ms: 1_000, ..options() });
+    let names = pull("order", "billing", "host@@1");
+    let mut qmq = Qmq::to(served.server.address());
+    assert!(qmq.pull(&names).is_empty());
+    let mut own = served.connect();
+    own.publish("order", &[b"first"], 0);
+    assert_eq!(qmq.take(&names, 1).len(), 1);
+    // For as long as it waits it is not silent.
+    qmq.ask_pull(&Pull { last: 0, hold_ms: 300_000, ..names.clone() });
+    switches.fail_syncs.store(true, Ordering::SeqCst);
+    let writer = batch(10);
+    own.refused(PUBLISH, ErrorCode::Poisoned, |out| writer.put(out, true));
+    drop(qmq);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(Qmq::to(served.server.address()).acknowledge(&names, 0, 0), 51);
+    assert_eq!(metric(&served, "expired_consumers"), 0);
 }

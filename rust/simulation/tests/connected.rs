@@ -35,8 +35,9 @@ fn an_answer_before_its_sync_is_found() {
     is_found("AckBeforeSync");
 }
 
+/// QMQ's D9, over connections.
 #[test]
-fn an_answer_before_the_commit_is_visible_is_found() {
+fn d9_an_answer_before_the_commit_is_visible_is_found() {
     is_found("AnswerBeforeVisible");
 }
 

@@ -8,7 +8,11 @@
 //!   nothing is pushed, and no input is wanted, until the peer has read.
 //! - A peer must prove itself soon: until its first valid request was read, or, where it must give a
 //!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
+//! - Who must not be silent, since it holds what others wait for, is cut off once it is for too long.
 //! - Garbage ends the input. What was asked before it is still answered.
+
+mod counts;
+mod stopping;
 
 use std::collections::HashMap;
 
@@ -24,6 +28,7 @@ use super::incoming::Incoming;
 use super::malformed::Malformed;
 use super::outgoing::Outgoing;
 use super::send::SEND;
+use super::silence::Silence;
 use crate::error::Result;
 use crate::units::Millis;
 
@@ -63,6 +68,7 @@ pub struct Connection {
     is_paused: bool,
     is_admitted: bool,
     is_proven: bool,
+    silence: Silence,
     ending: Option<Ending>,
     unfinished_bytes: usize,
 }
@@ -83,6 +89,7 @@ impl Connection {
             is_paused: false,
             is_admitted: admitted,
             is_proven: false,
+            silence: Silence::new(now),
             ending: None,
             unfinished_bytes: 0,
         }
@@ -92,6 +99,16 @@ impl Connection {
     pub fn admit(&mut self) {
         self.is_admitted = true;
         self.is_proven = true;
+    }
+
+    /// A request of the peer's was valid.
+    pub fn prove(&mut self) {
+        self.is_proven |= self.is_admitted;
+    }
+
+    /// From now on the peer must be heard of from time to time, or need not be.
+    pub fn must_speak(&mut self, must: bool, now: Millis) {
+        self.silence.bound(must, now);
     }
 
     /// True for a peer that may be served.
@@ -107,11 +124,14 @@ impl Connection {
     /// Reads into the connection: `read` appends to what it is given, which takes no more than the
     /// connection has room for.
     pub fn read_with<T>(&mut self, now: Millis, read: impl FnOnce(&mut Limit<&mut BytesMut>) -> T) -> T {
-        let was_empty = self.input.is_empty();
+        let before = self.input.len();
         let room = self.input_room();
         let result = self.input.read_with(room, read);
-        if was_empty {
+        if before == 0 {
             self.frame_began = now;
+        }
+        if self.input.len() > before {
+            self.silence.broken(now);
         }
         result
     }
@@ -128,7 +148,11 @@ impl Connection {
             self.frame_began = now;
         }
         let room = self.input_room();
-        self.input.receive(room, bytes)
+        let received = self.input.receive(room, bytes);
+        if received > 0 {
+            self.silence.broken(now);
+        }
+        received
     }
 
     /// The next request, where one is there whole and there is room for its answer.
@@ -146,7 +170,6 @@ impl Connection {
         };
         let frame = self.input.take(head)?;
         self.frame_began = now;
-        self.is_proven |= self.is_admitted;
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.saturating_add(1);
         self.open.insert(id, Open { header: head.header, is_held: false });
@@ -181,11 +204,6 @@ impl Connection {
             }
             _ => false,
         }
-    }
-
-    /// The requests that are held.
-    pub fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.open.iter().filter(|(_, open)| open.is_held).map(|(id, _)| *id)
     }
 
     /// How many bytes an answer should not exceed now, so that what waits stays bounded. An answer
@@ -254,31 +272,6 @@ impl Connection {
         self.outgoing.slices()
     }
 
-    /// How many bytes wait to be written.
-    pub fn output_bytes(&self) -> usize {
-        self.outgoing.bytes()
-    }
-
-    /// How many bytes were read and not handed out.
-    pub fn input_bytes(&self) -> usize {
-        self.input.len()
-    }
-
-    /// How many bytes of memory the buffers keep.
-    pub fn memory_bytes(&self) -> usize {
-        self.input.capacity().saturating_add(self.outgoing.capacity())
-    }
-
-    /// How many requests are under way, held ones included.
-    pub fn open_count(&self) -> usize {
-        self.open.len()
-    }
-
-    /// How many of them are held.
-    pub fn held_count(&self) -> usize {
-        self.held_count
-    }
-
     /// The first `count` bytes of the output were written.
     pub fn sent(&mut self, count: usize, now: Millis) {
         self.outgoing.sent(count);
@@ -290,19 +283,14 @@ impl Connection {
         self.end(Ending::PeerClosed);
     }
 
-    /// The server stops: nothing more is read. What is under way may be answered; who drives this
-    /// ends the [`Self::held`] requests.
-    pub fn drain(&mut self) {
-        self.end(Ending::Drained);
-    }
-
     /// When [`Self::tick`] is to be called at the latest.
     pub fn deadline(&self) -> Option<Millis> {
         let reader = self.outgoing.oldest().map(|queued| queued.plus(self.limits.reader_ms_max));
         let reads = self.ending.is_none() && self.has_room();
         let first = (reads && !self.is_proven).then(|| self.began.plus(self.limits.first_request_ms_max));
         let frame = (reads && !self.input.is_empty()).then(|| self.frame_began.plus(self.limits.frame_ms_max));
-        [reader, first, frame].into_iter().flatten().min()
+        let silence = self.silence.end(self.limits.silence_ms_max).filter(|_| reads);
+        [reader, first, frame, silence].into_iter().flatten().min()
     }
 
     /// Ends the connection where its peer was too slow. Called after the requests that are there were
@@ -310,10 +298,7 @@ impl Connection {
     pub fn tick(&mut self, now: Millis) {
         self.note_room(now);
         if self.outgoing.oldest().is_some_and(|queued| now.since(queued) >= self.limits.reader_ms_max) {
-            self.end(Ending::ReaderLate);
-            self.ending = Some(Ending::ReaderLate);
-            self.outgoing.clear();
-            return;
+            return self.cut_off(Ending::ReaderLate);
         }
         if self.ending.is_some() || !self.has_room() {
             return;
@@ -322,6 +307,8 @@ impl Connection {
             self.end(Ending::FirstRequestLate);
         } else if !self.input.is_empty() && now.since(self.frame_began) >= self.limits.frame_ms_max {
             self.end(Ending::FrameLate);
+        } else if self.silence.end(self.limits.silence_ms_max).is_some_and(|end| now >= end) {
+            self.cut_off(Ending::Silent);
         }
     }
 
@@ -330,19 +317,21 @@ impl Connection {
         self.ending.as_ref()
     }
 
-    /// How many bytes were there, when the input ended, of requests that nobody was handed.
-    pub fn unfinished_bytes(&self) -> usize {
-        self.unfinished_bytes
-    }
-
     /// True where the socket may be closed: all that was asked is answered and written, or the peer
     /// was cut off.
     pub fn is_finished(&self) -> bool {
         self.is_cut_off() || (self.ending.is_some() && self.open.is_empty() && self.outgoing.bytes() == 0)
     }
 
+    /// Nobody is there who would read what is left.
+    fn cut_off(&mut self, ending: Ending) {
+        self.end(ending.clone());
+        self.ending = Some(ending);
+        self.outgoing.clear();
+    }
+
     fn is_cut_off(&self) -> bool {
-        self.ending == Some(Ending::ReaderLate)
+        matches!(self.ending, Some(Ending::ReaderLate | Ending::Silent))
     }
 
     fn end(&mut self, ending: Ending) {
@@ -372,6 +361,7 @@ impl Connection {
         let is_paused = !self.has_room();
         if self.is_paused && !is_paused {
             self.frame_began = now;
+            self.silence.broken(now);
             if !self.is_proven {
                 self.began = now;
             }

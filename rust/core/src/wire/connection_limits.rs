@@ -11,6 +11,8 @@ pub struct ConnectionLimits {
     pub frame_ms_max: u64,
     /// How long bytes may wait for the peer to read them, in milliseconds.
     pub reader_ms_max: u64,
+    /// How long a peer that has subscriptions may be silent, in milliseconds.
+    pub silence_ms_max: u64,
     /// Requests under way, held pulls not counted.
     pub requests_max: usize,
     /// Held pulls.
@@ -26,6 +28,7 @@ impl Default for ConnectionLimits {
             first_request_bytes_max: 16 << 10,
             frame_ms_max: 60_000,
             reader_ms_max: 30_000,
+            silence_ms_max: 60_000,
             requests_max: 1_024,
             held_max: 10_000,
             output_bytes_max: 16 << 20,

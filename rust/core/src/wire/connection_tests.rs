@@ -7,7 +7,7 @@ use super::ack::ACK;
 use super::connection::{Asked, Connection, Ending, RequestId};
 use super::connection_limits::ConnectionLimits;
 use super::extension::errors::{ErrorCode, RemoteError};
-use super::extension::{DELIVER, HELLO};
+use super::extension::{ACKNOWLEDGE, DELIVER, HELLO, PING, PUBLISH};
 use super::frame::{FLAG_ANSWER, FLAG_ONE_WAY, FRAME_BYTES_MAX, Frame, HEAD_BYTES, Header, put_frame, read_head};
 use super::pull::PULL;
 use super::send::SEND;
@@ -104,7 +104,8 @@ fn an_answer_that_fails_leaves_the_request_to_be_answered() {
 #[test]
 fn what_never_was_whole_is_told_once_the_input_has_ended() {
     let whole = request(1, b"whole");
-    for end in [Connection::peer_closed, Connection::drain, Connection::crowded] {
+    let drain = |connection: &mut Connection| connection.drain(NOW);
+    for end in [Connection::peer_closed, drain, Connection::crowded] {
         let mut connection = admitted();
         connection.receive(&whole, NOW);
         connection.receive(&whole[..whole.len() - 1], NOW);
@@ -189,6 +190,8 @@ fn a_peer_proves_itself_in_time_or_goes() {
     let id = proven.next_request(NOW).unwrap().id;
     answer(&mut proven, id, b"");
     written(&mut proven);
+    assert_eq!(proven.deadline(), Some(late), "what is whole may be no request");
+    proven.prove();
     assert_eq!(proven.deadline(), None, "a connection may be silent for as long as it likes");
     proven.tick(Millis(u64::MAX));
     assert_eq!(proven.ending(), None);
@@ -201,6 +204,7 @@ fn a_stranger_has_little_room_until_it_is_admitted() {
     stranger.receive(&hello, NOW);
     let asked = stranger.next_request(NOW).unwrap();
     assert!(!stranger.is_admitted());
+    stranger.prove();
     assert!(stranger.deadline().is_some(), "asking is not enough");
     stranger.admit();
     answer(&mut stranger, asked.id, b"");
@@ -294,7 +298,7 @@ fn no_frame_is_late_while_the_server_does_not_read() {
 
 #[test]
 fn a_server_that_stops_answers_what_it_took() {
-    for end in [Connection::drain as fn(&mut Connection), Connection::peer_closed] {
+    for end in [|connection: &mut Connection| connection.drain(NOW), Connection::peer_closed] {
         let mut connection = admitted();
         for opaque in 0..3 {
             connection.receive(&request(opaque, b""), NOW);
@@ -311,6 +315,80 @@ fn a_server_that_stops_answers_what_it_took() {
         assert_eq!(written(&mut connection).len(), 2);
         assert!(connection.is_finished());
     }
+}
+
+#[test]
+fn a_server_that_stops_says_so_to_what_it_did_not_take() {
+    let own = |command, opaque, flags| framed(Header { flags, ..Header::request(command, 1, opaque) }, b"any");
+    let mut connection = admitted();
+    for bytes in
+        [own(PING, 1, 0), own(PUBLISH, 2, 0), request(3, b""), own(ACKNOWLEDGE, 4, FLAG_ONE_WAY), own(PING, 5, 0)]
+    {
+        connection.receive(&bytes, NOW);
+    }
+    connection.receive(&own(PUBLISH, 6, 0)[..30], NOW);
+    let taken = connection.next_request(NOW).unwrap();
+    connection.drain(NOW);
+    assert!(!connection.is_finished(), "what it took is not answered");
+    answer(&mut connection, taken.id, b"pong");
+    let told: Vec<_> = written(&mut connection).into_iter().map(|one| (one.header.opaque, one.header.code)).collect();
+    let stopping = ErrorCode::Stopping.number();
+    assert_eq!(told, [(2, stopping), (5, stopping), (1, 0)], "neither QMQ nor an acknowledgement has use for it");
+    assert!(connection.is_finished());
+    assert_eq!(connection.ending(), Some(&Ending::Drained));
+
+    // Who said no hello, and what there is no room for, is told nothing.
+    let mut stranger = Connection::new(limits(), false, NOW);
+    stranger.receive(&own(PUBLISH, 1, 0), NOW);
+    stranger.drain(NOW);
+    let mut full = Connection::new(ConnectionLimits { output_bytes_max: 1, ..limits() }, true, NOW);
+    (0..9).for_each(|opaque| assert!(full.receive(&own(PUBLISH, opaque, 0), NOW) > 0));
+    full.drain(NOW);
+    assert_eq!((stranger.output_bytes(), written(&mut full).len()), (0, 1));
+}
+
+#[test]
+fn who_must_not_be_silent_is_cut_off_when_it_is() {
+    let limits = ConnectionLimits { requests_max: 1, ..limits() };
+    let mut connection = Connection::new(limits, true, NOW);
+    connection.receive(&request(1, b""), NOW);
+    let id = connection.next_request(NOW).unwrap().id;
+    connection.prove();
+    answer(&mut connection, id, b"");
+    written(&mut connection);
+    let at = |ms: u64| NOW.plus(ms);
+    let silence_ms = limits.silence_ms_max;
+    connection.tick(at(10 * silence_ms));
+    assert_eq!((connection.deadline(), connection.ending()), (None, None), "it may be silent");
+    connection.must_speak(true, at(0));
+    connection.must_speak(true, at(500));
+    assert_eq!(connection.deadline(), Some(at(silence_ms)));
+    // A part of a frame is a sign of life.
+    connection.receive(&request(2, b"")[..5], at(1_000));
+    connection.tick(at(silence_ms));
+    assert_eq!(
+        (connection.deadline(), connection.ending()),
+        (Some(at(1_000 + silence_ms.min(limits.frame_ms_max))), None)
+    );
+    connection.receive(&request(2, b"")[5..], at(2_000));
+    let id = connection.next_request(at(2_000)).unwrap().id;
+    // While the server does not read, nobody can be heard.
+    connection.tick(at(9 * silence_ms));
+    assert_eq!((connection.deadline(), connection.ending()), (None, None));
+    answer(&mut connection, id, b"not read");
+    connection.sent(connection.output_bytes(), at(10 * silence_ms));
+    connection.tick(at(11 * silence_ms - 1));
+    assert_eq!(connection.ending(), None);
+    connection.push(DELIVER, at(11 * silence_ms - 1), |_| Ok(())).unwrap();
+    connection.tick(at(11 * silence_ms));
+    assert_eq!((connection.ending(), connection.is_finished()), (Some(&Ending::Silent), true));
+    assert_eq!((connection.output_bytes(), connection.deadline()), (0, None));
+    // Who has no subscription any more may be silent again.
+    let mut other = Connection::new(limits, true, NOW);
+    other.prove();
+    other.must_speak(true, NOW);
+    other.must_speak(false, NOW);
+    assert_eq!(other.deadline(), None);
 }
 
 #[test]

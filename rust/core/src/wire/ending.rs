@@ -13,6 +13,8 @@ pub enum Ending {
     FrameLate,
     /// The peer does not read.
     ReaderLate,
+    /// The peer has subscriptions and was not heard of.
+    Silent,
     /// The peer asked what it may not, and would not understand a refusal.
     TurnedAway,
     /// The server has read more of all peers together than it can keep, and too much of this one.
@@ -31,6 +33,7 @@ impl Ending {
             Self::FirstRequestLate => "first_request_late",
             Self::FrameLate => "frame_late",
             Self::ReaderLate => "reader_late",
+            Self::Silent => "silent",
             Self::TurnedAway => "turned_away",
             Self::Crowded => "crowded",
             Self::PeerClosed => "peer_closed",

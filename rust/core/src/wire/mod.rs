@@ -36,6 +36,7 @@ pub mod unfinished;
 mod ending;
 mod incoming;
 mod outgoing;
+mod silence;
 
 #[cfg(test)]
 mod codec_tests;

@@ -55,6 +55,13 @@ impl<'a> Request<'a> {
     }
 }
 
+impl Request<'_> {
+    /// True for one of a command and version that are known.
+    pub const fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown(_) | Self::UnknownVersion(_))
+    }
+}
+
 /// HELLO and PING have one layout in every version, since they come before a version is agreed on.
 fn is_of_unknown_version(command: i16, version: i16) -> bool {
     OWN_COMMANDS.contains(&command) && !matches!(command, HELLO | PING) && version != EXTENSION_VERSION

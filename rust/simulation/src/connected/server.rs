@@ -194,7 +194,13 @@ impl Server {
             return self.fail(link, asked, now, &error);
         }
         let asker = Asker { link, id };
-        match Request::read(&asked.frame) {
+        let request = Request::read(&asked.frame);
+        if let Some(peer) = self.peers.get_mut(&link)
+            && request.as_ref().is_ok_and(Request::is_known)
+        {
+            peer.connection.prove();
+        }
+        match request {
             Ok(Request::Own(request)) => self.serve_own(node, link, asked, request),
             Ok(Request::Send(sent)) => {
                 self.send(asker, &sent);

@@ -1,0 +1,35 @@
+//! What a connection does with what it has read when its server stops.
+
+use super::{Connection, Ending};
+use crate::units::Millis;
+use crate::wire::extension::errors::{ErrorCode, RemoteError};
+use crate::wire::extension::{ACKNOWLEDGE, CREDIT, FLUSH, GIVE_BACK, OWN_COMMANDS, PUT_AWAY, UNSUBSCRIBE};
+
+impl Connection {
+    /// The server stops: nothing more is read. What is under way may be answered; who drives this
+    /// ends the [`Self::held`] requests. A request of delaymq's own that is there whole and was not
+    /// handed out is told so, as far as there is room: whoever asked knows that nothing was done. One of
+    /// QMQ's gets no answer, since none of QMQ's codes says that; nor does one of a subscription, which
+    /// ends with its connection.
+    pub fn drain(&mut self, now: Millis) {
+        while self.ending.is_none()
+            && self.is_admitted
+            && self.has_output_room()
+            && let Ok(Some(head)) = self.head()
+            && let Some(frame) = self.input.take(head)
+        {
+            if OWN_COMMANDS.contains(&frame.header.code) && !is_of_subscription(frame.header.code) {
+                let error = RemoteError::new(ErrorCode::Stopping, "the server is stopping; nothing of this was done");
+                let header = frame.header.answered(error.code.number());
+                // The words of an error fit into a frame.
+                drop(self.outgoing.put(now, header, |out| error.put(out)));
+            }
+        }
+        self.end(Ending::Drained);
+    }
+}
+
+/// True for a command that names a subscription of its connection.
+const fn is_of_subscription(command: i16) -> bool {
+    matches!(command, CREDIT | ACKNOWLEDGE | GIVE_BACK | PUT_AWAY | FLUSH | UNSUBSCRIBE)
+}
