@@ -141,8 +141,9 @@ power-cuts: $(INSTALLED) $(PLANTED) ## Cut the power of stores on ext4 and XFS i
 # The programs of the layers below: the file system that forgets, and a store to torture, with the faults that are planted.
 AMNESIA_ARGS = --program $(PLANTED_PROGRAM) --daemon target/planted/delaymq-amnesia
 .PHONY: amnesia
-amnesia: $(TOOLS) $(PLANTED) ## Power cuts on a file system of our own that forgets and tears what was not synced; CUTS=120; needs root
-	PYTHONPATH=tests $(BIN)/python -m amnesia.power_cuts --cuts $(or $(CUTS),120) --planted $(AMNESIA_ARGS) $(ARGS)
+amnesia: $(INSTALLED) $(PLANTED) ## Power cuts on a file system of our own that forgets and tears what was not synced, served stores too; CUTS=120; needs root
+	PYTHONPATH=tests $(BIN)/python -m amnesia.power_cuts --cuts $(or $(CUTS),120) \
+	  --served-cuts $(if $(CUTS),$$(( $(CUTS) / 10 )),24) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: io-errors
 io-errors: $(TOOLS) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; needs root
@@ -150,7 +151,7 @@ io-errors: $(TOOLS) $(PLANTED) ## The k-th call of each kind fails, for every k;
 
 .PHONY: block-images
 block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replayed from each of its writes; IMAGES=120; needs root
-	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) $(AMNESIA_ARGS) $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: soak
 soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture, power cuts and recorded disks in turn for MINUTES (default 60); stops at the first broken promise
@@ -166,7 +167,7 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture, po
 	  tail -n 1 target/torture.json; \
 	  $(MAKE) --no-print-directory power-cuts MINUTES=2 CUTS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep --max-count 1 "^power cuts:" target/soak.log; \
-	  for layer in "power_cuts --cuts $(SOAK_CUTS)" "block_images --images $(SOAK_CUTS)"; do \
+	  for layer in "power_cuts --cuts $(SOAK_CUTS) --served-cuts $$(( $(SOAK_CUTS) / 10 ))" "block_images --images $(SOAK_CUTS)"; do \
 	    PYTHONPATH=tests $(BIN)/python -m amnesia.$$layer --seed $$start $(AMNESIA_ARGS) >target/soak.log 2>&1 \
 	      || { cat target/soak.log; exit 1; }; \
 	    grep -E "NOT RUN|power cuts|images of|kinds" target/soak.log; \
@@ -218,6 +219,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
 	part "power cuts, a disk that forgets" $(MAKE) --no-print-directory amnesia; \
 	part "I/O errors, every call" $(MAKE) --no-print-directory io-errors; \
+	part "block images" $(MAKE) --no-print-directory block-images IMAGES=$(or $(IMAGES),60); \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # --- files ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tidy import documents, rust, words
+from tidy import documents, faults, rust, words
 from tidy.files import ROOT, Finding, Source, project_files, report
 
 UNFINISHED = "TO" + "DO"
@@ -92,6 +92,13 @@ def test_the_format_document_is_checked_at_many_places() -> None:
     assert len(documents.STRUCT_MARK.findall(text)) >= 10
     assert documents.CONSTANTS_MARK in text
     assert documents.KINDS_MARK in text
+
+
+def test_every_planted_fault_has_its_row_and_is_found_on_every_run() -> None:
+    texts = {source.path: source.text for source in files()}
+    product = {source.path: source.text for source in rust_files_of_the_product()}
+    assert len(faults.names_of(texts[faults.ENUM])) >= 70
+    check(faults.against_the_table(document("docs/guarantees.md"), texts, product))
 
 
 def test_the_walk_sees_the_project() -> None:
@@ -317,3 +324,50 @@ KIND_TABLES = """# Format
 )
 def test_a_kind_that_differs_or_is_not_listed_is_found(page: str, code: str, good: bool) -> None:
     assert bool(documents.format_against_rust(Source("docs/format.md", page), {"a.rs": code})) is not good
+
+
+PLANTED = {
+    faults.ENUM: "faults! {\n    /// Words.\n    AckBeforeSync,\n    /// Words.\n    OneTickEarly,\n}\n",
+    "Makefile": "ci: ## all\n\tpart $(MAKE) --no-print-directory power-cuts\n\nother:\n",
+    "a/b.rs": "#[test]\nfn early() {\n    sees(Planted::OneTickEarly); // }\n}\n#[test]\nfn other() {}\n",
+    "cuts.py": 'FAULTS = ("AckBeforeSync",)\n',
+}
+ASKED = {"a.rs": "if is_on(Planted::AckBeforeSync) {}", "b.rs": "if planted::is_on(\n Planted::OneTickEarly\n) {}"}
+FAULTS_TABLE = """# Guarantees
+
+<!-- faults -->
+| fault | what a user would see | found by |
+|---|---|---|
+| `AckBeforeSync` | lost | power cuts: `cuts.py`, `make power-cuts` |
+| `OneTickEarly` | early | histories: `a/b.rs::early` |
+"""
+
+
+def test_a_table_of_faults_that_agrees_is_fine() -> None:
+    assert not faults.against_the_table(Source("g.md", FAULTS_TABLE), PLANTED, ASKED)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("| `OneTickEarly` | early | histories: `a/b.rs::early` |\n", ""),
+        ("`OneTickEarly`", "`TwoTicksEarly`"),
+        ("| early |", "| |"),
+        ("a/b.rs::early", "a/b.rs::other"),
+        ("a/b.rs::early", "a/b.rs::late"),
+        ("a/b.rs::early", "b.rs::early"),
+        ("histories: `a/b.rs::early`", "nothing"),
+        ("`make power-cuts`", "`make torture`"),
+        (", `make power-cuts`", ""),
+        ("`cuts.py`", "`none.py`"),
+        ("<!-- faults -->", ""),
+    ],
+)
+def test_a_table_of_faults_that_is_wrong_is_found(old: str, new: str) -> None:
+    assert old in FAULTS_TABLE
+    assert faults.against_the_table(Source("g.md", FAULTS_TABLE.replace(old, new)), PLANTED, ASKED)
+
+
+def test_a_fault_that_no_code_asks_for_is_found() -> None:
+    found = faults.against_the_table(Source("g.md", FAULTS_TABLE), PLANTED, {"a.rs": ASKED["a.rs"]})
+    assert [finding.what for finding in found] == ["no code asks for OneTickEarly"]

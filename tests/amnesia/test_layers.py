@@ -11,6 +11,7 @@ import pytest
 from amnesia import filesystem
 from amnesia.block_images import SECTOR, Look, Recorded, image_at, ledger_so_far
 from amnesia.io_errors import how_it_ended
+from amnesia.totals import SHOWN, told_of
 
 A, B, C, ZEROS = b"a" * SECTOR, b"b" * SECTOR, b"c" * SECTOR, bytes(SECTOR)
 FLUSHED = ((1 << 64) - 1, b"")
@@ -57,3 +58,19 @@ def test_answers_are_certain_only_once_they_were_looked_at_before_the_event() ->
     recorded = Recorded(b"", [], [(lines, ends, [Look(20, 5, 20), Look(40, 9, 40), Look(50, 11, 50)])])
     told = [(line["kind"], line.get("id")) for line in ledger_so_far(recorded, 7)]
     assert told == [("publish", "1"), ("published", "1"), ("publish", "2"), ("stop", None)]
+
+
+def test_a_planted_fault_is_caught_by_what_is_lost_and_not_by_words() -> None:
+    looked_for = {"lost": 0, "early": 0}
+    unfit = {"verdict": "unfit", "why": "line 6: the first line is of kind run", "findings": looked_for, "examples": {}}
+    unmarked = {
+        "verdict": "broken",
+        "findings": {**looked_for, "unmarked": 3},
+        "examples": {"unmarked": ["lost 1 more"]},
+    }
+    lost = {"verdict": "broken", "findings": {**looked_for, "lost": 12}, "examples": {}}
+    told = [f"seed 1: {told_of(one)}" for one in (unfit, unmarked, lost)]
+    assert [bool(SHOWN.search(one)) for one in told] == [False, False, True]
+    assert SHOWN.search("seed 1: the drain ended with 3: refused")
+    assert SHOWN.search("seed 1: life 3 ended by itself with 7: unexpected")
+    assert not SHOWN.search("seed 1: the drain ended with 9: undrained")

@@ -125,8 +125,8 @@ class Ledger:
         return None
 
 
-def judge(ledgers: list[Path]) -> tuple[int, list[dict[str, Any]]]:
+def judge(ledgers: list[Path], clocks_ms: int = CLOCKS_MS) -> tuple[int, list[dict[str, Any]]]:
     """What the checker says, in a process of its own: its exit code and a verdict for each ledger."""
-    command = [sys.executable, "-m", "checker", "--quiet", "--clocks-ms", str(CLOCKS_MS), *map(str, ledgers)]
+    command = [sys.executable, "-m", "checker", "--quiet", "--clocks-ms", str(clocks_ms), *map(str, ledgers)]
     run = subprocess.run(command, env={"PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=False)
     return run.returncode, [json.loads(line) for line in run.stdout.splitlines()]

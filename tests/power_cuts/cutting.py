@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from power_cuts.findings import Found
 from power_cuts.images import Image, Kind, UnmountableError
@@ -55,45 +57,72 @@ class Plan:
         return [str(self.program), word, *options, *self.faults, *more]
 
 
-class Round:
-    """A store on an image of its own, and its ledger."""
+class ImageRound(ABC):
+    """A store on an image of its own, and its ledger: it loses its power, again and again, is drained and judged."""
+
+    harness: ClassVar[str]
+    first_life: ClassVar[int] = 0
+    clocks_ms: ClassVar[int] = 0
+    """That the clock of the store and that of the ledger may differ."""
 
     def __init__(self, plan: Plan, kind: Kind, number: int, found: Found) -> None:
         self.plan, self.kind, self.found = plan, kind, found
         self.number = number
         self.seed = plan.seed * 1_000_003 + number
         self.random = random.Random(self.seed)
-        self.receipts: list[str] = []
-        self.name = f"{kind.name} round {number}, seed {plan.seed}"
+        self.name = f"{self.harness}, {kind.name} round {number}, seed {plan.seed}"
+
+    def options(self) -> dict[str, Any]:
+        """What the ledger says of how it came to be."""
+        return {"image": self.kind.name}
+
+    @abstractmethod
+    def cut(self, image: Image, ledger: Ledger, life: int) -> bool:
+        """One life: false where its store is in no state to go on."""
+
+    @abstractmethod
+    def drain(self, image: Image, ledger: Ledger, life: int) -> bool:
+        """The last life, which is not cut: false where it does not come to its end."""
 
     def run(self, goes_on: Callable[[], bool]) -> bool:
         """Cuts while `goes_on` says so; true where everything was as it must be."""
-        path = self.plan.folder / f"{self.kind.name}-{self.number}.ledger"
-        options = {"image": self.kind.name, "command": self.plan.command("work", Path("store"), 0, self.seed)}
-        ledger = Ledger(path, "power cuts", self.seed, options)
+        path = self.plan.folder / f"{self.harness.replace(' ', '-')}-{self.kind.name}-{self.number}.ledger"
+        ledger = Ledger(path, self.harness, self.seed, self.options())
         try:
             with Image(self.kind, self.plan.folder) as image:
-                life = 0
-                while life < self.plan.cuts_a_round and goes_on():
-                    if not self._cut(image, ledger, life):
+                life = self.first_life
+                while life < self.first_life + self.plan.cuts_a_round and goes_on():
+                    if not self.cut(image, ledger, life):
                         return False
                     life += 1
-                if not self._drain(image, ledger, life):
+                if not self.drain(image, ledger, life):
                     return False
-            ledger.write("drained")
+            ledger.tell("drained")
         except UnmountableError as error:
             self.found.unmountable(self.kind.name, str(error))
             path.unlink()
             return True
         finally:
             ledger.close()
-        is_clean = self.found.judge(path, 0)
+        is_clean = self.found.judge(path, self.clocks_ms)
         if is_clean:
             path.unlink()
         return is_clean
 
-    def _cut(self, image: Image, ledger: Ledger, life: int) -> bool:
-        """One life: false where its store is in no state to go on."""
+
+class Round(ImageRound):
+    """Of the program on the engine."""
+
+    harness = "power cuts"
+
+    def __init__(self, plan: Plan, kind: Kind, number: int, found: Found) -> None:
+        super().__init__(plan, kind, number, found)
+        self.receipts: list[str] = []
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "command": self.plan.command("work", Path("store"), 0, self.seed)}
+
+    def cut(self, image: Image, ledger: Ledger, life: int) -> bool:
         chance = self.random
         picked = chance.sample(self.receipts, min(len(self.receipts), chance.randrange(4)))
         self.receipts = [one for one in self.receipts if one not in picked]
@@ -108,7 +137,7 @@ class Round:
             program.read(time.monotonic() + chance.uniform(*WORK_MS) / 1000)
         ended_before = self._cut_off(image, program)
         code = program.end(chance.choice((0.0, 0.05)))
-        ledger.write("stop", cause="cut", in_flight_max=IN_FLIGHT_SUM)
+        ledger.tell("stop", cause="cut", in_flight_max=IN_FLIGHT_SUM)
         self.receipts = (self.receipts + program.receipts)[-64:]
         image.restore()
         self.found.cut(self.kind.name)
@@ -140,7 +169,7 @@ class Round:
         while not program.has_started and not program.is_over and time.monotonic() < end:
             program.read(time.monotonic() + 0.002)
 
-    def _drain(self, image: Image, ledger: Ledger, life: int) -> bool:
+    def drain(self, image: Image, ledger: Ledger, life: int) -> bool:
         store = image.folder / "store"
         more = ("--verify", "yes", "--drain-seconds", str(DRAIN_SECONDS - 10))
         program = Program(ledger, self.plan.command("drain", store, life, self.seed, *more))

@@ -71,7 +71,7 @@ class Filled:
             if code := program.end(DRAIN_SECONDS):
                 self.found.add("undrained", f"{self.layer}, seed {self.plan.seed}: {code}: {program.cause}")
                 return
-            ledger.write("drained")
+            ledger.tell("drained")
         except UnmountableError as error:
             self.found.unmountable(self.layer, str(error))
             path.unlink()
@@ -105,7 +105,7 @@ class Filled:
         program.is_cut = True
         self.image.cut()
         program.end(0)
-        ledger.write("stop", cause="cut", in_flight_max=IN_FLIGHT_SUM)
+        ledger.tell("stop", cause="cut", in_flight_max=IN_FLIGHT_SUM)
         self.image.restore()
         self.found.cut(self.layer)
         self.found.count("restarts", 2)

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from commanding import arguments_of, environment
-from power_cuts.cutting import Plan
-from power_cuts.findings import Found
-from power_cuts.images import Image, Kind, UnmountableError
+from power_cuts.cutting import ImageRound
+from power_cuts.images import Image
 from power_cuts.telling import Ledger
 from serving import (
     ACKNOWLEDGE,
@@ -83,7 +82,7 @@ class Life:
             return False
         host, _, port = json.loads(line)["address"].rpartition(":")
         self.address = (host, int(port))
-        self.ledger.write("start", epoch=self.count)
+        self.ledger.tell("start", epoch=self.count)
         return True
 
     def begin(self, *works: Callable[[Peer], None]) -> None:
@@ -119,12 +118,12 @@ class Life:
             with self.ledger.lock:
                 for name, body in bodies.items():
                     about = {"id": name, "subject": SUBJECT, "digest": digest(body), "batch": batch}
-                    self.ledger.write_held("publish", **about, delay_ms=delay_ms)
+                    self.ledger.tell_held("publish", **about, delay_ms=delay_ms)
             code, _ = peer.ask(PUBLISH, publish(SUBJECT, list(bodies.values()), delay_ms))
             with self.ledger.lock:
                 assert code == 0 or self.is_cut, f"refused with {code}"
                 for name in bodies if code == 0 else ():
-                    self.ledger.write_held("published", id=name, result=self._result())
+                    self.ledger.tell_held("published", id=name, result=self._result())
 
     def consume(self, peer: Peer) -> None:
         consumer = f"{self.count}-0"
@@ -144,7 +143,7 @@ class Life:
             with self.ledger.lock:
                 assert code == 0 or self.is_cut, f"refused with {code}"
                 for name in flushing.pop(answered, []) if code == 0 else ():
-                    self.ledger.write_held("acknowledged", id=name, group=GROUP, result=self._result())
+                    self.ledger.tell_held("acknowledged", id=name, group=GROUP, result=self._result())
 
     def _came(self, consumer: str, messages: list[Delivered]) -> list[str]:
         names = [one.body.partition(b" ")[0].decode() for one in messages]
@@ -153,9 +152,9 @@ class Life:
             for name, one in zip(names, messages, strict=True):
                 about = {"id": name, "subject": SUBJECT, "digest": digest(one.body), "group": GROUP}
                 marks = {"attempt": one.attempt, "redelivered": one.redelivered}
-                self.ledger.write_held("delivered", **about, **marks, consumer=consumer, epoch=self.count)
+                self.ledger.tell_held("delivered", **about, **marks, consumer=consumer, epoch=self.count)
             for name in names:
-                self.ledger.write_held("acknowledge", id=name, group=GROUP)
+                self.ledger.tell_held("acknowledge", id=name, group=GROUP)
         return names
 
     def end(self) -> tuple[int | None, str]:
@@ -168,46 +167,44 @@ class Life:
         return code, said.strip()[-400:]
 
 
-class ServedRound:
-    """A served store on an image of its own, and its ledger."""
+def drained(ledger: Ledger, store: Path, count: int, seed: int) -> str:
+    """A last life, in which all that is left is consumed; why it did not come to its end, or nothing."""
+    life = Life(ledger, store, count, seed)
+    try:
+        is_served = life.await_address(START_SECONDS)
+        if is_served:
+            life.begin(life.consume)
+            await_quiet(life)
+            with ledger.lock:
+                life.is_cut = True
+    finally:
+        code, said = life.end()
+    return "" if is_served and code is None and not life.failed else f"{code}: {life.failed} {said}"
 
-    def __init__(self, plan: Plan, kind: Kind, number: int, found: Found) -> None:
-        self.plan, self.kind, self.found, self.number = plan, kind, found, number
-        self.seed = plan.seed * 1_000_003 + number
-        self.random = random.Random(self.seed)
-        self.name = f"served {kind.name} round {number}, seed {plan.seed}"
 
-    def run(self, goes_on: Callable[[], bool]) -> bool:
-        """Cuts while `goes_on` says so; true where everything was as it must be."""
-        path = self.plan.folder / f"served-{self.kind.name}-{self.number}.ledger"
-        ledger = Ledger(path, "power cuts of a server", self.seed, {"image": self.kind.name})
+def await_quiet(life: Life) -> None:
+    """Until nothing came for a while that is longer than the longest delay."""
+    life.quiet_since = time.monotonic()
+    wait = max(DELAYS_MS) / 1000 + QUIET_SECONDS
+    end = time.monotonic() + DRAIN_SECONDS
+    while time.monotonic() - life.quiet_since < wait and time.monotonic() < end and not life.failed:
+        time.sleep(0.02)
+
+
+class ServedRound(ImageRound):
+    """Of a store that is served."""
+
+    harness = "power cuts of a server"
+    first_life = 1
+    """Lives are epochs here."""
+    clocks_ms = CLOCKS_MS
+
+    def cut(self, image: Image, ledger: Ledger, life: int) -> bool:
+        serving = Life(ledger, image.folder / "store", life, self.seed)
         try:
-            with Image(self.kind, self.plan.folder) as image:
-                life = 1
-                while life <= self.plan.cuts_a_round and goes_on():
-                    if not self._cut(image, ledger, life):
-                        return False
-                    life += 1
-                if not self._drain(image, ledger, life):
-                    return False
-            ledger.write("drained")
-        except UnmountableError as error:
-            self.found.unmountable(self.kind.name, str(error))
-            path.unlink()
-            return True
+            return self._worked_and_cut(image, ledger, serving)
         finally:
-            ledger.close()
-        is_clean = self.found.judge(path, CLOCKS_MS)
-        if is_clean:
-            path.unlink()
-        return is_clean
-
-    def _cut(self, image: Image, ledger: Ledger, count: int) -> bool:
-        life = Life(ledger, image.folder / "store", count, self.seed)
-        try:
-            return self._worked_and_cut(image, ledger, life)
-        finally:
-            life.end()
+            serving.end()
 
     def _worked_and_cut(self, image: Image, ledger: Ledger, life: Life) -> bool:
         # A first life is not cut while it opens: a ledger that saw nothing cannot be judged.
@@ -225,7 +222,7 @@ class ServedRound:
             image.cut()
         _, said = life.end()
         with ledger.lock:
-            ledger.write_held("stop", cause="cut", in_flight_max=IN_FLIGHT)
+            ledger.tell_held("stop", cause="cut", in_flight_max=IN_FLIGHT)
         image.restore()
         self.found.cut(f"{self.kind.name} served")
         self.found.count("restarts")
@@ -234,28 +231,9 @@ class ServedRound:
             return False
         return True
 
-    def _drain(self, image: Image, ledger: Ledger, count: int) -> bool:
-        life = Life(ledger, image.folder / "store", count, self.seed)
-        try:
-            is_served = life.await_address(START_SECONDS)
-            if is_served:
-                life.begin(life.consume)
-                self._await_quiet(life)
-                with ledger.lock:
-                    life.is_cut = True
-        finally:
-            code, said = life.end()
+    def drain(self, image: Image, ledger: Ledger, life: int) -> bool:
+        wrong = drained(ledger, image.folder / "store", life, self.seed)
         self.found.count("restarts")
-        if not is_served or code is not None or life.failed:
-            self.found.add("undrained", f"{self.name}: {code}: {life.failed} {said}")
-            return False
-        return True
-
-    @staticmethod
-    def _await_quiet(life: Life) -> None:
-        """Until nothing came for a while that is longer than the longest delay."""
-        life.quiet_since = time.monotonic()
-        wait = max(DELAYS_MS) / 1000 + QUIET_SECONDS
-        end = time.monotonic() + DRAIN_SECONDS
-        while time.monotonic() - life.quiet_since < wait and time.monotonic() < end and not life.failed:
-            time.sleep(0.02)
+        if wrong:
+            self.found.add("undrained", f"{self.name}: {wrong}")
+        return not wrong

@@ -7,11 +7,12 @@ import os
 import re
 import select
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import torture.ledger
 
 PIPE_BYTES = 1 << 20
 ENDED = b'{"kind":"ended"'
@@ -20,33 +21,12 @@ RECEIPTS_KEPT = 64
 RESULT = re.compile(rb'^(\{"kind":"(?:published|cancelled|acknowledged)".*"result":")[a-z_]+"')
 
 
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Ledger:
-    """A file of JSON lines, outside the file system that is cut; any thread may write."""
+class Ledger(torture.ledger.Ledger):
+    """Outside the file system that is cut; it begins with how it came to be."""
 
     def __init__(self, path: Path, harness: str, seed: int, options: dict[str, Any]) -> None:
-        self.path = path
-        self.lock = threading.Lock()
-        self._file = path.open("ab", buffering=0)
-        self.write("run", harness=harness, seed=seed, options=options)
-
-    def write(self, kind: str, **fields: Any) -> None:
-        with self.lock:
-            self.write_held(kind, **fields)
-
-    def write_held(self, kind: str, **fields: Any) -> None:
-        """As `write`, by who has the lock."""
-        self.copy(json.dumps({"kind": kind, "at_ms": wall_ms(), **fields}).encode() + b"\n")
-
-    def copy(self, lines: bytes) -> None:
-        """Takes lines as they are."""
-        self._file.write(lines)
-
-    def close(self) -> None:
-        self._file.close()
+        super().__init__(path)
+        self.tell("run", harness=harness, seed=seed, options=options)
 
 
 def in_doubt(line: bytes) -> bytes:

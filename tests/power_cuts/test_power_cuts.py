@@ -82,7 +82,7 @@ def test_a_ledger_with_a_loss_is_told(ledger: Ledger) -> None:
     acknowledge = '{"kind":"acknowledge","at_ms":1,"id":"0-0","group":"g"}'
     texts = [PUBLISH, PUBLISHED, DELIVERED, acknowledge, ACKNOWLEDGED, second, answered]
     ledger.copy("".join(f"{text}\n" for text in texts).encode())
-    ledger.write("drained")
+    ledger.tell("drained")
     found = Found()
     assert not found.judge(ledger.path, 0)
     assert found.broken["lost"] == 1

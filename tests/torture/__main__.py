@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -19,7 +20,10 @@ from torture.kills import failpoints
 from torture.run import Outcome, Places, Run, Totals, tortured
 from torture.store import ONLY_SERVED
 
-KILLS_OF_DRIVEN, KILLS_OF_SERVED, KILLS_OF_RELEASE = 45, 20, 15
+# About as long for each of them, so that no store is left to end alone.
+KILLS_OF_DRIVEN, KILLS_OF_SERVED, KILLS_OF_RELEASE = 30, 14, 10
+# Their lives are mostly waiting, for a moment or at a failpoint.
+STORES_OF_A_CORE = 4
 # Through which a fault must be seen, how often such a store is killed, and how many are tried before it counts as
 # unseen.
 FAULTS = {
@@ -30,6 +34,7 @@ FAULTS = {
 TRIES = 4
 # With so many kills each failpoint is to be reached.
 KILLS_FOR_ALL = 300
+KILLS_OF_ONE = 4
 UNREACHED_MAX = 3  # on a busy machine the log hardly falls idle, so that no witness is written
 
 
@@ -78,19 +83,17 @@ class Torture:
         """Kills at those that chance has left out, and nowhere else; True where all stores are clean."""
         is_clean = True
         for _ in range(TRIES):
-            left = self.unreached()
-            served = tuple(name for name in left if name in ONLY_SERVED)
-            driven = tuple(name for name in left if name not in ONLY_SERVED)
-            of = [("served", served), ("driven", driven)]
-            runs = [
-                Run(by, 4 * len(only), chance.getrandbits(32), "disk", 0, is_planted=True, only=only)
-                for by, only in of
-                if only
-            ]
+            runs = [self.only_at(name, chance.getrandbits(32)) for name in self.unreached()]
             if not runs or not is_clean:
                 break
             is_clean = self.stores(runs)
         return is_clean
+
+    @staticmethod
+    def only_at(name: str, seed: int) -> Run:
+        """A store of its own, that is killed at this failpoint."""
+        by = "served" if name in ONLY_SERVED else "driven"
+        return Run(by, KILLS_OF_ONE, seed, "disk", 0, is_planted=True, only=(name,))
 
     def one(self, run: Run) -> Outcome:
         return tortured(run, self.places, keeps=self.keeps)
@@ -117,7 +120,7 @@ def main(arguments: list[str]) -> int:
     options.add_argument("--kills", type=int, default=320)
     options.add_argument("--minutes", type=float, help="goes on with new stores as long as this")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    options.add_argument("--at-once", type=int, default=4, help="stores")
+    options.add_argument("--at-once", type=int, default=STORES_OF_A_CORE * (os.cpu_count() or 1), help="stores")
     options.add_argument("--program", required=True, help="the program on the engine, built with faults to plant")
     options.add_argument("--packages", required=True, help="a folder with a delaymq in which faults can be planted")
     options.add_argument("--ledgers", type=Path, help="a folder on another file system than that of the stores")

@@ -15,12 +15,13 @@ def wall_ms() -> int:
 
 
 class Ledger:
-    """Appends; each line is with the operating system before the call returns."""
+    """Appends; each line is with the operating system before the call returns. Any thread may tell."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lock = threading.Lock()
+        """For who must do something else with nothing told meanwhile."""
         self._file = path.open("ab", buffering=0)
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -28,6 +29,9 @@ class Ledger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._file.close()
 
     def tell(self, kind: str, **fields: object) -> None:
@@ -35,6 +39,18 @@ class Ledger:
 
     def tell_all(self, lines: list[dict[str, object]]) -> None:
         """Lines of one moment; those that have a time keep it."""
-        with self._lock:
-            now_ms = wall_ms()
-            self._file.write(b"".join(json.dumps({"at_ms": now_ms, **line}).encode() + b"\n" for line in lines))
+        with self.lock:
+            self._tell(lines)
+
+    def tell_held(self, kind: str, **fields: object) -> None:
+        """As `tell`, by who has the lock."""
+        self._tell([{"kind": kind, **fields}])
+
+    def copy(self, lines: bytes) -> None:
+        """Takes whole lines as they are; each has its time."""
+        with self.lock:
+            self._file.write(lines)
+
+    def _tell(self, lines: list[dict[str, object]]) -> None:
+        now_ms = wall_ms()
+        self._file.write(b"".join(json.dumps({"at_ms": now_ms, **line}).encode() + b"\n" for line in lines))

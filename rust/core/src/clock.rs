@@ -14,6 +14,7 @@
 //! A hold ends when the wall passes the floor, when a step ahead is undone, or by [`TrustedClock::release`]
 //! (the kernel reports synchronised time, or an operator decides).
 
+use crate::planted::{Planted, is_on};
 use crate::units::Millis;
 
 /// How far the wall clock may jump ahead between two readings and still be believed.
@@ -113,7 +114,8 @@ impl TrustedClock {
         self.wall = wall;
         let wall_ns = nanos(wall);
         let straight = self.now_ns.saturating_add(u128::from(elapsed));
-        let ahead_ms = millis(wall_ns.saturating_sub(straight));
+        let is_credulous = is_on(Planted::StepBelieved);
+        let ahead_ms = if is_credulous { 0 } else { millis(wall_ns.saturating_sub(straight)) };
         let believe = std::mem::take(&mut self.believe_next);
         self.hold = match self.hold {
             _ if believe => None,

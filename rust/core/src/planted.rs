@@ -3,9 +3,22 @@
 
 pub mod failpoint;
 
-/// One mistake that can be turned on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Planted {
+macro_rules! faults {
+    ($($(#[doc = $words:literal])+ $name:ident,)+) => {
+        /// One mistake that can be turned on.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Planted {
+            $($(#[doc = $words])+ $name,)+
+        }
+
+        impl Planted {
+            /// All of them, by name.
+            pub const ALL: &[(Self, &str)] = &[$((Self::$name, stringify!($name)),)+];
+        }
+    };
+}
+
+faults! {
     /// What is written counts as visible before it was synced.
     AckBeforeSync,
     /// The scan takes a batch of which only the header is whole.
@@ -80,6 +93,89 @@ pub enum Planted {
     HeartbeatAcknowledges,
     /// QMQ's R2: a consumer that comes back and says that it received nothing gets nothing again.
     LostFromReceived,
+    /// A cancel of what is dispatched already is answered as one that came in time.
+    CancelUnjudged,
+    /// What a consumer gives back begins again although the consumer does not hold it any more.
+    RetryUnjudged,
+    /// An entry that begins again says that its payload stands under its own sequence.
+    PayloadSequenceLost,
+    /// An entry that begins again is ordered by the sequence that its message had before.
+    MovedKeepsSequence,
+    /// What is given back is not finished where it was.
+    GivenBackStays,
+    /// What is ready by its own fact is pending in the bits of its window.
+    AtOnceLeftPending,
+    /// Whether a message is due at once is judged by how far the feed has come, and not by its batch.
+    DueByAnotherClock,
+    /// What comes while dispatch is held is judged as if it were not.
+    HeldNotInHeader,
+    /// The clock begins without the last time that the log knows.
+    ClockFloorForgotten,
+    /// A wall clock that steps ahead is believed.
+    StepBelieved,
+    /// A batch calls durable what was written before it, synced or not.
+    WrittenVouchedFor,
+    /// What stands behind a cut in the log is left there.
+    LaterSegmentsLeft,
+    /// A full segment is not synced before the next one is used.
+    RolledUnsynced,
+    /// A checkpoint, or an identity, has its name before its bytes are durable.
+    NamedBeforeSynced,
+    /// The folder of a checkpoint, or of an identity, is not synced behind the rename.
+    RenameNotSynced,
+    /// QMQ's D11: a checkpoint's position is read after its run was written: what came between is in no
+    /// run, and is not replayed.
+    CheckpointAfterFlush,
+    /// What is decided about entries while their run is written is forgotten.
+    DecidedMeanwhileLost,
+    /// A newer checkpoint that cannot be used is left where it is.
+    NewerCheckpointLeft,
+    /// An opening trusts folders as it finds them, and syncs none of checkpoints before it removes files.
+    FoldersTrustedUnsynced,
+    /// Only the newer of the two kept checkpoints holds files back.
+    NewestHoldsAlone,
+    /// What is old enough is removed, finished or not.
+    RetentionByAge,
+    /// QMQ's D3: an opening knows the two newest windows of the schedule, and none before.
+    TwoNewestRecovered,
+    /// QMQ's D4: what arrives within the slice that was loaded last is left to the feed, which has
+    /// read past it.
+    CursorRace,
+    /// What was reserved and not assigned before a crash is given out again.
+    ReserveNotVoid,
+    /// In `os` mode a reserve counts before it was synced.
+    ReserveUnsynced,
+    /// What may have been handed over before a crash comes again without a mark.
+    MarkForgotten,
+    /// The first retry does not make its group a group of the retry subject.
+    RetryGroupNotMade,
+    /// What lies below a group's start counts as unfinished by it.
+    StartHoldsBack,
+    /// A group may start with what is gone.
+    StartBelowFloor,
+    /// What is put away as a dead letter, as after too many attempts, is nowhere.
+    DeadLetterDropped,
+    /// An idle log, and one that is closed, does not say how far it is durable.
+    WitnessNotWritten,
+    /// On a full disk nothing can be finished, either.
+    FullDiskStopsFinishing,
+    /// A receipt of what was lost with its epoch is taken for one of what has its sequence now.
+    LostReceiptTaken,
+    /// Arrivals below the feed's position stay in memory, however many there are.
+    WheelUnbounded,
+    /// A batch is taken for the next one although its chain does not go on from the one before.
+    ChainNotCompared,
+    /// A record's header is not compared with its check.
+    RecordUnchecked,
+    /// Zeros are taken for a record.
+    ZerosAccepted,
+}
+
+impl Planted {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, other)| *other == name).map(|(fault, _)| *fault)
+    }
 }
 
 #[cfg(feature = "planted")]

@@ -17,12 +17,6 @@ use delaymq_core::planted::{Planted, plant_everywhere};
 
 use crate::options::Options;
 
-const FAULTS: [(&str, Planted); 3] = [
-    ("AnswerBeforeVisible", Planted::AnswerBeforeVisible),
-    ("AcknowledgedUnwritten", Planted::AcknowledgedUnwritten),
-    ("AcknowledgementsForgotten", Planted::AcknowledgementsForgotten),
-];
-
 static CHOSEN: OnceLock<(Failpoint, u64)> = OnceLock::new();
 static REACHED: AtomicU64 = AtomicU64::new(0);
 
@@ -40,9 +34,8 @@ pub(crate) fn plant(options: &mut Options) -> Result<()> {
         act(reached);
     }
     if let Some(name) = read("DELAYMQ_PLANTED") {
-        let named = FAULTS.iter().find(|(other, _)| *other == name);
-        let (_, fault) = named.ok_or_else(|| unknown("DELAYMQ_PLANTED", "the name of a fault", &name))?;
-        plant_everywhere(Some(*fault));
+        let fault = Planted::named(&name).ok_or_else(|| unknown("DELAYMQ_PLANTED", "the name of a fault", &name))?;
+        plant_everywhere(Some(fault));
     }
     if let Some(facts) = read("DELAYMQ_CHECKPOINT_FACTS") {
         options.owner.checkpoint_facts = parse("DELAYMQ_CHECKPOINT_FACTS", &facts)?;

@@ -9,9 +9,10 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use delaymq_core::planted::Planted;
 use delaymq_simulation::checker::Counts;
 use delaymq_simulation::connected;
-use delaymq_simulation::planted::{Plant, fault_named, names};
+use delaymq_simulation::planted::{Plant, names};
 use delaymq_simulation::seeds::{Broken, Found, run_seeds};
 use delaymq_simulation::shrink::shrink;
 use delaymq_simulation::small_worlds::{self, scenes::SCENES};
@@ -138,7 +139,7 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
 
 /// True where no promise was broken.
 fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
-    let fault = arguments.planted.as_deref().and_then(fault_named).map(|(fault, _)| fault);
+    let fault = arguments.planted.as_deref().and_then(Planted::named);
     let plan = |seed| plan_of(seed, arguments);
     let seeds = arguments.first..arguments.first.saturating_add(arguments.seeds);
     let found = run_seeds(seeds, arguments.threads, arguments.tells, fault, &plan);
@@ -158,7 +159,7 @@ fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
 
 /// True where no promise was broken.
 fn try_small_worlds(arguments: &Arguments, began: Instant) -> bool {
-    let fault = arguments.planted.as_deref().and_then(fault_named).map(|(fault, _)| fault);
+    let fault = arguments.planted.as_deref().and_then(Planted::named);
     let found = small_worlds::try_all(&SCENES, arguments.states, arguments.threads, fault);
     let mut all = small_worlds::Found::default();
     for scene in &SCENES {
@@ -199,7 +200,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if arguments.planted.as_deref().is_some_and(|name| fault_named(name).is_none()) {
+    if arguments.planted.as_deref().is_some_and(|name| Planted::named(name).is_none()) {
         eprintln!("no such fault; there are: {}", names());
         return ExitCode::from(2);
     }

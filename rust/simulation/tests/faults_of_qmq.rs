@@ -18,14 +18,7 @@ use delaymq_core::units::PullOffset;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
 use delaymq_simulation::planted::Plant;
-use rig::{Rig, bodies_of, keeping, lean, small};
-
-/// It holds, and does not with the fault planted: a panic is no answer, and fails the test.
-fn proves(fault: Planted, holds: impl Fn() -> bool) {
-    assert!(holds(), "it does not hold");
-    let _plant = Plant::new(Some(fault));
-    assert!(!holds(), "it holds with {fault:?} planted, too");
-}
+use rig::{Rig, bodies_of, keeping, lean, proves, small};
 
 /// Flips a bit of this body wherever it lies.
 fn damage(rig: &Rig, body: &str) {

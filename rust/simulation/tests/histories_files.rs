@@ -5,12 +5,13 @@ mod rig;
 
 use delaymq_core::error::{Error, StorageFault};
 use delaymq_core::message_log::{Durability, segment_path};
+use delaymq_core::planted::Planted;
 use delaymq_core::storage::{Call, Storage};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::SegmentNumber;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
-use rig::{Rig, lean, os, small};
+use rig::{Rig, lean, os, sees, small};
 
 const ENDS: [End; 3] = [End::Kill, End::PowerCut, End::PowerCutLosesAll];
 
@@ -226,6 +227,7 @@ fn all_of_a_checkpoint_is_as_of_one_moment_and_what_comes_meanwhile_is_carried_o
         pieces += 1;
     }
     assert!(pieces >= 4, "{pieces}");
+    rig.compare_with_log();
     for again in 0..3 {
         rig.reopen(End::PowerCutLosesAll);
         assert!(rig.node().recovered().checkpoint.is_some());
@@ -331,6 +333,29 @@ fn both_kept_checkpoints_hold_their_files() {
     rig.disk.storage().damage(&newest, 40, 1);
     rig.try_open().unwrap();
     assert_eq!(content(&mut rig).len(), 12);
+}
+
+#[test]
+fn the_older_checkpoint_has_what_it_needs_when_the_newest_is_damaged() {
+    let mut rig = Rig::new(lean());
+    let place = rig.earliest("s", "g");
+    for number in 0..40 {
+        rig.publish("s", 0, &format!("{number:->200}"));
+    }
+    for _ in 0..2 {
+        rig.clock.advance(1);
+        rig.checkpoint();
+    }
+    // What the older one holds is finished by the newest.
+    rig.take_all(place);
+    rig.publish("s", 0, "unfinished");
+    rig.clock.advance(1);
+    rig.checkpoint();
+    let newest = rig.newest("checkpoints/");
+    rig.end(End::PowerCutLosesAll);
+    rig.disk.storage().damage(&newest, 40, 1);
+    rig.try_open().unwrap();
+    assert_eq!(content(&mut rig), ["unfinished"]);
 }
 
 #[test]
@@ -509,4 +534,39 @@ fn a_message_in_hand_whose_payload_was_copied_is_read_where_it_is_now() {
         assert_eq!(rig.take_all(place), ["in hand"]);
         assert_eq!(rig.node().owner().state().voided, 0);
     }
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn a_position_that_was_only_written_and_is_vouched_for_is_seen() {
+    sees(Planted::WrittenVouchedFor, a_power_cut_in_os_mode_leaves_one_moment_of_the_past_whole);
+}
+
+#[test]
+fn segments_that_are_left_behind_a_cut_are_seen() {
+    sees(Planted::LaterSegmentsLeft, a_segment_behind_a_cut_is_set_aside_and_never_appended_behind);
+}
+
+#[test]
+fn a_full_segment_that_is_not_synced_is_seen() {
+    sees(Planted::RolledUnsynced, a_full_segment_is_durable_before_the_next_one_is_used_also_in_os_mode);
+}
+
+#[test]
+fn decisions_that_a_checkpoint_forgets_are_seen() {
+    sees(
+        Planted::DecidedMeanwhileLost,
+        all_of_a_checkpoint_is_as_of_one_moment_and_what_comes_meanwhile_is_carried_over,
+    );
+}
+
+#[test]
+fn a_newer_checkpoint_that_is_left_is_seen() {
+    sees(Planted::NewerCheckpointLeft, the_newest_checkpoint_is_unreadable);
+}
+
+#[test]
+fn files_that_only_the_newest_checkpoint_holds_are_seen() {
+    sees(Planted::NewestHoldsAlone, the_older_checkpoint_has_what_it_needs_when_the_newest_is_damaged);
 }

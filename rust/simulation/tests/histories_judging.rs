@@ -2,10 +2,11 @@
 
 mod rig;
 
+use delaymq_core::planted::Planted;
 use delaymq_core::store::Outcome;
 use delaymq_core::units::Millis;
 use delaymq_simulation::disk::End;
-use rig::{Rig, START, bodies_of, os, small};
+use rig::{Rig, START, bodies_of, os, sees, small};
 
 #[test]
 fn a_cancel_behind_a_ready_fact_that_is_not_durable_is_too_late() {
@@ -95,6 +96,23 @@ fn a_retried_message_reads_from_log_and_run_and_after_a_restart() {
         let retries = rig.earliest("%RETRY%s%g", "g");
         let again = rig.pull(retries);
         assert_eq!((bodies_of(&again), again[0].delivery.attempt), (vec!["payload".to_owned()], 2));
+    }
+}
+
+#[test]
+fn what_is_given_back_is_finished_where_it_was() {
+    for end in [End::Kill, End::PowerCutLosesAll] {
+        let mut rig = Rig::new(small());
+        let place = rig.earliest("s", "g");
+        rig.publish("s", 0, "m");
+        let handed = rig.pull(place);
+        rig.give_back(("s", "g"), place, &handed[0], 10);
+        rig.reopen(end);
+        let place = (place.0, rig.consumer(place.0, "d"));
+        assert_eq!(rig.take_all(place), Vec::<String>::new(), "it is in the retry subject, and nowhere else");
+        rig.pass(10);
+        let again = rig.earliest("%RETRY%s%g", "g");
+        assert_eq!(rig.take_all(again), ["m"]);
     }
 }
 
@@ -225,4 +243,51 @@ fn order_within_a_subject_is_by_due_time_then_sequence() {
         rig.pass(100);
         assert_eq!(rig.take_all(place), ["1a", "1b", "2a", "2b", "3a", "3b"]);
     }
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn a_cancel_that_is_not_judged_by_apply_is_seen() {
+    sees(Planted::CancelUnjudged, a_cancel_behind_a_ready_fact_that_is_not_durable_is_too_late);
+}
+
+#[test]
+fn a_ready_fact_that_is_not_judged_is_seen() {
+    sees(Planted::ReadyUnjudged, what_was_cancelled_in_flight_takes_no_number);
+}
+
+#[test]
+fn a_retry_that_is_not_judged_is_seen() {
+    sees(Planted::RetryUnjudged, an_acknowledgement_and_a_retry_of_one_delivery_complete_it_once);
+}
+
+#[test]
+fn a_moved_entry_without_its_first_sequence_is_seen() {
+    sees(Planted::PayloadSequenceLost, a_retried_message_reads_from_log_and_run_and_after_a_restart);
+}
+
+#[test]
+fn a_moved_entry_that_is_ordered_by_its_first_sequence_is_seen() {
+    sees(Planted::MovedKeepsSequence, a_retried_message_reads_from_log_and_run_and_after_a_restart);
+}
+
+#[test]
+fn a_moved_entry_that_stays_as_well_is_seen() {
+    sees(Planted::GivenBackStays, what_is_given_back_is_finished_where_it_was);
+}
+
+#[test]
+fn a_bit_that_stays_pending_is_seen() {
+    sees(Planted::AtOnceLeftPending, what_never_reached_a_run_is_not_pending_in_its_bits);
+}
+
+#[test]
+fn a_hold_that_the_header_does_not_tell_is_seen() {
+    sees(Planted::HeldNotInHeader, nothing_is_ready_by_its_own_fact_while_dispatch_is_held);
+}
+
+#[test]
+fn a_clock_without_the_logs_floor_is_seen() {
+    sees(Planted::ClockFloorForgotten, a_clock_behind_the_logs_at_open_makes_nothing_early_and_reorders_nothing);
 }

@@ -10,7 +10,7 @@ use delaymq_core::units::{GroupNumber, Millis};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Handed, SeenDeadLetter};
 use delaymq_simulation::planted::Plant;
-use rig::{Rig, bodies_of, lean, small};
+use rig::{Rig, bodies_of, lean, sees, small};
 
 const NAMES: (&str, &str) = ("s", "g");
 
@@ -469,4 +469,11 @@ fn a_wrong_judgement_that_store_and_replica_share_is_seen_by_the_ledger() {
         assert_eq!(found.is_empty(), fault.is_none(), "{found:?}");
         assert!(found.iter().all(|what| what.contains("ledger")), "{found:?}");
     }
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn a_dead_letter_that_is_dropped_is_seen() {
+    sees(Planted::DeadLetterDropped, a_dead_letter_is_told_with_its_reason_and_not_handed_over_again);
 }

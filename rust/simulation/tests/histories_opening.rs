@@ -3,10 +3,11 @@
 
 mod rig;
 
+use delaymq_core::planted::Planted;
 use delaymq_core::storage::Call;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
-use rig::{Rig, lean, small};
+use rig::{Rig, lean, sees, small};
 
 /// Where a checkpoint is damaged that cannot be read for once.
 const UNREADABLE_AT: u64 = 30;
@@ -150,4 +151,11 @@ fn a_restart_in_the_middle_of_a_checkpoint_reads_as_much_however_much_is_pending
         pieces += 1;
     }
     assert!(pieces > 5, "{pieces}");
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn folders_that_are_trusted_before_their_sync_are_seen() {
+    sees(Planted::FoldersTrustedUnsynced, folders_are_synced_before_recovery_trusts_them);
 }

@@ -2,10 +2,11 @@
 
 mod rig;
 
+use delaymq_core::planted::Planted;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::CHECKPOINT_FOLDER;
 use delaymq_simulation::disk::End;
-use rig::{Rig, lean, os, small};
+use rig::{Rig, lean, os, sees, small};
 
 /// D3: only the two newest dispatch buckets were recovered; an outage longer than that lost the
 /// rest.
@@ -189,4 +190,21 @@ fn d22_checkpoints_of_no_length_lead_to_a_whole_replay_that_schedules_nothing_tw
     let place = (place.0, rig.consumer(place.0, "d"));
     rig.pass(100_000);
     assert_eq!(rig.take_all(place), ["pending", "later"]);
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn d3_two_newest_windows_alone_are_seen() {
+    sees(Planted::TwoNewestRecovered, d3_any_downtime_and_any_number_of_runs_however_old);
+}
+
+#[test]
+fn d4_a_race_of_the_cursor_is_seen() {
+    sees(Planted::CursorRace, d4_no_message_falls_between_a_load_and_an_arrival);
+}
+
+#[test]
+fn d11_a_position_read_after_the_flush_is_seen() {
+    sees(Planted::CheckpointAfterFlush, d11_a_checkpoint_covers_only_what_is_durable);
 }

@@ -3,11 +3,12 @@
 
 mod rig;
 
+use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::PullOffset;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Pulled, is_stopped};
-use rig::{Rig, bodies_of, keeping, lean, os, small};
+use rig::{Rig, bodies_of, keeping, lean, os, sees, small};
 
 /// A consumer holds messages whose assignment was appended and never synced; then the power fails.
 fn with_a_lost_assignment(os_mode: bool) -> (Rig, Vec<u64>) {
@@ -448,4 +449,66 @@ fn a_long_hold_does_not_grow_the_wheel_without_bound() {
     rig.node().release_clock();
     rig.pass(5_000);
     assert_eq!(rig.take_all(place).len(), 302);
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn a_reserve_that_is_not_void_after_a_crash_is_seen() {
+    sees(Planted::ReserveNotVoid, an_acknowledgement_for_offsets_whose_assignment_was_lost_completes_nothing);
+}
+
+#[test]
+fn a_reserve_that_is_not_synced_is_seen() {
+    sees(Planted::ReserveUnsynced, a_pull_hands_out_only_what_was_reserved_durably_also_under_os);
+}
+
+#[test]
+fn offsets_that_start_again_are_seen() {
+    sees(Planted::OffsetsBeginAnew, offsets_do_not_start_again_with_a_group_that_is_made_again);
+}
+
+#[test]
+fn a_redelivery_without_its_mark_is_seen() {
+    sees(Planted::MarkForgotten, an_acknowledgement_for_offsets_whose_assignment_was_lost_completes_nothing);
+}
+
+#[test]
+fn a_group_that_its_first_retry_does_not_make_is_seen() {
+    sees(Planted::RetryGroupNotMade, the_first_retry_makes_the_group_one_of_its_retry_subject_from_the_start);
+}
+
+#[test]
+fn a_start_that_holds_back_what_lies_below_it_is_seen() {
+    sees(Planted::StartHoldsBack, numbers_below_a_start_count_as_acknowledged_so_retention_ends);
+}
+
+#[test]
+fn a_start_below_the_floor_is_seen() {
+    sees(Planted::StartBelowFloor, a_new_group_starts_at_the_earliest_message_kept_and_never_below_the_floor);
+}
+
+#[test]
+fn an_arrival_that_is_left_to_the_feed_is_seen() {
+    sees(Planted::FeedSkipsArrival, an_arrival_below_the_feeds_position_is_handed_over_without_a_restart);
+}
+
+#[test]
+fn a_feed_that_passes_what_it_has_not_handed_over_is_seen() {
+    sees(Planted::FeedPassesUnhanded, the_feed_never_passes_what_it_has_not_handed_over);
+}
+
+#[test]
+fn one_tick_early_is_seen() {
+    sees(Planted::OneTickEarly, nothing_is_handed_over_one_tick_early);
+}
+
+#[test]
+fn a_wheel_that_grows_without_bound_is_seen() {
+    sees(Planted::WheelUnbounded, a_flood_below_the_feeds_position_does_not_grow_the_wheel_without_bound);
+}
+
+#[test]
+fn a_step_that_is_believed_is_seen() {
+    sees(Planted::StepBelieved, a_long_hold_does_not_grow_the_wheel_without_bound);
 }

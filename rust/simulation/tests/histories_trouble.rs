@@ -5,13 +5,14 @@ mod rig;
 
 use delaymq_core::error::{Error, StorageFault};
 use delaymq_core::message_log::{Durability, segment_path};
+use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::{Call, Storage};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::Location;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NewMessage, NodeOptions};
-use rig::{Rig, bodies_of, lean, os, small};
+use rig::{Rig, bodies_of, lean, os, sees, small};
 
 /// Publishes until the store says that it is full; how many were taken.
 fn fill(rig: &mut Rig) -> usize {
@@ -365,4 +366,24 @@ fn each_durability_opens_what_the_other_wrote() {
     };
     assert_eq!(bodies_of(&handed), ["os", "disk"]);
     assert!(handed.iter().all(|one| one.delivery.entry.location() > Location(0)));
+}
+
+// With the fault planted that each of them is told for, these do not hold.
+
+#[test]
+fn a_log_without_witness_is_seen() {
+    sees(
+        Planted::WitnessNotWritten,
+        a_flipped_bit_in_the_last_commit_is_a_torn_tail_without_a_witness_and_damage_with_one,
+    );
+}
+
+#[test]
+fn a_full_disk_that_stops_finishing_is_seen() {
+    sees(Planted::FullDiskStopsFinishing, a_full_disk_refuses_what_grows_and_finishing_goes_on_and_resumes_by_itself);
+}
+
+#[test]
+fn a_receipt_of_what_was_lost_that_is_taken_is_seen() {
+    sees(Planted::LostReceiptTaken, a_receipt_from_before_a_loss_is_refused_and_cancels_no_stranger);
 }

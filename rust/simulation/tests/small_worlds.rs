@@ -82,3 +82,13 @@ fn sequences_that_are_used_again_are_found() {
 fn an_answer_before_the_sync_is_found() {
     is_found(Planted::AckBeforeSync);
 }
+
+#[test]
+fn a_file_that_is_named_before_its_bytes_are_synced_is_found() {
+    is_found(Planted::NamedBeforeSynced);
+}
+
+#[test]
+fn a_rename_that_is_not_synced_is_found() {
+    is_found(Planted::RenameNotSynced);
+}

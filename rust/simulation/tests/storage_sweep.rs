@@ -1,6 +1,7 @@
-//! The k-th call of each kind fails, k = 0, 1, 2, … until none does, in five ways, once and for ever: a
-//! store refuses or poisons itself, and loses nothing that it acknowledged.
-#![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
+//! The k-th call of each kind fails, k = 0, 1, 2, … until none does, in five ways, once and for ever; and
+//! the k-th of one kind and the m-th of another in one life. A store refuses or poisons itself, and loses
+//! nothing that it acknowledged.
+#![expect(clippy::panic, clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use delaymq_core::message_log::Durability;
 use delaymq_core::planted::Planted;
 use delaymq_core::storage::{CALLS, Call, Crash, ERRNOS, Errno, MemoryStorage};
 use delaymq_core::store::OwnerOptions;
+use delaymq_simulation::chance::Chance;
 use delaymq_simulation::node::NodeOptions;
 use delaymq_simulation::planted::Plant;
 use delaymq_simulation::small_worlds::judge::{goes_on, keeps, recovers};
@@ -17,6 +19,8 @@ use delaymq_simulation::small_worlds::tape::Tape;
 
 /// The calls that the script makes of one kind stay below this.
 const CALLS_MAX: u64 = 2_000;
+/// Pairs of failing calls that are tried; where there are more, so many are drawn.
+const PAIRS_MAX: u64 = 4_000;
 /// What the trait offers and no call of the disk stands for, and why.
 const WITHOUT_CALL: [(&str, &str); 4] = [
     ("path", "asks the disk nothing"),
@@ -67,21 +71,35 @@ fn live(machine: &mut Machine) -> u32 {
     refused
 }
 
-/// How the script was met by one fault.
+/// The call of this kind behind so many fails, in this way, once or for ever.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    call: Call,
+    calls: u64,
+    errno: Errno,
+    lasts: bool,
+}
+
+/// How the script was met by the faults of one life.
 #[derive(Clone, Copy, Default)]
 struct Met {
+    /// All of them.
     fired: bool,
     refused: u32,
 }
 
-fn sweep_one(call: Call, calls: u64, errno: Errno, lasts: bool, durability: Durability) -> Met {
-    let what = format!("{call:?} {calls} {errno:?} lasts {lasts} {durability:?}");
+fn sweep_one(faults: &[Fault], durability: Durability) -> Met {
+    let what = format!("{faults:?} {durability:?}");
     let options = options(durability);
+    let calls = faults.iter().map(|fault| fault.calls).sum();
     let storage = MemoryStorage::new(calls);
-    storage.fail_call_as(call, calls, errno, lasts);
+    for fault in faults {
+        storage.fail_call_as(fault.call, fault.calls, fault.errno, fault.lasts);
+    }
     let mut machine = Machine::on(storage.clone(), Tape::new(), options, 1);
     let refused = live(&mut machine);
-    let met = Met { fired: storage.counts().of(call) > calls, refused };
+    let fired = faults.iter().all(|fault| storage.counts().of(fault.call) > fault.calls);
+    let met = Met { fired, refused };
     // What was promised must be found by whoever comes next, however this one has ended.
     let (promise, tree) = {
         let tape = machine.disk().tape();
@@ -114,7 +132,7 @@ fn sweep(call: Call) -> (u64, u64) {
         let mut fired = false;
         for errno in ERRNOS {
             for lasts in [false, true] {
-                let met = sweep_one(call, calls, errno, lasts, durability);
+                let met = sweep_one(&[Fault { call, calls, errno, lasts }], durability);
                 fired |= met.fired;
                 refused += u64::from(met.refused);
             }
@@ -140,6 +158,55 @@ fn whatever_call_fails_nothing_acknowledged_is_lost() {
                 }
             });
         }
+    });
+}
+
+/// Every place in the script, of every kind, when nothing fails.
+fn places() -> Vec<(Call, u64)> {
+    let storage = MemoryStorage::new(0);
+    let mut machine = Machine::on(storage.clone(), Tape::new(), options(Durability::Disk), 1);
+    assert_eq!(live(&mut machine), 0, "something is refused although nothing fails");
+    let counts = storage.counts();
+    CALLS.iter().flat_map(|call| (0..counts.of(*call)).map(|calls| (*call, calls))).collect()
+}
+
+/// A fault at one of the places, each kind as likely as any other.
+fn drawn(chance: &mut Chance, places: &[(Call, u64)]) -> Fault {
+    let call = *chance.pick(&CALLS).unwrap();
+    let of_kind: Vec<u64> = places.iter().filter(|(kind, _)| *kind == call).map(|(_, calls)| *calls).collect();
+    let (calls, errno) = (chance.one_of(&of_kind), *chance.pick(&ERRNOS).unwrap());
+    Fault { call, calls, errno, lasts: chance.percent(30) }
+}
+
+/// Two faults in one life, every `step`-th pair from `first` on; how many pairs there were, and in how many
+/// of them both calls were made.
+fn sweep_pairs(first: u64, step: usize) -> (u64, u64) {
+    let places = places();
+    let all = (places.len() as u64).saturating_pow(2);
+    let (mut tried, mut fired) = (0, 0);
+    for pair in (first..all.min(PAIRS_MAX)).step_by(step) {
+        let mut chance = Chance::new(pair);
+        let mut faults = [drawn(&mut chance, &places), drawn(&mut chance, &places)];
+        if all <= PAIRS_MAX {
+            for (fault, place) in faults.iter_mut().zip([pair / places.len() as u64, pair % places.len() as u64]) {
+                (fault.call, fault.calls) = places[usize::try_from(place).unwrap_or_default()];
+            }
+        }
+        let durability = if chance.percent(50) { Durability::Disk } else { Durability::Os };
+        tried += 1;
+        fired += u64::from(sweep_one(&faults, durability).fired);
+    }
+    (tried, fired)
+}
+
+#[test]
+fn whatever_two_calls_fail_nothing_acknowledged_is_lost() {
+    std::thread::scope(|scope| {
+        let halves = [0, 1].map(|first| scope.spawn(move || sweep_pairs(first, 2)));
+        let counts = halves.map(|half| half.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let (tried, fired) = counts.iter().fold((0, 0), |sum, half| (sum.0 + half.0, sum.1 + half.1));
+        println!("{tried} pairs, both met in {fired}");
+        assert!(fired > tried / 4, "the second fault is hardly ever met: {fired} of {tried}");
     });
 }
 
@@ -184,6 +251,15 @@ fn an_error_of_a_sync_that_is_swallowed_is_found() {
     let found = std::panic::catch_unwind(|| {
         let _plant = Plant::new(Some(Planted::SyncErrorSwallowed));
         sweep(Call::Sync)
+    });
+    assert!(found.is_err(), "the planted fault was not found");
+}
+
+#[test]
+fn an_error_of_a_sync_that_is_swallowed_beside_another_fault_is_found() {
+    let found = std::panic::catch_unwind(|| {
+        let _plant = Plant::new(Some(Planted::SyncErrorSwallowed));
+        sweep_pairs(0, 1)
     });
     assert!(found.is_err(), "the planted fault was not found");
 }

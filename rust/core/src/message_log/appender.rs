@@ -149,7 +149,7 @@ impl SegmentAppender {
         self.refuse_if_done()?;
         let synced = self.sync_current();
         self.poison_on_error(synced)?;
-        if !self.witness_due || self.tail_room() < u64::from(HEADER) {
+        if !self.witness_due || self.tail_room() < u64::from(HEADER) || is_on(Planted::WitnessNotWritten) {
             return Ok(false);
         }
         self.trusted = self.trusted.max(trusted);
@@ -268,7 +268,7 @@ impl SegmentAppender {
             held: false,
             chain_before: self.chain,
             durability: Durability::Disk.code(),
-            synced: self.synced.location,
+            synced: if is_on(Planted::WrittenVouchedFor) { self.position() } else { self.synced.location },
             committed,
             segment: self.current.number,
             local_flags: 0,
@@ -286,6 +286,11 @@ impl SegmentAppender {
         let fields = BatchFields { held, local_flags, ..self.fields(committed) };
         seal_batch(&mut bytes, &fields).ok_or_else(|| malformed(bytes.len(), 0))?;
         self.write(&bytes)
+    }
+
+    /// As `sync_current`, for a segment that is full.
+    fn sync_full(&mut self) -> Result<()> {
+        if is_on(Planted::RolledUnsynced) { Ok(()) } else { self.sync_current() }
     }
 
     fn sync_current(&mut self) -> Result<()> {
@@ -310,10 +315,10 @@ impl SegmentAppender {
     }
 
     fn seal(&mut self, committed: Location) -> Result<()> {
-        self.sync_current()?;
+        self.sync_full()?;
         self.write_empty(LOCAL_SEAL, false, committed)?;
         reached(Failpoint::SealWritten);
-        self.sync_current()?;
+        self.sync_full()?;
         self.witness_due = false;
         Ok(())
     }

@@ -183,7 +183,8 @@ impl GroupCommit {
             let found = format!("{} records in {length} bytes", submission.record_count);
             return Err(Error::InvalidArgument { argument: "records", expected: "padded records".to_owned(), found });
         }
-        let growing = submission.class == Class::Growing;
+        let stops = self.disk_full && planted::is_on(Planted::FullDiskStopsFinishing);
+        let growing = submission.class == Class::Growing || stops;
         if growing && self.queued_bytes > self.options.queue_bytes_max {
             return Ok(Submitted::QueueFull);
         }

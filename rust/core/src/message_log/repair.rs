@@ -68,7 +68,7 @@ fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
 /// Clears what stands behind the end, the last first, before the end itself is touched: a segment
 /// that were still there behind a sealed one would pass for its continuation.
 fn clear_later(storage: &dyn Storage, ending: &ScanEnd, epoch: Epoch, repaired: &mut Repaired) -> Result<()> {
-    for later in ending.later_segments.iter().rev() {
+    for later in ending.later_segments.iter().rev().filter(|_| !is_on(Planted::LaterSegmentsLeft)) {
         let path = segment_path(later.number);
         if later.has_content {
             make_aside(storage)?;

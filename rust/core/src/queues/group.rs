@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::consumer::Consumers;
 use super::held_runs::Held;
 use super::ranges::RangeSet;
+use crate::planted::{Planted, is_on};
 use crate::record::queue::{Acknowledge, Assign, Reserve};
 use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
 
@@ -64,7 +65,7 @@ impl Group {
             reserved_number: start,
             marked_below: start,
             start,
-            done: RangeSet::starting_at(start.0),
+            done: RangeSet::starting_at(if is_on(Planted::StartHoldsBack) { 0 } else { start.0 }),
             returned: BTreeMap::new(),
             consumers: Consumers::default(),
             offset_floor,
@@ -208,10 +209,12 @@ impl Group {
     /// A new epoch begins: what was reserved and not assigned by a durable fact may have been
     /// handed over. The offsets are void for ever, the numbers come again, marked.
     pub fn begin_epoch(&mut self) {
-        for consumer in self.consumers.values_mut() {
+        for consumer in self.consumers.values_mut().filter(|_| !is_on(Planted::ReserveNotVoid)) {
             consumer.next_offset = consumer.reserved_offset;
         }
-        self.marked_below = self.marked_below.max(self.reserved_number);
+        if !is_on(Planted::MarkForgotten) {
+            self.marked_below = self.marked_below.max(self.reserved_number);
+        }
     }
 
     /// The highest offset that any consumer of this life may have been given, plus one.

@@ -19,6 +19,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::planted::{Planted, is_on};
 use crate::units::{Sequence, padded};
 
 /// The fixed start of each record.
@@ -98,6 +99,10 @@ pub enum RecordFault {
 /// Reads and checks the record at the front of `bytes` under `sequence`.
 pub fn read_record(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, RecordFault> {
     let (header, rest) = RecordHeader::read_from_prefix(bytes).map_err(|_| RecordFault::Short)?;
+    if is_on(Planted::ZerosAccepted) && header.as_bytes().iter().all(|byte| *byte == 0) {
+        let header = RecordHeader { length: U32::new(RECORD_HEADER_BYTES as u32), ..header };
+        return Ok(RawRecord { sequence, header, fixed: &[], payload: &[] });
+    }
     let length = header.length.get() as usize;
     let fixed_length = usize::from(header.fixed_length.get());
     if length < RECORD_HEADER_BYTES + fixed_length || length > RECORD_BYTES_MAX {
@@ -107,7 +112,7 @@ pub fn read_record(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, Re
     let payload = rest.get(fixed_length..length - RECORD_HEADER_BYTES).ok_or(RecordFault::Short)?;
     let expected = check_of(bytes, fixed_length).ok_or(RecordFault::Short)? ^ sequence_mark(sequence);
     let found = header.header_check.get();
-    if expected != found {
+    if expected != found && !is_on(Planted::RecordUnchecked) {
         return Err(RecordFault::HeaderCheck { expected, found });
     }
     Ok(RawRecord { sequence, header, fixed, payload })

@@ -82,9 +82,15 @@ impl Feed {
     /// hand, otherwise it comes with its slice.
     #[inline]
     pub fn arrive(&mut self, entry: Entry) {
-        if entry.key() <= self.position && !is_on(Planted::FeedSkipsArrival) {
+        if entry.key() <= self.position && !is_on(Planted::FeedSkipsArrival) && !self.races(&entry) {
             self.wheel.insert(entry);
         }
+    }
+
+    /// The planted fault: it falls into the slice that was loaded last.
+    fn races(&self, entry: &Entry) -> bool {
+        let first = || self.slices.back().and_then(|slice| slice.left().first()).map(Entry::key);
+        is_on(Planted::CursorRace) && first().is_some_and(|first| first <= entry.key())
     }
 
     /// Loads the next slice: what is due until `window_ms` after `now`, as far as `entries_max`

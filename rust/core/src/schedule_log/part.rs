@@ -10,6 +10,7 @@ use super::reserve::reserved;
 use super::window::row_of;
 use crate::error::{Error, Result, StorageFault};
 use crate::message_log::segment_path;
+use crate::planted::{Planted, is_on};
 use crate::record::header::RECORD_HEADER_BYTES;
 use crate::run::{Run, RunHead, RunWriter, ScheduleRow, read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
@@ -35,7 +36,15 @@ pub struct FrozenPart {
 }
 
 impl FrozenPart {
-    pub(super) fn new(entries: Arc<Recent>, bits: TwoBits, pending: u64) -> Self {
+    pub(super) fn new(entries: Arc<Recent>, mut bits: TwoBits, mut pending: u64) -> Self {
+        if is_on(Planted::CheckpointAfterFlush)
+            && pending > 1
+            && let Some(last) = bits.pending().last()
+        {
+            // It came behind the flush and before the position was read.
+            bits.set(last, EntryState::Nothing);
+            pending = pending.saturating_sub(1);
+        }
         Self { entries, bits, pending }
     }
 

@@ -10,6 +10,7 @@ use super::part::FrozenPart;
 use super::recent::Recent;
 use super::window::{Body, Window, entry_of, row_of};
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
 use crate::run::{DamagedBlock, Run, ScanBuffer, ScheduleRow};
 use crate::units::{DueKey, Millis, RunNumber, Sequence};
 
@@ -106,7 +107,8 @@ impl Schedule {
     #[inline]
     pub fn note_dispatched_at_once(&mut self, sequence: Sequence) {
         if self.reach(sequence) {
-            self.open_bits.push(EntryState::Dispatched);
+            let fault = is_on(Planted::AtOnceLeftPending);
+            self.open_bits.push(if fault { EntryState::Pending } else { EntryState::Dispatched });
         }
     }
 
@@ -127,6 +129,9 @@ impl Schedule {
         } else {
             let Some(at) = self.window_at(sequence) else { return EntryState::Nothing };
             let Some(window) = self.windows.get_mut(at) else { return EntryState::Nothing };
+            if window.is_in_memory() && is_on(Planted::DecidedMeanwhileLost) {
+                return window.bits.get(sequence);
+            }
             (&mut window.bits, &mut window.pending)
         };
         if !(bits.first()..bits.end()).contains(&sequence) {

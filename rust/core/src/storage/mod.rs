@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
 
 /// Files and folders of one store.
 pub trait Storage: Send + Sync {
@@ -98,9 +99,11 @@ pub fn write_atomically(storage: &dyn Storage, folder: &str, path: &str, bytes: 
     file.write_at(0, bytes)?;
     let [written, synced, renamed] = if folder.is_empty() { OF_IDENTITY } else { OF_CHECKPOINT };
     reached(written);
-    file.sync_data()?;
+    if !is_on(Planted::NamedBeforeSynced) {
+        file.sync_data()?;
+    }
     reached(synced);
     storage.rename(&temporary, path)?;
     reached(renamed);
-    storage.sync_folder(folder)
+    if is_on(Planted::RenameNotSynced) { Ok(()) } else { storage.sync_folder(folder) }
 }

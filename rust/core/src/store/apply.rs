@@ -33,7 +33,7 @@ impl BatchTime {
 
     /// True where an entry due at `due` is ready by its own fact.
     pub(super) fn is_due(self, due: Millis) -> bool {
-        !self.held && due <= self.trusted
+        (!self.held || is_on(Planted::HeldNotInHeader)) && due <= self.trusted
     }
 }
 
@@ -142,7 +142,8 @@ fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, mes
 
 /// An entry is ready by its own fact, or waits.
 pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) {
-    if arrival.time.is_due(entry.due()) {
+    let by_another = is_on(Planted::DueByAnotherClock) && entry.due() <= effects.feed.position().due;
+    if arrival.time.is_due(entry.due()) || by_another {
         place_at_once(state, effects, entry);
     } else {
         state.schedule.insert(entry);
@@ -220,6 +221,7 @@ fn apply_cancel(state: &mut State, cancel: Cancel) -> Outcome {
             Outcome::Done
         }
         EntryState::Cancelled => Outcome::Done,
+        EntryState::Dispatched if is_on(Planted::CancelUnjudged) => Outcome::Done,
         EntryState::Dispatched => Outcome::AlreadyDispatched,
         EntryState::Nothing => Outcome::NotFound,
     }

@@ -3,7 +3,7 @@
 use super::effects::{Effects, Outcome};
 use super::state::State;
 use super::subject_names::{dead_letter_subject, retry_subject};
-use crate::planted::{self, Planted};
+use crate::planted::{Planted, is_on};
 use crate::queues::{Consumer, Group};
 use crate::record::attach::Attach;
 use crate::record::name::{GroupEnd, GroupStart};
@@ -23,6 +23,7 @@ pub(super) fn apply_group(state: &mut State, subject: SubjectNumber, start: Grou
 
 fn place_of(state: &State, subject: SubjectNumber, start: GroupStart) -> ReadyNumber {
     match start {
+        GroupStart::Earliest if is_on(Planted::StartBelowFloor) => ReadyNumber(0),
         GroupStart::Earliest => state.dispatch.finished_below(subject),
         GroupStart::Latest => state.dispatch.next_number(subject),
     }
@@ -40,12 +41,14 @@ pub(super) fn ensure_group(
     }
     let floor = state.ended_groups.get(&(subject, name.to_owned())).copied().unwrap_or_default();
     // Below this nothing is kept any more.
-    let start = start.max(state.dispatch.finished_below(subject));
+    let kept_from = state.dispatch.finished_below(subject);
+    let revives = is_on(Planted::StartBelowFloor);
+    let start = if revives { start } else { start.max(kept_from) };
     let entry = state.subjects.get_mut(subject)?;
     let number = state.next_group;
     state.next_group = number.next();
     let mut group = Group::new(number, subject, name, start, floor);
-    for (first, end) in entry.gone.all_ranges() {
+    for (first, end) in entry.gone.all_ranges().filter(|_| !revives) {
         group.done.insert_range(first.max(start.0), end);
     }
     entry.groups.add(number, name);
@@ -150,7 +153,7 @@ fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_
     }
     let number = *next;
     *next = number.next();
-    let first = if planted::is_on(Planted::OffsetsBeginAnew) { PullOffset(0) } else { group.offset_floor };
+    let first = if is_on(Planted::OffsetsBeginAnew) { PullOffset(0) } else { group.offset_floor };
     group.consumers.add(Consumer { is_lasting, ..Consumer::new(number, name, first) });
     number
 }

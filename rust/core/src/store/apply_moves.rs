@@ -8,7 +8,7 @@ use super::listing::count_of;
 use super::rescue_ready::rescue_one_ready;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::planted::{self, Planted};
+use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::record::expire::Expire;
 use crate::record::retry::{Destination, Redrive, Retry};
@@ -29,25 +29,35 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     let Some(group) = state.groups.get(&retry.group) else { return nothing(state) };
     let (subject, name) = (group.subject, group.name.clone());
     let holds = group.consumers.get(&retry.consumer).and_then(|consumer| consumer.held.get(retry.offset));
-    if holds.is_none_or(|held| held.number != retry.number) {
+    if holds.is_none_or(|held| held.number != retry.number) && !is_on(Planted::RetryUnjudged) {
         return nothing(state);
     }
     let origin = payload_of(state, effects, subject, retry.number)?;
     let origin = origin.unwrap_or((retry.payload_sequence.unwrap_or(arrival.sequence), Location::NOWHERE));
-    if let Some(group) = state.groups.get_mut(&retry.group) {
+    if let Some(group) = state.groups.get_mut(&retry.group).filter(|_| !is_on(Planted::GivenBackStays)) {
         group.take(retry.consumer, retry.offset, retry.number);
     }
-    ensure_group(state, retry.target, ReadyNumber(0), &name);
-    let key = DueKey { due: retry.due, sequence: arrival.sequence };
-    let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
-    let entry = Entry::new(key, attempt, origin.0, origin.1, retry.target);
+    if !is_on(Planted::RetryGroupNotMade) {
+        ensure_group(state, retry.target, ReadyNumber(0), &name);
+    }
+    let entry = entry_of(retry, arrival.sequence, origin);
     match retry.destination {
         Destination::Again => place(state, effects, arrival, entry),
+        Destination::DeadLetter { .. } if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
         Destination::DeadLetter { .. } => place_at_once(state, effects, entry),
     }
     state.settle(subject);
     effects.woken.insert(retry.group);
     Ok(())
+}
+
+/// What a retry makes pending: under its own sequence, with the payload where that was.
+fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: (Sequence, Location)) -> Entry {
+    let ordered_by = if is_on(Planted::MovedKeepsSequence) { origin.0 } else { sequence };
+    let payload_sequence = if is_on(Planted::PayloadSequenceLost) { sequence } else { origin.0 };
+    let key = DueKey { due: retry.due, sequence: ordered_by };
+    let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
+    Entry::new(key, attempt, payload_sequence, origin.1, retry.target)
 }
 
 /// Where the payload of a ready message is. `None` where that is nowhere to be found: the entry
@@ -75,7 +85,7 @@ pub(super) fn apply_redrive(
 ) -> Result<()> {
     let group = state.groups.get(&redrive.group).filter(|_| state.subjects.get(redrive.target).is_some());
     let dead = group.filter(|group| redrive.number < state.dispatch.next_number(group.subject));
-    let is_done = |group: &Group| group.done.contains(redrive.number.0) && !planted::is_on(Planted::RedriveUnjudged);
+    let is_done = |group: &Group| group.done.contains(redrive.number.0) && !is_on(Planted::RedriveUnjudged);
     let dead = dead.filter(|group| !is_done(group));
     let Some((subject, name)) = dead.map(|group| (group.subject, group.name.clone())) else {
         state.schedule.skip(arrival.sequence);

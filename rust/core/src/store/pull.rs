@@ -268,7 +268,7 @@ impl GroupDeciding {
         deciding.offset_asked = offset_end;
         self.number_asked = number_end;
         let reserve = Reserve { group: group.number, consumer: consumer.number, offset_end, number_end };
-        proposals.push(1, true, |bytes| encode_reserve(bytes, reserve));
+        proposals.push(1, !is_on(Planted::ReserveUnsynced), |bytes| encode_reserve(bytes, reserve));
     }
 
     /// How many messages the consumer may be given now.

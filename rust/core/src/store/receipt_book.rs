@@ -3,6 +3,7 @@
 use super::receipt::Receipt;
 use super::state::EpochInfo;
 use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
 use crate::units::{DueKey, SubjectNumber};
 
 /// What is needed to judge a receipt without the state: fixed from the start of an epoch to its
@@ -42,7 +43,8 @@ impl ReceiptBook {
             });
         }
         let sequence = receipt.key.sequence;
-        Ok(sequence >= info.first_sequence && next.is_none_or(|next| sequence < next.first_sequence))
+        let was_lost = next.is_some_and(|next| sequence >= next.first_sequence) && !is_on(Planted::LostReceiptTaken);
+        Ok(sequence >= info.first_sequence && !was_lost)
     }
 }
 

@@ -116,7 +116,9 @@ pub fn recover(
     let options = OwnerOptions { records_bytes_max: records_max(identity.segment_bytes), ..options };
     // What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER] {
-        storage.sync_folder(folder)?;
+        if !is_on(Planted::FoldersTrustedUnsynced) {
+            storage.sync_folder(folder)?;
+        }
     }
     reached(Failpoint::FoldersSynced);
     let chosen = choose_checkpoint(storage.as_ref(), &stream)?;
@@ -143,7 +145,8 @@ pub fn recover(
     apply_log(&mut scanner, &mut owner, &mut report, progress)?;
     reached(Failpoint::LogApplied);
     let position = owner.state().position;
-    let trusted = position.trusted.max(scanner.ending().trusted);
+    let known = position.trusted.max(scanner.ending().trusted);
+    let trusted = if is_on(Planted::ClockFloorForgotten) { Millis(0) } else { known };
     Ok(Recovered { owner, epoch, position, trusted, next_segment: repaired.next_segment, report })
 }
 
@@ -271,7 +274,8 @@ pub(super) fn state_of(
             state.runs.insert(named.number, KnownRun { run: Arc::clone(run), created: named.created });
         }
     }
-    let windows = snapshot.windows.iter().map(|window| window_of(window, runs)).collect();
+    let left_out = if is_on(Planted::TwoNewestRecovered) { snapshot.windows.len().saturating_sub(2) } else { 0 };
+    let windows = snapshot.windows.iter().skip(left_out).map(|window| window_of(window, runs)).collect();
     state.schedule = Schedule::restored(windows, snapshot.position.next_sequence, snapshot.position.trusted);
     Ok(state)
 }
@@ -329,18 +333,21 @@ fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadChec
 /// first, then what no kept checkpoint names. A pin holds back what was retired, never what would
 /// mislead.
 fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles], pinned: bool) -> Result<()> {
-    for number in &chosen.newer {
+    let trusts = is_on(Planted::FoldersTrustedUnsynced);
+    let sync_checkpoints = || if trusts { Ok(()) } else { storage.sync_folder(CHECKPOINT_FOLDER) };
+    for number in chosen.newer.iter().filter(|_| !is_on(Planted::NewerCheckpointLeft)) {
         storage.remove(&checkpoint_path(*number))?;
     }
-    storage.sync_folder(CHECKPOINT_FOLDER)?;
+    sync_checkpoints()?;
     let checkpoints: BTreeSet<u32> = kept.iter().map(|files| files.checkpoint).collect();
     debug_assert!(checkpoints.len() <= CHECKPOINTS_KEPT);
     for number in list_checkpoints(storage)? {
-        if !pinned && !checkpoints.contains(&number) {
+        let left = is_on(Planted::NewerCheckpointLeft) && chosen.newer.contains(&number);
+        if !pinned && !left && !checkpoints.contains(&number) {
             storage.remove(&checkpoint_path(number))?;
         }
     }
-    storage.sync_folder(CHECKPOINT_FOLDER)?;
+    sync_checkpoints()?;
     let next_run = chosen.used.as_ref().map_or(RunNumber(0), |used| used.snapshot.next_run);
     for number in list_runs(storage)?.into_iter().filter(|number| !pinned || *number >= next_run) {
         if kept.iter().all(|files| !files.runs.contains(&number)) {

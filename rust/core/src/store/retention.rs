@@ -15,6 +15,7 @@ use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
 use crate::message_log::{LOG_FOLDER, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, Run, run_path};
 use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
@@ -111,7 +112,7 @@ pub(super) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>)
         let dropped = kept.remove(0);
         removable.checkpoints.push(checkpoint_path(dropped.checkpoint));
         first = first.into_iter().chain([dropped.floor]).min();
-        let unneeded = dropped.runs.iter().filter(|run| kept.iter().all(|files| !files.runs.contains(run)));
+        let unneeded = dropped.runs.iter().filter(|run| holding(kept).iter().all(|files| !files.runs.contains(run)));
         removable.files.extend(unneeded.map(|run| run_path(*run)));
     }
     if let (Some(first), Some(floor)) = (first, log_floor(kept)) {
@@ -120,9 +121,17 @@ pub(super) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>)
     removable
 }
 
+/// The checkpoints that hold files back.
+fn holding(kept: &[KeptFiles]) -> &[KeptFiles] {
+    match kept {
+        [.., newest] if is_on(Planted::NewestHoldsAlone) => std::slice::from_ref(newest),
+        _ => kept,
+    }
+}
+
 /// Segments below this are needed by neither of two checkpoints.
 pub(super) fn log_floor(kept: &[KeptFiles]) -> Option<SegmentNumber> {
-    kept.iter().map(|files| files.floor).min().filter(|_| kept.len() >= CHECKPOINTS_KEPT)
+    holding(kept).iter().map(|files| files.floor).min().filter(|_| kept.len() >= CHECKPOINTS_KEPT)
 }
 
 /// Lets the state forget runs and segments that no kept checkpoint needs.
@@ -165,7 +174,8 @@ pub(super) fn needed(
     let known: BTreeSet<RunNumber> = candidates.iter().map(|candidate| candidate.run.number()).collect();
     let mut runs = BTreeSet::new();
     let mut floor = replay_from;
-    for candidate in candidates.iter().filter(|candidate| candidate.unfinished) {
+    let holds = |candidate: &&Candidate| candidate.unfinished && !is_on(Planted::RetentionByAge);
+    for candidate in candidates.iter().filter(holds) {
         runs.insert(candidate.run.number());
         for run in run_references(&candidate.run) {
             if !known.contains(&run) {

@@ -56,7 +56,8 @@ pub(super) fn step(
 ) -> Result<Progress> {
     let now = reading.now;
     // Arrivals below the feed's position must not grow the wheel without bound, held or not.
-    if effects.feed.len() > window.entries_max.saturating_add(window.entries_max / 4) {
+    let in_hand_max = window.entries_max.saturating_add(window.entries_max / 4);
+    if effects.feed.len() > in_hand_max && !is_on(Planted::WheelUnbounded) {
         effects.feed.shed(window.entries_max);
     }
     if reading.held {

@@ -7,23 +7,9 @@
 #[cfg(feature = "planted")]
 pub(crate) fn plant(name: Option<&str>) -> Result<(), String> {
     use delaymq_core::planted::{Planted, plant_everywhere};
-    const FAULTS: [(&str, Planted); 11] = [
-        ("AckBeforeSync", Planted::AckBeforeSync),
-        ("TornTailAccepted", Planted::TornTailAccepted),
-        ("OneTickEarly", Planted::OneTickEarly),
-        ("FeedSkipsArrival", Planted::FeedSkipsArrival),
-        ("FeedPassesUnhanded", Planted::FeedPassesUnhanded),
-        ("ReadyVisibleBeforeDurable", Planted::ReadyVisibleBeforeDurable),
-        ("CheckpointBeforeRuns", Planted::CheckpointBeforeRuns),
-        ("CancelledBitNotSaved", Planted::CancelledBitNotSaved),
-        ("OffsetsBeginAnew", Planted::OffsetsBeginAnew),
-        ("FolderNotSynced", Planted::FolderNotSynced),
-        ("SyncErrorSwallowed", Planted::SyncErrorSwallowed),
-    ];
     let Some(name) = name else { return Ok(()) };
-    let named = FAULTS.iter().find(|(other, _)| *other == name);
-    let (_, fault) = named.ok_or_else(|| format!("no fault is called {name}"))?;
-    plant_everywhere(Some(*fault));
+    let fault = Planted::named(name).ok_or_else(|| format!("no fault is called {name}"))?;
+    plant_everywhere(Some(fault));
     Ok(())
 }
 

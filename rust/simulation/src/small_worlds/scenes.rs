@@ -7,6 +7,7 @@ use delaymq_core::store::OwnerOptions;
 
 use super::formats;
 use super::machine::{Consumer, Machine};
+use super::tape::Tape;
 use crate::node::NodeOptions;
 
 /// Subject and group of every scene.
@@ -16,6 +17,8 @@ const GROUP: &str = "g";
 const LONG: usize = 700;
 /// A little more than what is kept back for the seal of a small segment.
 const FILLS: usize = 900;
+/// How long ago a golden store was left; less than the delay of anything that is pending in it.
+const KEPT_MS: u64 = 5_000;
 /// A time within which nothing of a scene is due.
 const FAR_MS: u64 = 86_400_000;
 
@@ -45,7 +48,7 @@ impl Scene {
 }
 
 /// Every scene.
-pub const SCENES: [Scene; 19] = [
+pub const SCENES: [Scene; 21] = [
     Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
     Scene { name: "append", options: kept, before: begun, act: append },
     Scene { name: "append, os", options: os, before: begun, act: append },
@@ -65,6 +68,8 @@ pub const SCENES: [Scene; 19] = [
     Scene { name: "consuming", options: lean, before: checkpointed, act: consume },
     Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
     Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
+    Scene { name: "a store of format 2", options: copying, before: kept_of_2, act: open_checkpoint_and_append },
+    Scene { name: "a store of format 1", options: copying, before: kept_of_1, act: open_checkpoint_and_append },
 ];
 
 fn kept() -> NodeOptions {
@@ -326,6 +331,24 @@ fn of_format_1(machine: &mut Machine) -> Result<()> {
     unsynced(machine)?;
     machine.kill();
     formats::stamp(machine.disk().disk(), 1);
+    Ok(())
+}
+
+/// As a build of that time has left it.
+fn kept_of_2(machine: &mut Machine) -> Result<()> {
+    found(machine, formats::OF_FORMAT_2)
+}
+
+/// As a build of that time has left it.
+fn kept_of_1(machine: &mut Machine) -> Result<()> {
+    found(machine, formats::OF_FORMAT_1)
+}
+
+fn found(machine: &mut Machine, golden: &str) -> Result<()> {
+    let disk = machine.disk().disk().clone();
+    formats::lay(&disk, golden)?;
+    *machine.disk().tape() = Tape::of_store(&disk)?;
+    machine.clock.advance(KEPT_MS);
     Ok(())
 }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Identity, ScanStart, Scanner};
 use delaymq_core::record::batch::BatchHeader;
 use delaymq_core::storage::{Crash, MemoryStorage, Storage, StorageFile};
 use delaymq_core::units::{Epoch, Location, SegmentNumber, Sequence};
@@ -128,6 +129,22 @@ impl Tape {
     /// A tape that goes on from a moment that another one has recorded.
     pub fn after(tree: Tree, promise: Promise) -> Self {
         Self { points: Vec::new(), tree, promise, runs: false }
+    }
+
+    /// A tape that goes on from a store that lies on this disk, all of it durable.
+    ///
+    /// # Errors
+    /// Where it is none, or is damaged.
+    pub fn of_store(storage: &MemoryStorage) -> Result<Self> {
+        let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+        let identity = Identity::read(storage.as_ref())?.ok_or(Error::Closed)?;
+        let mut scanner = Scanner::new(storage, identity.stream, &ScanStart::BEGINNING)?;
+        let mut tree = Tree::default();
+        while let Some(batch) = scanner.next_batch()? {
+            tree.add(batch.header, batch.start, &batch.bytes);
+        }
+        let promise = Promise { killed: tree.tip, cut: tree.tip, epoch: identity.promised_epoch };
+        Ok(Self::after(tree, promise))
     }
 
     /// What is promised now.

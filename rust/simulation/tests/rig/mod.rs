@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::Durability;
+use delaymq_core::planted::Planted;
 use delaymq_core::record::attach::Attach;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, OwnerOptions, PullRequest, Receipt, verify};
@@ -14,6 +15,7 @@ use delaymq_simulation::chance::Chance;
 use delaymq_simulation::clock::SimulatedClock;
 use delaymq_simulation::disk::{Disk, End};
 use delaymq_simulation::node::{Due, Handed, NewMessage, Node, NodeOptions, Pulled};
+use delaymq_simulation::planted::Plant;
 use delaymq_simulation::replica::Replica;
 
 pub const START: Millis = Millis(1_700_000_000_000);
@@ -323,6 +325,22 @@ impl Rig {
     pub fn next_sequence(&mut self) -> Sequence {
         self.node().commits().next_sequence()
     }
+}
+
+/// It holds, and does not with the fault planted: a panic is no answer, and fails the test.
+pub fn proves(fault: Planted, holds: impl Fn() -> bool) {
+    assert!(holds(), "it does not hold");
+    let _plant = Plant::new(Some(fault));
+    assert!(!holds(), "it holds with {fault:?} planted, too");
+}
+
+/// The history does not hold with this fault planted: something that it asserts or counts on fails.
+pub fn sees(fault: Planted, history: fn()) {
+    let held = std::panic::catch_unwind(|| {
+        let _plant = Plant::new(Some(fault));
+        history();
+    });
+    assert!(held.is_err(), "{fault:?} is planted, and the history holds all the same");
 }
 
 pub fn bodies_of(handed: &[Handed]) -> Vec<String> {
