@@ -78,6 +78,9 @@ pub enum Planted {
     HeartbeatAcknowledges,
     /// QMQ's R2: a consumer that comes back and says that it received nothing gets nothing again.
     LostFromReceived,
+    /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait
+    /// until that is durable.
+    ForgottenBeforeEnd,
 }
 
 #[cfg(feature = "planted")]
