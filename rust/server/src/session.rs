@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::{PullOffset, Sequence};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -101,6 +102,8 @@ impl Session {
                 }
                 Job::Pull(pulling) => pulling::serve(&hub, &self, pulling).await,
                 Job::Acknowledge(acknowledging) => acknowledging::serve(&hub, &self, acknowledging).await,
+                // It was heard of while it ended, and was silent again: who has its name now is another.
+                Job::End if self.is_over.get() => {}
                 Job::End => self.end(&hub).await,
                 Job::Leave(tell) => {
                     // Who asked may be gone.
@@ -149,13 +152,18 @@ impl Session {
     /// Its lease is over.
     async fn end(&self, hub: &Rc<Hub>) {
         let ended = if self.is_stored.get() { self.end_stored(hub).await } else { Ok(()) };
-        if let Err(Error::Storage { .. } | Error::DiskFull) = ended {
-            // It is still there, and is tried again after another lease.
-            hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
-        } else {
-            self.is_over.set(true);
-            hub.consumers.counters.expired.add(1);
-            hub.consumers.forget(self);
+        match ended {
+            // One that would have to be made, and may not be, is not there.
+            Ok(()) | Err(Error::TooLarge { .. }) => {
+                self.is_over.set(true);
+                hub.consumers.counters.expired.add(1);
+                hub.consumers.forget(self);
+            }
+            // As far as anybody knows it is still there, and is tried again after another lease. Who
+            // acknowledges meanwhile is not told that there is nothing to do.
+            Err(_) => {
+                hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
+            }
         }
     }
 
@@ -185,8 +193,8 @@ impl Session {
         let ended = hub.pool.end(move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed))?;
         // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
         match ended {
-            Some(position) => hub.reached(position).await,
-            None => Ok(()),
+            Some(position) if !is_on(Planted::ForgottenBeforeEnd) => hub.reached(position).await,
+            _ => Ok(()),
         }
     }
 }
