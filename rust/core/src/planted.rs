@@ -93,6 +93,9 @@ faults! {
     HeartbeatAcknowledges,
     /// QMQ's R2: a consumer that comes back and says that it received nothing gets nothing again.
     LostFromReceived,
+    /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait
+    /// until that is durable.
+    ForgottenBeforeEnd,
     /// A cancel of what is dispatched already is answered as one that came in time.
     CancelUnjudged,
     /// What a consumer gives back begins again although the consumer does not hold it any more.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::{PullOffset, Sequence};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -102,6 +103,8 @@ impl Session {
                 }
                 Job::Pull(pulling) => pulling::serve(&hub, &self, pulling).await,
                 Job::Acknowledge(acknowledging) => acknowledging::serve(&hub, &self, acknowledging).await,
+                // It was heard of while it ended, and was silent again: who has its name now is another.
+                Job::End if self.is_over.get() => {}
                 Job::End => self.end(&hub).await,
                 Job::Leave(tell) => {
                     // Who asked may be gone.
@@ -150,13 +153,18 @@ impl Session {
     /// Its lease is over.
     async fn end(&self, hub: &Rc<Hub>) {
         let ended = if self.is_stored.get() { self.end_stored(hub).await } else { Ok(()) };
-        if ended.is_err() {
-            // It is still there, and so known: what it acknowledges counts. It is tried again after another lease.
-            hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
-        } else {
-            self.is_over.set(true);
-            hub.consumers.counters.expired.add(1);
-            hub.consumers.forget(self);
+        match ended {
+            // One that would have to be made, and may not be, is not there.
+            Ok(()) | Err(Error::TooLarge { .. }) => {
+                self.is_over.set(true);
+                hub.consumers.counters.expired.add(1);
+                hub.consumers.forget(self);
+            }
+            // As far as anybody knows it is still there, and is tried again after another lease. Who
+            // acknowledges meanwhile is not told that there is nothing to do.
+            Err(_) => {
+                hub.consumers.leases.borrow_mut().renew(self.number, hub.now());
+            }
         }
     }
 
@@ -185,6 +193,7 @@ impl Session {
         self.detach();
         let ended = hub.pool.run(Work::End, move || consumer.end(rule)).await.unwrap_or(Err(Error::Closed));
         match ended {
+            Ok(Some(_)) if is_on(Planted::ForgottenBeforeEnd) => Ok(()),
             // Until its end is durable a kill undoes it: nobody may be told meanwhile that it is not there.
             Ok(Some(position)) => hub.reached(position).await,
             Err(error) if !sharing.consumer.is_gone() => Err(error),

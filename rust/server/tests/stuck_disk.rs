@@ -15,14 +15,17 @@ use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{EXTENSION_VERSION, PING, PUBLISH, STATUS, SUBSCRIBE, UNSUBSCRIBE};
-use delaymq_core::wire::frame::{Header, put_frame};
+use delaymq_core::wire::frame::{Header, answer, put_frame};
 use delaymq_core::wire::message::{MessageParts, put_message};
 use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
 use delaymq_engine::{Durability, Options, Store};
 use delaymq_server::{Server, ServerOptions};
 use engine_support::{Faults, Switches};
-use support::qmq::{Pull, Qmq, pull};
+use support::qmq::{HOLD_MS, Pull, Qmq, ids, message, pull};
 use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with, subscribing};
+
+/// Long enough for a message to be given and another stored, on a busy machine, too.
+const LEASE_MS: u64 = 1_000;
 
 /// A served store on a disk with switches, in small segments.
 fn serve_faulty(options: ServerOptions) -> (Served, Arc<Switches>) {
@@ -338,4 +341,49 @@ fn a_consumer_whose_end_failed_is_not_told_that_what_it_held_is_done() {
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(Qmq::to(served.server.address()).acknowledge(&names, 0, 0), 51);
     assert_eq!(metric(&served, "expired_consumers"), 0);
+}
+
+/// A server whose disk is stuck, and a consumer of QMQ that holds a message there and whose lease is over:
+/// its end is on its way to the disk. Also an acknowledgement of that message, not answered.
+fn acknowledging_as_its_lease_ends(names: &Pull<'_>) -> (Served, Arc<Switches>, Qmq, i32) {
+    let (served, switches) = serve_faulty(ServerOptions { lease_ms: LEASE_MS, retry_delay_ms: 1, ..options() });
+    let (mut qmq, mut producer) = (Qmq::to(served.server.address()), Qmq::to(served.server.address()));
+    let held = qmq.ask_pull(&Pull { hold_ms: HOLD_MS, ..names.clone() });
+    eventually("it waits", || metric(&served, "held_pulls") == 1);
+    producer.store(&[message(names.subject, "a", &[], None)]);
+    assert_eq!(ids(&qmq.pulled(held)), ["a"]);
+    // With this it is durable, too, that it was given: its end has nothing else to wait for.
+    producer.store(&[message("other", "b", &[], None)]);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let is_over = || metric(&served, "waiting_for_log") > 0 || metric(&served, "expired_consumers") > 0;
+    eventually("its lease is over", is_over);
+    let acknowledged = qmq.ask_acknowledge(names, 0, 0);
+    // Of one whom nobody knows, which is answered at once.
+    assert_eq!(qmq.acknowledge(&pull("order", "billing", "host@@nobody"), 0, 0), answer::SUCCESS);
+    assert!(!qmq.has_answer(acknowledged), "it is answered before the end is durable");
+    (served, switches, qmq, acknowledged)
+}
+
+#[test]
+fn what_is_acknowledged_as_a_lease_ends_is_answered_once_that_end_is_durable() {
+    let names = pull("order", "billing", "host@@1");
+    let (served, switches, mut qmq, acknowledged) = acknowledging_as_its_lease_ends(&names);
+    // It lives, as far as that tells, and is silent once more.
+    std::thread::sleep(Duration::from_millis(LEASE_MS + LEASE_MS / 2));
+    switches.stuck.store(false, Ordering::SeqCst);
+    assert_eq!(qmq.answer(acknowledged).0, answer::SUCCESS);
+    // It was too late: another has it by now.
+    assert_eq!(ids(&qmq.take(&pull("%RETRY%order%billing", "billing", "host@@2"), 1)), ["a"]);
+    assert_eq!(metric(&served, "expired_consumers"), 1, "it ends once");
+}
+
+#[test]
+fn what_is_acknowledged_as_a_lease_ends_is_not_told_as_done_where_the_disk_fails_then() {
+    let names = pull("order", "billing", "host@@1");
+    let (served, switches, mut qmq, acknowledged) = acknowledging_as_its_lease_ends(&names);
+    switches.fail_syncs.store(true, Ordering::SeqCst);
+    switches.stuck.store(false, Ordering::SeqCst);
+    assert_eq!(qmq.answer(acknowledged).0, answer::BROKER_ERROR);
+    assert_eq!(qmq.acknowledge(&names, 0, 0), answer::BROKER_ERROR, "nor later");
+    assert_eq!((metric(&served, "poisoned"), metric(&served, "expired_consumers")), (1, 0));
 }

@@ -1,7 +1,8 @@
 //! `delaymq-simulation --seeds N [--start S]` runs histories, each from its seed: of a store under a cruel
 //! disk and clock, and from every fourth seed one more, of clients and a server over a cruel network. A
-//! history that breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both of one seed and tells
-//! all that happens. `--small-worlds N` tries at least N different disks that a crash may leave. With
+//! history of a store that breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both of one seed
+//! and tells all that happens. With `--histories connected` it is those over connections alone, one from each
+//! seed. `--small-worlds N` tries at least N different disks that a crash may leave. With
 //! `--planted NAME` a fault is in the core. The exit code is 1 where a promise was broken, 2 where the
 //! arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
@@ -13,7 +14,7 @@ use delaymq_core::planted::Planted;
 use delaymq_simulation::checker::Counts;
 use delaymq_simulation::connected;
 use delaymq_simulation::planted::{Plant, names};
-use delaymq_simulation::seeds::{Broken, Found, run_seeds};
+use delaymq_simulation::seeds::{Broken, Found, Histories, run_seeds};
 use delaymq_simulation::shrink::shrink;
 use delaymq_simulation::small_worlds::{self, scenes::SCENES};
 use delaymq_simulation::world::{Plan, World};
@@ -25,11 +26,12 @@ const VIOLATIONS_MAX: usize = 6;
 /// What a machine is taken to have where it does not say.
 const THREADS: usize = 2;
 const USAGE: &str = "usage: delaymq-simulation --seeds N [--start S] | --seed X [--set OPTION=VALUE]… | \
-                     --small-worlds N, [--planted NAME] [--threads N]";
+                     --small-worlds N, [--histories all|connected] [--planted NAME] [--threads N]";
 
 struct Arguments {
     first: u64,
     seeds: u64,
+    histories: Histories,
     states: u64,
     tells: bool,
     threads: usize,
@@ -39,7 +41,8 @@ struct Arguments {
 
 fn arguments() -> Result<Arguments, String> {
     let threads = std::thread::available_parallelism().map_or(THREADS, usize::from);
-    let mut found = Arguments { first: 1, seeds: 0, states: 0, tells: false, threads, set: Vec::new(), planted: None };
+    let (histories, set, planted) = (Histories::All, Vec::new(), None);
+    let mut found = Arguments { first: 1, seeds: 0, histories, states: 0, tells: false, threads, set, planted };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -48,6 +51,9 @@ fn arguments() -> Result<Arguments, String> {
             "--seeds" => found.seeds = number()?,
             "--start" => found.first = number()?,
             "--seed" => (found.first, found.seeds, found.tells) = (number()?, 1, true),
+            "--histories" => {
+                found.histories = Histories::named(&value).ok_or_else(|| format!("there are no {value} histories"))?;
+            }
             "--small-worlds" => found.states = number()?,
             "--threads" => found.threads = usize::try_from(number()?).unwrap_or(THREADS).max(1),
             "--set" => found.set.push(setting(&value)?),
@@ -85,7 +91,8 @@ fn command(seed: u64, set: &[(&str, u64)], arguments: &Arguments) -> String {
     let planted = arguments.planted.as_deref().map(|name| format!(" --planted {name}")).unwrap_or_default();
     let set: Vec<String> = set.iter().map(|(name, value)| format!(" --set {name}={value}")).collect();
     let set = set.concat();
-    format!("cargo run --release -p delaymq-simulation -- --seed {seed}{set}{planted}")
+    let histories = if arguments.histories == Histories::Connected { " --histories connected" } else { "" };
+    format!("cargo run --release -p delaymq-simulation -- --seed {seed}{histories}{set}{planted}")
 }
 
 /// Tells of a history that broke a promise: its expanded options, how to live it again, and the smallest
@@ -142,7 +149,7 @@ fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
     let fault = arguments.planted.as_deref().and_then(Planted::named);
     let plan = |seed| plan_of(seed, arguments);
     let seeds = arguments.first..arguments.first.saturating_add(arguments.seeds);
-    let found = run_seeds(seeds, arguments.threads, arguments.tells, fault, &plan);
+    let found = run_seeds(seeds, arguments.histories, arguments.threads, arguments.tells, fault, &plan);
     for line in &found.trace {
         println!("{line}");
     }

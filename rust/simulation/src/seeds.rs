@@ -12,12 +12,32 @@ use crate::connected::{self, Connected};
 use crate::planted::Plant;
 use crate::world::{Ending, Plan, World};
 
-/// One in so many seeds has a history over connections, too.
+/// Of all histories, one in so many seeds has one over connections, too.
 const CONNECTED_EVERY: u64 = 4;
 /// Seeds that one thread takes at once.
 const CHUNK: u64 = 64;
 /// Of so many broken histories all is kept; of the others, that they are broken.
 const ENDINGS_MAX: usize = 8;
+
+/// Which histories are lived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Histories {
+    /// One of a store from each seed, and from some one over connections, too.
+    All,
+    /// One over connections from each seed, and no other.
+    Connected,
+}
+
+impl Histories {
+    /// Those of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "all" => Some(Self::All),
+            "connected" => Some(Self::Connected),
+            _ => None,
+        }
+    }
+}
 
 /// A history that broke a promise.
 #[derive(Clone, Debug)]
@@ -70,7 +90,16 @@ impl Found {
         self.trace.extend(other.trace);
     }
 
-    fn live(&mut self, seed: u64, plan: Plan, tells: bool) {
+    fn live(&mut self, seed: u64, histories: Histories, plan: Plan, tells: bool) {
+        if histories == Histories::All {
+            self.live_in_a_world(seed, plan, tells);
+        }
+        if histories == Histories::Connected || tells || seed.is_multiple_of(CONNECTED_EVERY) {
+            self.live_connected(seed, tells);
+        }
+    }
+
+    fn live_in_a_world(&mut self, seed: u64, plan: Plan, tells: bool) {
         let mut ending = World::of(seed, plan, tells).run();
         self.trace.append(&mut ending.trace);
         self.hash.add_number(ending.hash);
@@ -80,9 +109,6 @@ impl Found {
         if !ending.violations.is_empty() {
             let (plan, violations) = (format!("{:#?}", ending.plan), ending.violations.clone());
             self.broken.push(Broken { seed, plan, violations, ending: Some(ending) });
-        }
-        if tells || seed.is_multiple_of(CONNECTED_EVERY) {
-            self.live_connected(seed, tells);
         }
     }
 
@@ -99,9 +125,11 @@ impl Found {
     }
 }
 
-/// Lives the histories of these seeds, on so many threads, each with the plan that `plan` has for it.
+/// Lives the histories of these seeds, on so many threads, each with the plan that `plan` has for it; those
+/// over connections have their own.
 pub fn run_seeds(
     seeds: Range<u64>,
+    histories: Histories,
     threads: usize,
     tells: bool,
     planted: Option<Planted>,
@@ -123,7 +151,7 @@ pub fn run_seeds(
             }
             let mut found = Found::default();
             for seed in first..first.saturating_add(CHUNK).min(seeds.end) {
-                found.live(seed, plan(seed), tells);
+                found.live(seed, histories, plan(seed), tells);
             }
             chunks.lock().unwrap_or_else(PoisonError::into_inner).insert(first, found);
         }

@@ -81,6 +81,19 @@ fn r2_a_consumer_that_comes_back_and_gets_nothing_again_is_found() {
     is_found_by(Planted::LostFromReceived, 600, &["nothing comes to its end", "was given and not acknowledged"]);
 }
 
+/// Seeds whose histories broke a promise once. What was wrong has tests of its own
+/// (`connected/ledger/tests.rs`, `rust/server/tests/stuck_disk.rs`), since a seed is another history as soon
+/// as histories are made of something else.
+const REPLAYED: [u64; 4] = [14_409, 17_616, 610_333_361, 610_333_885];
+
+#[test]
+fn seeds_that_broke_a_promise_once_are_in_order() {
+    for seed in REPLAYED {
+        let once = Connected::new(seed, false).run();
+        assert_eq!(once.violations, Vec::<String>::new(), "seed {seed} {:?}", once.plan);
+    }
+}
+
 #[test]
 fn one_seed_is_one_history_over_connections() {
     for seed in 1..=200 {

@@ -4,7 +4,7 @@
 
 use delaymq_core::planted::Planted;
 use delaymq_simulation::planted::Plant;
-use delaymq_simulation::seeds::run_seeds;
+use delaymq_simulation::seeds::{Histories, run_seeds};
 use delaymq_simulation::shrink::shrink;
 use delaymq_simulation::world::World;
 
@@ -129,11 +129,11 @@ fn due_by_another_clock_is_found() {
 #[test]
 fn two_hundred_seeds_lived_twice_have_equal_hashes() {
     let plan = World::plan_of;
-    let once = run_seeds(1_000..1_200, 2, false, None, &plan);
-    let again = run_seeds(1_000..1_200, 1, false, None, &plan);
+    let once = run_seeds(1_000..1_200, Histories::All, 2, false, None, &plan);
+    let again = run_seeds(1_000..1_200, Histories::All, 1, false, None, &plan);
     assert_eq!(once.hash.value(), again.hash.value());
     assert!(once.broken.is_empty(), "{:?}", once.broken);
-    let other = run_seeds(1_001..1_201, 2, false, None, &plan);
+    let other = run_seeds(1_001..1_201, Histories::All, 2, false, None, &plan);
     assert_ne!(once.hash.value(), other.hash.value());
 }
 

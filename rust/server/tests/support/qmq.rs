@@ -183,15 +183,21 @@ impl Qmq {
         found
     }
 
-    /// The code of an acknowledgement's answer.
-    pub(crate) fn acknowledge(&mut self, names: &Pull<'_>, first: i64, last: i64) -> i16 {
+    /// Sends an acknowledgement, and names it.
+    pub(crate) fn ask_acknowledge(&mut self, names: &Pull<'_>, first: i64, last: i64) -> i32 {
         let mut body = self::names(names.subject, names.group, names.consumer);
         body.extend(first.to_be_bytes());
         body.extend(last.to_be_bytes());
         if self.version >= 8 {
             body.push(u8::from(names.broadcast));
         }
-        let (code, body) = self.ask(12, &body);
+        self.send(12, &body)
+    }
+
+    /// The code of an acknowledgement's answer.
+    pub(crate) fn acknowledge(&mut self, names: &Pull<'_>, first: i64, last: i64) -> i16 {
+        let asked = self.ask_acknowledge(names, first, last);
+        let (code, body) = self.answer(asked);
         assert!(body.is_empty());
         code
     }

@@ -10,6 +10,8 @@
 mod ending;
 mod judging;
 mod resetting;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -61,12 +63,17 @@ struct Key {
     number: u64,
     /// When it came, counted in messages.
     arrival: u64,
-    /// When it was asked for, in steps.
+    /// When it was asked for and when it came, in steps.
     asked: u64,
+    came: u64,
     /// The first life of the server in which it may have been given under this offset.
     first_life: u64,
     doubt: u64,
     acked: Acked,
+    /// What had arrived, counted in messages, when it was acknowledged first.
+    acknowledged_at: u64,
+    /// An acknowledgement of it was answered: it is nobody's under this offset.
+    is_over: bool,
     /// An acknowledgement went over it, or one of it failed.
     passed: bool,
     /// The server ended, and the next may not know that it was given.
@@ -83,6 +90,9 @@ struct Taken {
     doubt: u64,
     /// The first life of the server in which it may have been given something that has not come.
     given_since: Option<u64>,
+    /// The last life of the server in which a pull of it was lost. Until that life ends the server may go on
+    /// giving to such a pull, which it does not know to be lost.
+    lost_in: Option<u64>,
     /// Since when it was certainly heard of.
     sign: Option<u64>,
 }
@@ -285,22 +295,31 @@ impl Ledger {
         }
     }
 
-    /// A pull will not be answered any more, or was with messages: there may be others that its consumer
-    /// was given by it, too.
+    /// A pull was answered with messages, or is lost: there may be others that its consumer was given by it,
+    /// too.
     pub(super) fn may_be_given(&mut self, place: &Place, mark: Mark) {
         let given_since = &mut self.taken.entry(place.clone()).or_default().given_since;
         *given_since = Some(given_since.map_or(mark.life, |since| since.min(mark.life)));
     }
 
-    /// A pull was answered that there is nothing: whatever its consumer was given has come before.
-    /// True where that is certain.
+    /// A pull will never be answered: nobody knows what its consumer is given by it, and when.
+    pub(super) fn pull_lost(&mut self, place: &Place, mark: Mark) {
+        self.may_be_given(place, mark);
+        let lost_in = &mut self.taken.entry(place.clone()).or_default().lost_in;
+        *lost_in = (*lost_in).max(Some(mark.life));
+    }
+
+    /// A pull was answered that there is nothing: whatever its consumer was given has come before, but for
+    /// what a pull is given that was lost. True where it is certain that all has come and nothing will.
     pub(super) fn nothing_came(&mut self, place: &Place, mark: Mark) -> bool {
         self.counts.empty += 1;
         self.heard(place, mark);
-        if !self.may_say_nothing {
-            self.taken.entry(place.clone()).or_default().given_since = None;
+        if self.may_say_nothing {
+            return false;
         }
-        !self.may_say_nothing
+        let taken = self.taken.entry(place.clone()).or_default();
+        taken.given_since = taken.lost_in.filter(|life| *life >= mark.life);
+        taken.given_since.is_none()
     }
 
     /// Every message under such a key may come again; under a key that was counted, only where `twice`.
@@ -320,12 +339,13 @@ impl Ledger {
     pub(super) fn acknowledge_asked(&mut self, place: &Place, first: u64, last: u64) {
         let Some(taken) = self.taken.get_mut(place) else { return };
         let Some(group) = self.groups.get_mut(&place.of) else { return };
+        let arrivals = self.arrivals;
         for (offset, key) in taken.keys.range_mut(..=last) {
             if key.acked != Acked::No {
                 continue;
             }
             if *offset >= first {
-                key.acked = Acked::Asked;
+                (key.acked, key.acknowledged_at) = (Acked::Asked, arrivals);
                 self.counts.acknowledged += 1;
             } else if !key.passed {
                 key.passed = true;
@@ -338,13 +358,31 @@ impl Ledger {
         }
     }
 
-    /// The answer says that it is done.
-    pub(super) fn acknowledged(&mut self, place: &Place, first: u64, last: u64, mark: Mark) {
-        self.durable_below = self.durable_below.max(mark.arrivals);
+    /// A consumer acknowledges offsets above all that came to it, which it was never given. That changes
+    /// nothing, unless the server ended since: what it had reserved and not given counts as given then, and
+    /// whatever the consumer holds is passed over.
+    pub(super) fn acknowledge_ahead_asked(&mut self, place: &Place, first: u64, last: u64) {
+        let latest = self.taken.get(place).and_then(|taken| taken.keys.last_key_value());
+        if latest.is_some_and(|(_, key)| key.first_life < self.life) {
+            self.acknowledge_asked(place, first, last);
+        }
+    }
+
+    /// The answer says that it is done. What finished a message was stored after it was acknowledged first,
+    /// and is durable, so all that had arrived by then is. Nothing is stored, and so nothing said of anything
+    /// else, where there was nothing to finish: its consumer may have ended, its group may have begun again,
+    /// or it was given by a server whose end may have made that void.
+    pub(super) fn acknowledged(&mut self, place: &Place, first: u64, last: u64) {
+        let Some(group) = self.groups.get(&place.of) else { return };
         let Some(taken) = self.taken.get_mut(place) else { return };
         for (_, key) in taken.keys.range_mut(first..=last).filter(|(_, key)| key.acked == Acked::Asked) {
-            if key.doubt == taken.doubt && !key.passed {
-                key.acked = Acked::Told;
+            key.is_over = true;
+            if key.doubt != taken.doubt || key.passed {
+                continue;
+            }
+            key.acked = Acked::Told;
+            if !key.is_void && !group.may_have_begun_since(key.asked) {
+                self.durable_below = self.durable_below.max(key.acknowledged_at);
             }
         }
     }

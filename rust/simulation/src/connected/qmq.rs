@@ -144,7 +144,7 @@ impl QmqClient {
             match call {
                 Call::Send { numbers, is_nack: false, .. } if chance.percent(70) => self.unsent.extend(numbers),
                 Call::Acknowledge { first, last } => lost.push((first, last)),
-                Call::Pull { .. } => ledger.may_be_given(&self.wants.place, mark),
+                Call::Pull { .. } => ledger.pull_lost(&self.wants.place, mark),
                 _ => {}
             }
         }

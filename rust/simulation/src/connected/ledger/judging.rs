@@ -77,19 +77,31 @@ impl Ledger {
         self.arrivals += 1;
         let taken = self.taken.entry(place.clone()).or_default();
         if let Some(known) = taken.keys.get(&offset) {
-            let (before, acked, is_sound) = (known.number, known.acked, known.number == number);
+            let Key { number: before, acked, is_over, .. } = *known;
             self.counts.pulled_again += 1;
-            if !is_sound || acked == Acked::Told {
-                self.blame(format!("{place:?}: {offset} was message {before}, {acked:?}, and is {number} now"));
+            if before != number || is_over {
+                let what = format!("{place:?}: {offset} was message {before}, {acked:?} and over: {is_over}");
+                self.blame(format!("{what}, and is {number} now"));
             }
             return;
         }
         let first_life = self.judge_order(place, mark, offset, number);
         self.count_open_resets(&place.of);
         let Some(taken) = self.taken.get_mut(place) else { return };
-        let asked = mark.step;
-        let (doubt, acked, passed, counted) = (taken.doubt, Acked::No, false, is_late);
-        let key = Key { number, arrival, asked, first_life, doubt, acked, passed, counted, is_void: is_late };
+        let key = Key {
+            number,
+            arrival,
+            asked: mark.step,
+            came: self.step,
+            first_life,
+            doubt: taken.doubt,
+            acked: Acked::No,
+            acknowledged_at: 0,
+            is_over: false,
+            passed: false,
+            is_void: is_late,
+            counted: is_late,
+        };
         taken.keys.insert(offset, key);
         let asked = self.sent.get(&number).map_or(0, |sent| sent.asked);
         let Some(group) = self.groups.get_mut(&place.of) else { return };
@@ -98,7 +110,7 @@ impl Ledger {
         owed.extra += u64::from(is_late);
         self.counts.doubled += u64::from(owed.seen > 1);
         if owed.seen > asked.saturating_add(owed.nacked).saturating_add(owed.extra) {
-            self.judge_double(place, offset, number);
+            self.judge_double(place, mark.step, offset, number);
         }
     }
 
@@ -128,18 +140,25 @@ impl Ledger {
     }
 
     /// A message has come under more offsets than there are reasons for, but for leases that may have
-    /// ended.
-    fn judge_double(&mut self, place: &Place, offset: u64, number: u64) {
+    /// ended, and groups that may have given back what their consumers held without beginning again.
+    fn judge_double(&mut self, place: &Place, asked: u64, offset: u64, number: u64) {
         let (time, lease_ms) = (self.time, self.lease_ms);
-        for (_, taken) in self.taken.iter_mut().filter(|(other, _)| other.of == place.of) {
+        let of_group = self.taken.iter().filter(|(other, _)| other.of == place.of);
+        let mut keys = of_group.flat_map(|(_, taken)| taken.keys.values());
+        let is_overtaken = keys.any(|key| key.number == number && key.came > asked && key.asked != asked);
+        let Some(group) = self.groups.get_mut(&place.of) else { return };
+        for (other, taken) in self.taken.iter_mut().filter(|(other, _)| other.of == place.of) {
             let is_silent = taken.sign.is_none_or(|sign| time.saturating_sub(sign) >= lease_ms);
-            for key in taken.keys.values_mut().filter(|key| key.number == number && !key.counted) {
+            let is_of_subject = other.subject == place.of.0;
+            let of_number = taken.keys.iter_mut().filter(|(_, key)| key.number == number && !key.counted);
+            for (at, key) in of_number {
                 let may_have_ended = is_silent || key.doubt != taken.doubt;
-                if may_have_ended && key.acked != Acked::Told {
+                // That it comes now is no reason for itself, unless it was given before another came.
+                let was_before = is_overtaken || *at != offset || other != place;
+                let may_be_back = is_of_subject && was_before && group.may_have_given_back(key);
+                if (may_have_ended || may_be_back) && key.acked != Acked::Told {
                     key.counted = true;
-                    if let Some(group) = self.groups.get_mut(&place.of) {
-                        group.owed.entry(number).or_default().extra += 1;
-                    }
+                    group.owed.entry(number).or_default().extra += 1;
                     return;
                 }
             }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Group, GroupName, Ledger};
+use super::{Group, GroupName, Key, Ledger};
 
 /// A group is asked to begin again.
 #[derive(Clone, Debug)]
 pub(super) struct Reset {
-    /// Until when it may happen, in steps; `None` while nobody knows.
+    /// When it was asked, and until when it may happen, in steps; `None` while nobody knows.
+    asked: u64,
     ended: Option<u64>,
     from_latest: bool,
     /// How often messages were asked to be stored that may come again with it.
@@ -19,6 +20,15 @@ impl Group {
     /// True where it may have begun again after this step.
     pub(super) fn may_have_begun_since(&self, step: u64) -> bool {
         self.resets.iter().any(|reset| reset.ended.is_none_or(|ended| ended > step))
+    }
+
+    /// True where what came under this key may have been given back so that the group begins again, which
+    /// it did not then: its consumers end for that, another one began meanwhile, and it is tried again. What
+    /// was held before it was tried at all is given back once, with the beginning or instead of it: that is
+    /// counted with what begins again.
+    pub(super) fn may_have_given_back(&self, key: &Key) -> bool {
+        let was_open = |reset: &Reset| reset.asked <= key.came && reset.ended.is_none_or(|ended| ended > key.asked);
+        self.resets.iter().any(was_open)
     }
 
     /// Whatever is stored may come again: from its earliest on, or since its consumers end first, and
@@ -37,9 +47,10 @@ impl Ledger {
     /// A group is asked to begin again. The number is that of the request.
     pub(in crate::connected) fn reset_asked(&mut self, name: &GroupName, from_latest: bool) -> usize {
         let asked = self.asked();
+        self.step += 1;
         let group = self.groups.entry(name.clone()).or_default();
         let index = group.resets.len();
-        group.resets.push(Reset { ended: None, from_latest, counted: BTreeMap::new() });
+        group.resets.push(Reset { asked: self.step, ended: None, from_latest, counted: BTreeMap::new() });
         group.count(index, &asked);
         index
     }

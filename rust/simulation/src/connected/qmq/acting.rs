@@ -210,7 +210,9 @@ impl QmqClient {
     /// Acknowledges what it was never given, behind all that it was.
     fn acknowledge_ahead(&mut self, around: &mut QmqSurroundings<'_>) -> &'static str {
         let first = self.received.map_or(0, |received| received.saturating_add(1));
-        self.ask_for_range(around, Call::Repeat, Some((first, first.saturating_add(50))));
+        let last = first.saturating_add(50);
+        around.ledger.acknowledge_ahead_asked(&self.wants.place, first, last);
+        self.ask_for_range(around, Call::Repeat, Some((first, last)));
         "acknowledges ahead"
     }
 

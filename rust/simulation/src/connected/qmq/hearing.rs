@@ -50,7 +50,7 @@ impl QmqClient {
             }
             (Call::Acknowledge { first, last }, answer::SUCCESS) => {
                 ledger.heard(&place, mark);
-                ledger.acknowledged(&place, first, last, mark);
+                ledger.acknowledged(&place, first, last);
             }
             (Call::Acknowledge { first, last }, answer::BROKER_ERROR) => {
                 ledger.acknowledge_failed(&place, first, last);

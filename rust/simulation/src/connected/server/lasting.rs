@@ -115,6 +115,8 @@ pub(super) struct Session {
     is_stored: bool,
     /// Where what it settled last ends.
     settled: Sequence,
+    /// Where its end ends, once that is on its way.
+    ending: Option<Sequence>,
 }
 
 /// All of them.
@@ -169,8 +171,15 @@ impl Lasting {
             return *known;
         }
         let number = self.number();
-        let (jobs, standing) = (VecDeque::new(), Standing::Detached);
-        let session = Session { name: name.clone(), jobs, standing, owed: None, is_stored, settled: Sequence(0) };
+        let session = Session {
+            name: name.clone(),
+            jobs: VecDeque::new(),
+            standing: Standing::Detached,
+            owed: None,
+            is_stored,
+            settled: Sequence(0),
+            ending: None,
+        };
         self.numbers.insert(name, number);
         self.sessions.insert(number, session);
         number
@@ -192,12 +201,12 @@ impl Lasting {
         self.leases.end(number);
     }
 
-    /// A group began anew: whoever consumes for it does, too.
+    /// A group began anew: whoever consumes for it does, too, and every pull that waits looks again.
     pub(super) fn begin_again(&mut self, subject: &str, group: &str) {
         for session in self.sessions.values_mut() {
             if session.name.subject == subject && session.name.group == group {
                 if let Standing::Attached(attached) = &session.standing {
-                    self.waking.push_back(attached.place.0);
+                    self.waking.extend(std::iter::repeat_n(attached.place.0, self.pulls.len()));
                 }
                 session.standing = Standing::Detached;
             }
@@ -206,7 +215,7 @@ impl Lasting {
 
     /// True where nobody waits for anything but news.
     pub(super) fn is_quiet(&self) -> bool {
-        let idle = |session: &Session| session.jobs.is_empty() && session.owed.is_none();
+        let idle = |session: &Session| session.jobs.is_empty() && session.owed.is_none() && session.ending.is_none();
         let waits_for_news = self.pulls.values().all(|(_, _, pulling)| !pulling.is_refused);
         waits_for_news && self.waking.is_empty() && self.sessions.values().all(idle)
     }

@@ -48,7 +48,7 @@ pub(super) struct QmqPromises {
     sends: Vec<(Asker, Vec<Waiting>, Vec<Failure>)>,
     told: Vec<Told>,
     /// Groups to be reset, and the resets that are under way.
-    managing: Vec<(Asker, ConsumeNames, GroupNumber, Option<Sequence>)>,
+    managing: Vec<(Asker, ConsumeNames, Option<Sequence>)>,
 }
 
 /// The subject, the group, and where it begins again.
@@ -119,13 +119,8 @@ impl Server {
     pub(super) fn manage(&mut self, node: &Node, asker: Asker, request: &ConsumeManage<'_>) -> Result<()> {
         let now = node.reading().now;
         let Some(start) = request.start else { return self.code(asker, answer::SUCCESS, now) };
-        let state = node.owner().state();
-        let subject = state.subjects.number(request.subject);
-        let Some(group) = subject.and_then(|subject| state.group_named(subject, request.group)) else {
-            return self.code(asker, answer::PARAM_ERROR, now);
-        };
         let names = (request.subject.to_owned(), request.group.to_owned(), start);
-        self.qmq.managing.push((asker, names, group, None));
+        self.qmq.managing.push((asker, names, None));
         Ok(())
     }
 
@@ -179,26 +174,25 @@ impl Server {
     fn go_on_managing(
         &mut self,
         node: &mut Node,
-        (asker, names, group, fact): (Asker, ConsumeNames, GroupNumber, Option<Sequence>),
+        (asker, names, fact): (Asker, ConsumeNames, Option<Sequence>),
     ) -> Result<()> {
-        let fact = match fact {
-            None => match node.reset_live_group(group, names.2) {
-                Err(Error::DiskFull) => None,
-                asked => asked?,
-            },
-            Some(fact) => match node.take_outcome(fact) {
-                None => Some(fact),
-                Some(Outcome::Group(_)) => {
-                    self.lasting.begin_again(&names.0, &names.1);
-                    return self.code(asker, answer::SUCCESS, node.reading().now);
+        let now = node.reading().now;
+        let fact = match fact.map(|fact| (fact, node.take_outcome(fact))) {
+            Some((fact, None)) => Some(fact),
+            Some((_, Some(Outcome::Group(_)))) => {
+                self.lasting.begin_again(&names.0, &names.1);
+                return self.code(asker, answer::SUCCESS, now);
+            }
+            // At first, and again where somebody began to consume meanwhile or another reset was sooner.
+            Some((_, Some(_))) | None => {
+                let Some(group) = group_of(node, &names) else { return self.code(asker, answer::PARAM_ERROR, now) };
+                match node.reset_live_group(group, names.2) {
+                    Err(Error::DiskFull) => None,
+                    asked => asked?,
                 }
-                // Somebody began to consume meanwhile.
-                Some(Outcome::HasConsumers(_)) => None,
-                // Somebody else was sooner: that is another group now.
-                Some(_) => return self.code(asker, answer::PARAM_ERROR, node.reading().now),
-            },
+            }
         };
-        self.qmq.managing.push((asker, names, group, fact));
+        self.qmq.managing.push((asker, names, fact));
         Ok(())
     }
 
@@ -231,6 +225,11 @@ impl Server {
         }
         Ok(())
     }
+}
+
+fn group_of(node: &Node, names: &ConsumeNames) -> Option<GroupNumber> {
+    let state = node.owner().state();
+    state.subjects.number(&names.0).and_then(|subject| state.group_named(subject, &names.1))
 }
 
 fn not_stored(waiting: Vec<Waiting>, mut refused: Vec<Failure>, error: &Error) -> Vec<Failure> {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::store::{Delivery, Outcome};
 use delaymq_core::units::{PullOffset, Sequence};
@@ -73,13 +74,18 @@ impl Server {
     /// True where it is over.
     fn work_session(&mut self, node: &mut Node, number: u64, session: &mut Session) -> Result<bool> {
         loop {
+            if let Some(end) = session.ending {
+                // Until its end is durable a crash undoes it: nobody may be told meanwhile that it is not there.
+                return Ok(is_on(Planted::ForgottenBeforeEnd) || node.commits().visible().sequence >= end);
+            }
             if let Some(owed) = session.owed.take() {
                 let is_end = owed.is_end;
                 if !self.settle(node, session, owed)? {
                     return Ok(false);
                 }
                 if is_end {
-                    return Ok(true);
+                    session.ending = Some(session.settled);
+                    continue;
                 }
             }
             let Some(job) = session.jobs.pop_front() else { return Ok(false) };
