@@ -156,7 +156,8 @@ EMBEDDED = """
 
 def test_many_subjects_and_groups_take_no_file_and_no_thread_each(tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    with serving(folder) as served:
+    # One that has all those subscriptions, and pings nobody, reads when the others are done.
+    with serving(folder, "--set", "server.silence_seconds=3600") as served:
         before = Taken.by(served, folder)
         with served.connect() as publisher, served.connect() as peer, Connection(served.address) as client:
             assert not list(publish_to_all(publisher, "first"))
