@@ -23,6 +23,13 @@ fn admitted() -> Connection {
     Connection::new(limits(), true, NOW)
 }
 
+/// A connection whose peer has sent a valid request before.
+fn proven(limits: ConnectionLimits) -> Connection {
+    let mut connection = Connection::new(limits, true, NOW);
+    connection.prove();
+    connection
+}
+
 fn framed(header: Header, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     put_frame(&mut out, header, |out| {
@@ -146,7 +153,7 @@ fn held_pulls_hold_up_nobody() {
 #[test]
 fn a_peer_that_does_not_read_is_given_no_more_and_then_cut_off() {
     let limits = ConnectionLimits { output_bytes_max: 1_000, ..limits() };
-    let mut connection = Connection::new(limits, true, NOW);
+    let mut connection = proven(limits);
     for opaque in 0..10 {
         connection.receive(&request(opaque, b""), NOW);
     }
@@ -241,7 +248,7 @@ fn who_is_turned_away_gets_no_answer_and_what_came_before_does() {
 
 #[test]
 fn a_frame_that_is_not_completed_ends_the_input_and_what_was_asked_is_answered() {
-    let mut connection = admitted();
+    let mut connection = proven(limits());
     let bytes = [request(1, b""), request(2, b"body")].concat();
     connection.receive(&bytes[..bytes.len() - 1], NOW);
     let id = connection.next_request(NOW).unwrap().id;
@@ -260,7 +267,7 @@ fn a_frame_that_is_not_completed_ends_the_input_and_what_was_asked_is_answered()
 
 #[test]
 fn a_frame_is_not_late_by_what_the_server_let_it_rest() {
-    let mut connection = admitted();
+    let mut connection = proven(limits());
     let bytes = [request(1, b""), request(2, b"body")].concat();
     connection.receive(&bytes[..bytes.len() - 1], NOW);
     assert!(connection.next_request(NOW).is_some() && connection.next_request(NOW).is_none());
@@ -280,7 +287,7 @@ fn a_frame_is_not_late_by_what_the_server_let_it_rest() {
 #[test]
 fn no_frame_is_late_while_the_server_does_not_read() {
     let limits = ConnectionLimits { requests_max: 1, ..limits() };
-    let mut connection = Connection::new(limits, true, NOW);
+    let mut connection = proven(limits);
     let bytes = [request(1, b""), request(2, b"body")].concat();
     connection.receive(&bytes[..bytes.len() - 1], NOW);
     let id = connection.next_request(NOW).unwrap().id;
@@ -326,7 +333,7 @@ fn a_server_that_stops_says_so_to_what_it_did_not_take() {
     {
         connection.receive(&bytes, NOW);
     }
-    connection.receive(&own(PUBLISH, 6, 0)[..30], NOW);
+    connection.receive(&own(PUBLISH, 6, 0)[..25], NOW);
     let taken = connection.next_request(NOW).unwrap();
     connection.drain(NOW);
     assert!(!connection.is_finished(), "what it took is not answered");
