@@ -78,6 +78,18 @@ pub enum Planted {
     HeartbeatAcknowledges,
     /// QMQ's R2: a consumer that comes back and says that it received nothing gets nothing again.
     LostFromReceived,
+    /// Who waits for a position is not woken when it is reached.
+    WaiterNotWoken,
+    /// Whether anybody waits for a position is looked up before the position is told.
+    WaitersCountedFirst,
+    /// Who lets go of the log's writer does not look at what was queued meanwhile.
+    QueueLeftBehind,
+    /// Who lets go of the owner does not look at what arrived meanwhile.
+    InboxLeftBehind,
+    /// A failure of the log is not told to those who wait for a position.
+    FailureUntold,
+    /// What became ready is told to no consumer.
+    ConsumersNotTold,
 }
 
 #[cfg(feature = "planted")]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
@@ -17,6 +17,7 @@ use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequenc
 use crate::delivery::{Payload, PayloadForm};
 use crate::held;
 use crate::mapping::Mapping;
+use crate::sync::Mutex;
 
 /// Segments that stay mapped.
 const MAPPED_SEGMENTS: usize = 8;
