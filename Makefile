@@ -15,6 +15,8 @@ SOAK_SEEDS ?= 5000
 # Power cuts, and images of a disk, between two of them.
 SOAK_CUTS ?= 500
 SOAK_STATES ?= 5000000
+# How often as many orders of threads as CI tries.
+SOAK_MODELS ?= 5
 
 export CARGO_BUILD_JOBS ?= 2
 export MATURIN_NO_INSTALL_RUST := 1
@@ -118,6 +120,18 @@ simulate: ## The core under a cruel disk and clock: SEEDS=n histories from START
 small-worlds: ## At least STATES=n disks that a crash may leave, each recovered and judged: every moment, every subset
 	cargo run --locked --release -p delaymq-simulation -- --small-worlds $(or $(STATES),500000) $(ARGS)
 
+.PHONY: models
+models: ## The store under a model checker that decides whose turn it is, at every lock, signal and call of the disk; TIMES=20 tries more
+	rm -f target/tmp/models.txt
+	cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) --features model,planted --lib waiting::models
+	DELAYMQ_MODEL_TIMES=$(or $(TIMES),1) cargo test --locked -p delaymq-engine --profile $(TEST_PROFILE) \
+	  --features model,planted --test models -- $(if $(TIMES),--skip found)
+	cat target/tmp/models.txt
+
+.PHONY: instrumented
+instrumented: $(TOOLS) ## Miri, sanitizers and branch coverage, each with its figures or why it was not run; ARGS=branches for one
+	PYTHONPATH=tests $(BIN)/python -m instrumented $(ARGS)
+
 .PHONY: flipped-bits
 flipped-bits: ## All eight bits of every byte of a small store, flipped one at a time; what came of it
 	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test flipped_bits -- --ignored
@@ -154,7 +168,7 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture, power cuts and recorded disks in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Fresh seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60); stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
@@ -167,6 +181,9 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits ## Fresh seeds, the demo, torture, po
 	  tail -n 1 target/torture.json; \
 	  $(MAKE) --no-print-directory power-cuts MINUTES=2 CUTS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep --max-count 1 "^power cuts:" target/soak.log; \
+	  DELAYMQ_MODEL_SEED=$$start $(MAKE) --no-print-directory models TIMES=$(SOAK_MODELS) >target/soak.log 2>&1 \
+	    || { cat target/soak.log; exit 1; }; \
+	  tail -n 1 target/tmp/models.txt; \
 	  for layer in "power_cuts --cuts $(SOAK_CUTS) --served-cuts $$(( $(SOAK_CUTS) / 10 ))" "block_images --images $(SOAK_CUTS)"; do \
 	    PYTHONPATH=tests $(BIN)/python -m amnesia.$$layer --seed $$start $(AMNESIA_ARGS) >target/soak.log 2>&1 \
 	      || { cat target/soak.log; exit 1; }; \
@@ -213,6 +230,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
 	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
+	part "models" $(MAKE) --no-print-directory models; \
 	part "small worlds" $(MAKE) --no-print-directory small-worlds STATES=$(or $(STATES),500000); \
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),10000); \
 	part "torture" $(MAKE) --no-print-directory torture; \

@@ -70,6 +70,10 @@ def test_the_core_is_pure() -> None:
     check([finding for source in rust_files_of_the_product() for finding in rust.impure_core(source)])
 
 
+def test_models_see_every_lock_of_the_engine() -> None:
+    check([finding for source in rust_files_of_the_product() for finding in rust.unmodelled_locks(source)])
+
+
 def test_imports_in_the_core_point_downwards() -> None:
     check(rust.import_arrows(rust_files_of_the_product()))
 
@@ -172,6 +176,21 @@ def test_an_impure_core_is_found() -> None:
     assert not rust.impure_core(rust_sample("use std::sync::Arc;"))
     assert not rust.impure_core(rust_sample("#[cfg(test)]\nmod tests {\n use std::time::Instant;\n}"))
     assert not rust.impure_core(rust_sample("use std::fs::File;", "rust/engine/src/files.rs"))
+
+
+def test_a_lock_that_models_do_not_see_is_found() -> None:
+    def found(text: str, path: str = "rust/engine/src/a.rs") -> int:
+        return len(rust.unmodelled_locks(rust_sample(text, path)))
+
+    assert found("use std::sync::{Arc, Mutex};") == 1
+    assert found("use std::sync::atomic::{AtomicBool, Ordering};") == 1
+    assert found("fn a() { std::thread::sleep(b); }") == 1
+    assert found("use std::time::{Duration, Instant};") == 1
+    assert not found("use std::sync::atomic::Ordering;\nuse std::sync::{Arc, OnceLock, TryLockError};")
+    assert not found("use std::time::Duration;\nuse crate::sync::{Instant, Mutex, thread};")
+    assert not found("use std::sync::Mutex;", "rust/engine/src/metrics.rs")
+    assert not found("use std::sync::Mutex;", "rust/server/src/a.rs")
+    assert not found("#[cfg(test)]\nmod tests {\n use std::sync::Mutex;\n}")
 
 
 def test_files_for_tests_are_known_by_the_module_above() -> None:

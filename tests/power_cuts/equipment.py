@@ -45,7 +45,7 @@ def why_none() -> str:
 
 def why_not(kind: Kind) -> str:
     """Why this kind of file system cannot be cut here, after all was tried to have it; empty where it can."""
-    if shutil.which(kind.program) is None and (reason := _install(PACKAGES[kind.program])):
+    if shutil.which(kind.program) is None and (reason := install(PACKAGES[kind.program])):
         return f"no {kind.program}: {reason}"
     try:
         with tempfile.TemporaryDirectory() as folder, Image(kind, Path(folder)) as image:
@@ -58,7 +58,7 @@ def why_not(kind: Kind) -> str:
     return ""
 
 
-def _install(package: str) -> str:
+def install(package: str) -> str:
     """Installs a package of Debian; says why it could not."""
     if shutil.which("apt-get") is None:
         return f"package {package} is not installed, and there is no apt-get to install it"

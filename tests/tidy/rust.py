@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 FUNCTION_LINES_MAX = 70
 UNSAFE_HOME = "rust/engine/src/mapping.rs"
 CORE = "rust/core/src/"
+ENGINE = "rust/engine/src/"
+# What is counted for others to read, and what is the process's own.
+UNMODELLED = frozenset(ENGINE + name for name in ("sync.rs", "metrics.rs", "mapping.rs", "lock.rs", "failpoints.rs"))
+LOCKS = re.compile(
+    r"\b(Mutex(?:Guard)?|Condvar|RwLock\w*|Atomic\w+|Barrier|mpsc|Instant|JoinHandle|spawn|sleep|park\w*|thread)\b"
+)
 
 # Lower may not import upper; modules of one level may use each other, but not in a circle.
 LEVELS: tuple[tuple[str, ...], ...] = (
@@ -107,6 +113,19 @@ def misplaced_unsafe(source: Source) -> list[Finding]:
     return [
         Finding(source.path, line_of(blanked, match.start()), f"`unsafe` stands only in {UNSAFE_HOME}")
         for match in re.finditer(r"\bunsafe\b(?!_)", blanked)
+    ]
+
+
+def unmodelled_locks(source: Source) -> list[Finding]:
+    """Locks, signals and threads of the engine that a model checker would not see."""
+    if not source.path.startswith(ENGINE) or source.path in UNMODELLED:
+        return []
+    blanked = without_tests(without_words(source.text))
+    return [
+        Finding(source.path, line_of(blanked, match.start()), f"`{match.group(1)}` comes from `crate::sync`")
+        for use in re.finditer(r"\bstd::(?:sync|thread|time)\b[^;]*;", blanked)
+        for match in [LOCKS.search(use.group())]
+        if match
     ]
 
 

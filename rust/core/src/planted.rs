@@ -96,6 +96,18 @@ faults! {
     /// A server forgets a consumer whose lease is over when its end is in the log's queue, and does not wait
     /// until that is durable.
     ForgottenBeforeEnd,
+    /// Who waits for a position is not woken when it is reached.
+    WaiterNotWoken,
+    /// Whether anybody waits for a position is looked up before the position is told.
+    WaitersCountedFirst,
+    /// Who lets go of the log's writer does not look at what was queued meanwhile.
+    QueueLeftBehind,
+    /// Who lets go of the owner does not look at what arrived meanwhile.
+    InboxLeftBehind,
+    /// A failure of the log is not told to those who wait for a position.
+    FailureUntold,
+    /// What became ready is told to no consumer.
+    ConsumersNotTold,
     /// A cancel of what is dispatched already is answered as one that came in time.
     CancelUnjudged,
     /// What a consumer gives back begins again although the consumer does not hold it any more.

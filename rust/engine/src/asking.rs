@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
@@ -17,6 +17,7 @@ use crate::member::{Consuming, Member};
 use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
+use crate::sync::Instant;
 
 /// How often a group may be reset or removed while somebody begins to consume for it. With few, an operator who
 /// does nothing else all the time wins now and then.

@@ -1,7 +1,7 @@
 //! How named consumers begin, and who has them: the same one for everybody who asks for its names.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use delaymq_core::error::Result;
 use delaymq_core::units::GroupNumber;
@@ -12,6 +12,7 @@ use crate::named_consumer::{
     ConsumerId, CreationLimits, NamedConsumer, NamedConsumerListed, NamedOptions, check_in_flight,
 };
 use crate::store::Store;
+use crate::sync::Mutex;
 
 /// Named consumers that somebody has asked for in this process, until they end.
 #[derive(Default)]

@@ -1,10 +1,11 @@
 //! Which threads consume, and whether each has seen all there is. A clock that is turned by hand
 //! waits for them before it moves on, so that what a consumer does at one time happens at that time.
 
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use crate::held;
+use crate::sync::{Instant, Mutex};
 use crate::waiting::News;
 
 /// Tells a clock that some consumer has done something.

@@ -2,9 +2,9 @@
 //! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
 //! writing without them puts the syncs of others off by tens of milliseconds.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
@@ -16,6 +16,7 @@ use crate::held;
 use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
 use crate::shared::Shared;
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Instant, Mutex, thread};
 use crate::write_back::WriteBackHandle;
 
 /// Bytes written between two pauses.
@@ -188,7 +189,7 @@ impl Shared {
         let grown = self.metrics.committed_bytes.read().saturating_add(PAUSE_BYTES);
         let until = Instant::now() + PAUSE;
         while Instant::now() < until && self.metrics.committed_bytes.read() < grown && !self.is_stopping() {
-            std::thread::sleep(PAUSE_STEP);
+            thread::sleep(PAUSE_STEP);
             if self.background.is_awaited() {
                 return;
             }

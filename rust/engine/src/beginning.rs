@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
@@ -19,6 +19,7 @@ use crate::names::Subject;
 use crate::options::GroupStart;
 use crate::shared::Shared;
 use crate::store::Store;
+use crate::sync::Mutex;
 
 type GroupKey = (SubjectNumber, Box<str>);
 

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
@@ -18,6 +18,7 @@ use delaymq_core::units::{Location, Sequence};
 use crate::held;
 use crate::inbox::{Attention, Haste};
 use crate::shared::Shared;
+use crate::sync::{Instant, MutexGuard};
 
 /// Prepared segments that should lie ahead of the log, and ahead of one that once ran out of them.
 const SEGMENTS_AHEAD: usize = 2;
@@ -140,7 +141,7 @@ impl WriterGuard<'_> {
 impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
         drop(self.guard.take());
-        if self.shared.with_commits(|commits| commits.queued_bytes() > 0) {
+        if !planted::is_on(Planted::QueueLeftBehind) && self.shared.with_commits(|commits| commits.queued_bytes() > 0) {
             self.shared.committer.raise();
         }
         self.shared.attend(self.attention);

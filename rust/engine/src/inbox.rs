@@ -3,14 +3,13 @@
 //! Small batches are copied together, large ones handed over. What the sleeping driver plans to do
 //! stands here too, so that one look under one mutex tells whether it must be woken.
 
-use std::sync::Mutex;
-
 use delaymq_core::clock::Reading;
 use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use delaymq_core::store::VisibleBatch;
 use delaymq_core::units::{Location, Millis};
 
 use crate::held;
+use crate::sync::Mutex;
 
 /// A batch of at least this many bytes is handed over with its buffer.
 const HANDED_OVER_FROM: usize = 128 << 10;

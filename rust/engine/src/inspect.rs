@@ -12,6 +12,7 @@ use delaymq_core::units::Millis;
 use crate::clock::{Clock, SystemClock};
 use crate::files::FileStorage;
 use crate::lock::holder;
+use crate::sync::thread;
 
 /// How long a pin holds files back where its reader died, in milliseconds.
 const PIN_MS: u64 = 600_000;
@@ -64,7 +65,7 @@ fn sound(storage: &Arc<dyn Storage>, path: &Path) -> Result<Inspection> {
         match delaymq_core::store::inspect(storage, &identity) {
             Err(error) if may_pass(&error) && tries < TRIES && holder(path).is_some() => {
                 tries = tries.saturating_add(1);
-                std::thread::sleep(BETWEEN_TRIES);
+                thread::sleep(BETWEEN_TRIES);
             }
             other => return other,
         }

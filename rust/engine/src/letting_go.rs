@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::GroupCommit;
 
 use crate::held;
 use crate::shared::Shared;
@@ -41,6 +42,8 @@ impl Store {
     pub(crate) fn let_go(&self, last: impl FnOnce(&Shared)) {
         let shared = &self.shared;
         shared.stopping.store(true, Ordering::SeqCst);
+        // Whoever waits for room hears now that there will be none.
+        shared.with_commits(GroupCommit::close);
         for signal in [&shared.committer, &shared.driver, &shared.helper] {
             signal.raise();
         }

@@ -57,12 +57,15 @@ mod store;
 mod subject_reader;
 mod subscribers;
 mod subscription;
+mod sync;
 mod timekeeping;
 mod unblocked;
 mod waiting;
 mod write_back;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use crate::sync::{Mutex, MutexGuard};
 
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
@@ -99,6 +102,8 @@ pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
 pub use store::{CancelOutcome, Store};
 pub use subject_reader::{ReadNumbers, SubjectReader};
 pub use subscription::Subscription;
+#[cfg(feature = "model")]
+pub use sync::modelled;
 pub use unblocked::Pulled;
 
 /// Locks a mutex whose data stays whole when a holder panics: every change under it is one that

@@ -3,8 +3,8 @@
 //! Turning it is driving the stores that live by it: the thread that turns does what is due at each
 //! time, on the spot, until every store is idle, and only then lets the time go on.
 
-use std::sync::{Arc, Mutex, TryLockError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, TryLockError, Weak};
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
@@ -13,6 +13,7 @@ use crate::attendance::{Activity, Rest};
 use crate::clock::{Clock, ClockReading, NANOSECONDS_A_MILLISECOND};
 use crate::held;
 use crate::shared::Shared;
+use crate::sync::{Instant, Mutex, thread};
 
 /// The last time that a manual clock can show, in the year 2500.
 pub const MANUAL_TIME_MAX: Millis = Millis(16_725_225_600_000);
@@ -69,7 +70,7 @@ impl ManualClock {
             match self.turning.try_lock() {
                 Ok(turning) => break turning,
                 Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if go_on() => std::thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) if go_on() => thread::sleep(LOOK),
                 Err(TryLockError::WouldBlock) => return Ok(()),
             }
         };

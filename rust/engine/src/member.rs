@@ -1,8 +1,8 @@
 //! A subscription as the store's threads know it: its consumers, what it holds, what it finished.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delaymq_core::store::Delivery;
@@ -14,6 +14,7 @@ use crate::held;
 use crate::names::Subject;
 use crate::offset_hasher::ByOffset;
 use crate::settled::{Moved, Settled};
+use crate::sync::{AtomicU32, Mutex};
 use crate::waiting::News;
 
 /// A consumer of a group.

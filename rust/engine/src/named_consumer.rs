@@ -6,8 +6,8 @@
 //! for those that a crash made void and those whose bytes are damaged.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
@@ -20,6 +20,7 @@ use crate::member::Consuming;
 use crate::names::Subject;
 use crate::options::{GroupStart, IN_FLIGHT_MAX};
 use crate::shared::Shared;
+use crate::sync::{AtomicBool, Mutex};
 
 /// The longest name of a consumer, in bytes of UTF-8.
 pub const CONSUMER_NAME_BYTES_MAX: usize = 1_024;

@@ -1,12 +1,14 @@
 //! Subjects by name, for publishers and consumers on many threads; the core's directory decides.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 
 use delaymq_core::error::{Error, Result};
 pub use delaymq_core::record::limits::{NAME_CHARACTERS_MAX, check_name};
 use delaymq_core::store::{SubjectDirectory, Subjects};
 use delaymq_core::units::SubjectNumber;
+
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A subject as publishers and consumers use it.
 #[derive(Clone, Debug)]

@@ -9,14 +9,15 @@ use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Sequence;
 
 use crate::files::storage_error;
 use crate::held;
+use crate::sync::{AtomicU64, Mutex, RwLock};
 
 /// Nobody waits for a position.
 const NOWHERE: u64 = u64::MAX;

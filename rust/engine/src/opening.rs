@@ -2,8 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::message_log::{
@@ -34,6 +33,7 @@ use crate::report::{Report, Reports};
 use crate::shared::Shared;
 use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::timekeeping::Time;
 use crate::waiting::{News, Positions, Signal};
 use crate::write_back::WriteBack;

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
 
 use delaymq_core::error::Result;
 use delaymq_core::store::Outcome;
 use delaymq_core::units::Sequence;
 
 use crate::held;
+use crate::sync::Mutex;
 
 /// Answers by sequence; `None` while the fact is not applied.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
@@ -19,6 +19,7 @@ use crate::blocks::{Block, Blocks};
 use crate::delivery::{Payload, PayloadForm};
 use crate::held;
 use crate::mapping::Mapping;
+use crate::sync::Mutex;
 
 /// Segments that stay mapped.
 const MAPPED_SEGMENTS: usize = 8;

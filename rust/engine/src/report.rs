@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use delaymq_core::message_log::Durability;
 use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence};
 
 use crate::held;
 use crate::notifier::{Notifier, Notifiers};
+use crate::sync::{Condvar, Instant, Mutex};
 
 /// An event that somebody who runs the store wants to read in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]

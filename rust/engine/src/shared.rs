@@ -11,12 +11,13 @@
 //! | `queue` | group commit | any of the above |
 //! | all others | themselves alone | any of the above |
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{GroupCommit, records_max};
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::ReceiptBook;
 use delaymq_core::units::{Millis, Sequence};
@@ -38,6 +39,7 @@ use crate::receipts::Issuer;
 use crate::report::{Report, Reports};
 use crate::subject_reader::SubjectReaders;
 use crate::subscribers::Subscribers;
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::timekeeping::Time;
 use crate::waiting::{News, Positions, Signal, Waited};
 use crate::write_back::WriteBack;
@@ -111,7 +113,9 @@ impl Shared {
         }
         held(&self.queue).commits.failed(&reason);
         self.reports.add(Report::Poisoned { reason });
-        self.positions.end();
+        if !is_on(Planted::FailureUntold) {
+            self.positions.end();
+        }
         self.room.tell_all();
         self.subscribers.tell_all();
         self.committer.raise();

@@ -1,10 +1,9 @@
 //! The facade: a store opened in this process.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
@@ -29,6 +28,7 @@ use crate::publish::{PublishBatch, Receipts, Ticket};
 use crate::report::{Report, Status};
 use crate::shared::Shared;
 use crate::subscription::Subscription;
+use crate::sync::{AtomicBool, Instant, JoinHandle, Mutex, thread};
 
 /// What became of a message that was to be cancelled. The answer is durable when it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +108,7 @@ impl Store {
         ];
         for (name, work) in works {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
             let thread = thread.map_err(|error| crate::files::storage_error("start", name, &error))?;
             held(&self.threads).push(thread);
         }

@@ -2,7 +2,7 @@
 //! acknowledgement, nothing on disk, and nothing is kept for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::limits::check_qmq_subject;
@@ -18,6 +18,7 @@ use crate::member::MAIN;
 use crate::names::Subject;
 use crate::shared::Shared;
 use crate::store::Store;
+use crate::sync::Mutex;
 
 /// What a subject had from a number on.
 #[derive(Clone, Debug)]

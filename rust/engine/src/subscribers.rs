@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::store::State;
 use delaymq_core::units::{GroupNumber, SubjectNumber};
 
@@ -14,6 +15,7 @@ use crate::held;
 use crate::member::{MAIN, Member};
 use crate::notifier::Notifier;
 use crate::settled::Settled;
+use crate::sync::{AtomicUsize, Mutex};
 
 /// What has something new.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -136,7 +138,8 @@ impl Subscribers {
             return;
         }
         let table = held(&self.table);
-        for member in groups.iter().filter_map(|group| table.by_group.get(group)).flatten() {
+        let awaiting = groups.iter().filter_map(|group| table.by_group.get(group)).flatten();
+        for member in awaiting.filter(|_| !is_on(Planted::ConsumersNotTold)) {
             member.news.tell_all();
         }
         let watched = groups.iter().filter_map(|group| table.groups.get(group));

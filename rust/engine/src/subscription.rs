@@ -1,8 +1,8 @@
 //! Consuming a subject for a group.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
@@ -15,6 +15,7 @@ use crate::inbox::Haste;
 use crate::member::{Consuming, MAIN, Member, Noted, QUEUES, RETRY};
 use crate::shared::Shared;
 use crate::subscribers::Woken;
+use crate::sync::{AtomicBool, Instant};
 
 /// How often a wait looks up although nobody called.
 const LOOK_UP: Duration = Duration::from_millis(500);

@@ -1,8 +1,8 @@
 //! The store's time: what the trusted clock is fed with, what is told of it, and what the next opening
 //! is to know of it.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use delaymq_core::clock::{Hold, Reading, Remembered, Steps, TrustedClock};
 use delaymq_core::storage::Storage;
@@ -13,6 +13,7 @@ use crate::clock::{Boot, Clock, ClockReading};
 use crate::remembered_clock::FILE_NAME;
 use crate::report::Report;
 use crate::shared::Shared;
+use crate::sync::{Instant, Mutex};
 use crate::{held, remembered_clock};
 
 /// How often what is known of the time is kept for the next opening.

@@ -1,15 +1,16 @@
 //! Waiting by position: who waits for a sequence is woken when it is visible, and not before. Who
 //! waits on an event loop is told by its notifier.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
+use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::Sequence;
 
 use crate::held;
 use crate::notifier::{Notifier, Notifiers};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, Thread, thread};
 
 struct Waiter {
     until: Sequence,
@@ -50,8 +51,11 @@ impl Positions {
 
     /// Everything below `visible` is visible now.
     pub(crate) fn advance(&self, visible: Sequence) {
+        let overlooked = is_on(Planted::WaitersCountedFirst) && self.waiting.load(Ordering::SeqCst) == 0;
         self.visible.store(visible.0, Ordering::SeqCst);
-        self.wake(|waiter| waiter.until <= visible);
+        if !overlooked && !is_on(Planted::WaiterNotWoken) {
+            self.wake(|waiter| waiter.until <= visible);
+        }
         self.notifiers.each(|notifier| notifier.reached(visible));
     }
 
@@ -91,20 +95,20 @@ impl Positions {
     }
 
     fn park_until(&self, until: Sequence, deadline: Option<Instant>) -> Waited {
-        let thread = std::thread::current();
+        let thread = thread::current();
         held(&self.waiters).push(Waiter { until, thread: thread.clone() });
         let waited = loop {
             if let Some(waited) = self.look(until) {
                 break waited;
             }
             match deadline {
-                None => std::thread::park(),
+                None => thread::park(),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         break Waited::TimedOut;
                     }
-                    std::thread::park_timeout(left);
+                    thread::park_timeout(left);
                 }
             }
         };
@@ -243,6 +247,11 @@ impl News {
         state.count != seen
     }
 }
+
+#[cfg(all(feature = "model", feature = "planted"))]
+#[cfg(test)]
+#[path = "waiting_models.rs"]
+mod models;
 
 #[cfg(test)]
 mod tests {

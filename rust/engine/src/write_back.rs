@@ -6,7 +6,7 @@
 //! reason. Nothing is vouched for here: the log's own syncs do that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Durability, segment_path};
@@ -14,6 +14,7 @@ use delaymq_core::storage::StorageFile;
 use delaymq_core::units::SegmentNumber;
 
 use crate::shared::Shared;
+use crate::sync::AtomicU64;
 
 /// So much may be written before it is sent to the disk.
 const PORTION_BYTES: u64 = 4 << 20;

@@ -248,3 +248,26 @@ fn a_store_in_use_and_a_folder_of_something_else_are_refused() {
     assert!(Store::open(&absent, no_create, &mut |_| {}).is_err());
     assert!(!absent.exists());
 }
+
+/// Found by the models: nobody told him, and he waited for ever.
+#[test]
+fn who_waits_for_room_hears_that_the_store_was_let_go_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, switches) = open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Os) });
+    switches.no_segments.store(true, Ordering::SeqCst);
+    let (ends, ended) = std::sync::mpsc::channel();
+    let publishing = Arc::clone(&store);
+    std::thread::spawn(move || ends.send((0..10_000).find_map(|_| try_publish(&publishing, &[b'x'; 1_000]).err())));
+    let mut accepted = store.status().unwrap().accepted;
+    eventually("the publisher waits for room", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let before = std::mem::replace(&mut accepted, store.status().unwrap().accepted);
+        before == accepted
+    });
+    let leaving = Arc::clone(&store);
+    let leaving = std::thread::spawn(move || leaving.abandon());
+    eventually("the store is being let go of", || store.check().is_err());
+    switches.no_segments.store(false, Ordering::SeqCst);
+    leaving.join().unwrap().unwrap();
+    assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(Some(Error::Closed)));
+}

@@ -1,0 +1,119 @@
+//! The store as it is, under a model checker: publishers, committer, owner, helper and readers are
+//! threads that change places wherever they touch a lock, a signal, an atomic or the disk, in orders
+//! that are drawn; and time passes only when none of them can go on. What a model asserts holds in each
+//! order that was tried, and each planted mistake is found by some.
+//!
+//! `make models` runs it; `DELAYMQ_MODEL_TIMES=20` tries twenty times as many orders, and
+//! `DELAYMQ_MODEL_SEED=5` others.
+
+#![cfg(test)]
+
+mod bell;
+mod consuming;
+mod ending;
+mod following;
+mod naming;
+mod planting;
+mod publishing;
+mod rooming;
+mod trying;
+mod world;
+
+use std::sync::atomic::Ordering;
+
+use delaymq_core::planted::Planted;
+use delaymq_engine::Durability;
+use planting::finds;
+use trying::{Tried, tries};
+
+/// Orders that one model is tried in: a millisecond each, or less.
+const ORDERS: usize = 3_000;
+const BOTH: [(Durability, &str); 2] = [(Durability::Disk, "disk"), (Durability::Os, "os")];
+
+#[test]
+fn who_publishes_is_answered_when_it_is_durable_and_at_once() {
+    for (durability, name) in BOTH {
+        tries(&format!("publishers, {name}"), ORDERS, durability, publishing::publishers);
+    }
+}
+
+#[test]
+fn who_consumes_gets_what_is_durable_once_and_at_once() {
+    for (durability, name) in BOTH {
+        tries(&format!("consumers, {name}"), ORDERS, durability, consuming::consumers);
+    }
+    tries("what is due later", ORDERS, Durability::Disk, consuming::later);
+}
+
+#[test]
+fn who_reads_by_numbers_on_an_event_loop_is_woken() {
+    for (durability, name) in BOTH {
+        tries(&format!("event loop, {name}"), ORDERS, durability, following::event_loop);
+    }
+}
+
+#[test]
+fn who_consumes_under_a_name_is_told_and_leaves_what_it_held_to_the_next() {
+    for (durability, name) in BOTH {
+        tries(&format!("named consumer, {name}"), ORDERS, durability, naming::named);
+        tries(&format!("named consumer that is ended, {name}"), ORDERS, durability, naming::ended);
+    }
+}
+
+#[test]
+fn a_store_that_ends_leaves_nobody_waiting_and_keeps_what_it_answered() {
+    for (durability, name) in BOTH {
+        tries(&format!("closing, {name}"), ORDERS, durability, ending::closing);
+        tries(&format!("letting go, {name}"), ORDERS, durability, ending::abandoning);
+    }
+    tries("closing twice", ORDERS / 2, Durability::Disk, ending::closed_twice);
+}
+
+#[test]
+fn a_disk_that_fails_leaves_nobody_waiting_and_answers_nothing_that_is_lost() {
+    for (durability, name) in BOTH {
+        tries(&format!("failing disk, {name}"), ORDERS, durability, ending::failing);
+    }
+}
+
+#[test]
+fn who_waits_for_room_gets_it_and_checkpoints_are_taken_meanwhile() {
+    for (durability, name) in BOTH {
+        tries(&format!("room, {name}"), ORDERS / 2, durability, rooming::rooms);
+    }
+}
+
+#[test]
+fn the_same_seed_tries_the_same_orders() {
+    let folder = tempfile::tempdir().unwrap();
+    let tried = [(); 2].map(|()| {
+        let tried = Tried::default();
+        tried.both(50, folder.path(), Durability::Disk, consuming::consumers);
+        tried.steps.load(Ordering::Relaxed)
+    });
+    assert_eq!(tried[0], tried[1]);
+}
+
+#[test]
+fn answers_before_the_sync_are_found() {
+    let words = "was answered and is not kept";
+    finds(Planted::AckBeforeSync, words, Durability::Disk, publishing::publishers);
+    finds(Planted::AnswerBeforeVisible, words, Durability::Disk, ending::closing);
+}
+
+#[test]
+fn deliveries_before_the_sync_are_found() {
+    finds(Planted::AckBeforeSync, "is not kept", Durability::Disk, consuming::consumers);
+    finds(Planted::AcknowledgedUnwritten, "comes again", Durability::Disk, consuming::consumers);
+}
+
+#[test]
+fn who_is_not_woken_is_found() {
+    let words = "was not woken and waited for the time";
+    finds(Planted::WaiterNotWoken, words, Durability::Disk, publishing::publishers);
+    finds(Planted::WaitersCountedFirst, words, Durability::Disk, publishing::publishers);
+    finds(Planted::QueueLeftBehind, words, Durability::Disk, publishing::publishers);
+    finds(Planted::InboxLeftBehind, words, Durability::Disk, consuming::consumers);
+    finds(Planted::ConsumersNotTold, words, Durability::Disk, consuming::consumers);
+    finds(Planted::FailureUntold, words, Durability::Disk, ending::failing);
+}

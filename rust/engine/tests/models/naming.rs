@@ -1,0 +1,96 @@
+//! Consumers that clients name, on an event loop, and ended by somebody else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::Error;
+use delaymq_core::units::PullOffset;
+use delaymq_engine::{ConsumerId, Due, GroupStart, NamedOptions, PullBounds, RetryRule, Store};
+
+use crate::bell::Bell;
+use crate::consuming::body_of;
+use crate::publishing::{answered, at_once, ended_soon};
+use crate::world::{GROUP, Kept, SUBJECT, World, batch_of, subscribe};
+
+const ID: ConsumerId<'_> = ConsumerId { subject: SUBJECT, group: GROUP, consumer: "host-7@@0a1b" };
+const BOUNDS: PullBounds = PullBounds { count_max: 2, bytes_max: usize::MAX, in_flight_max: 16 };
+const AT_ONCE: RetryRule = RetryRule { delay_ms: 0, attempts_max: 3, reason: None };
+const BODIES: [&str; 3] = ["one", "two", "three"];
+
+fn earliest() -> NamedOptions {
+    NamedOptions { start: GroupStart::Earliest, ..NamedOptions::default() }
+}
+
+fn published(world: &Arc<World>, store: &Arc<Store>) -> shuttle::thread::JoinHandle<()> {
+    let (world, store) = (Arc::clone(world), Kept::new(Arc::clone(store)));
+    shuttle::thread::spawn(move || {
+        for body in BODIES {
+            store.publish(&mut batch_of(&store, &[body], Due::After(0))).unwrap();
+            answered(&world, body);
+        }
+    })
+}
+
+/// It is told of what comes, gets each once under neighbouring offsets, and is done with it durably.
+pub(crate) fn named(world: &Arc<World>) {
+    let store = world.open();
+    let consumer = Kept::new(store.named_consumer(ID, earliest()).unwrap());
+    let (bell, listener) = Bell::hung_up(&store);
+    consumer.watch_by(&listener, 3).unwrap();
+    let publisher = published(world, &store);
+    let mut bodies = Vec::new();
+    while bodies.len() < BODIES.len() {
+        listener.drain().unwrap();
+        while let Some(run) = consumer.pull(BOUNDS).unwrap() {
+            assert_eq!(run.first, PullOffset(bodies.len() as u64));
+            bodies.extend(run.messages.iter().map(body_of));
+        }
+        if bodies.len() < BODIES.len() {
+            bell.wait();
+        }
+    }
+    assert_eq!(bodies, BODIES);
+    at_once("the named consumer");
+    let end = consumer.settle(&[PullOffset(0)..PullOffset(3)], &[], AT_ONCE).unwrap();
+    while !listener.want(end).unwrap() {
+        bell.wait();
+        listener.drain().unwrap();
+    }
+    assert_eq!(world.left().ready, 0, "what is done with comes again after a stop now");
+    publisher.join().unwrap();
+    store.close().unwrap();
+    ended_soon();
+}
+
+/// What it held when somebody ended it comes to the next of its group, with what it was not given.
+pub(crate) fn ended(world: &Arc<World>) {
+    let store = world.open();
+    let consumer = Kept::new(store.named_consumer(ID, earliest()).unwrap());
+    let publisher = published(world, &store);
+    let ender = {
+        let store = Kept::new(Arc::clone(&store));
+        shuttle::thread::spawn(move || assert!(store.end_named_consumer(ID, AT_ONCE).unwrap().is_some()))
+    };
+    for _ in 0..3 {
+        match consumer.pull(BOUNDS) {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, Error::Closed);
+                break;
+            }
+        }
+    }
+    ender.join().unwrap();
+    publisher.join().unwrap();
+    assert_eq!(consumer.pull(BOUNDS).map(drop), Err(Error::Closed));
+    let (next, mut bodies) = (subscribe(&store), BTreeSet::new());
+    while bodies.len() < BODIES.len() {
+        let pulled = next.pull(3, Duration::from_secs(30)).unwrap();
+        assert!(!pulled.is_empty(), "only {bodies:?} came to the next consumer");
+        assert!(pulled.iter().all(|message| bodies.insert(body_of(message))), "twice");
+    }
+    assert_eq!(bodies, BODIES.map(str::to_owned).into());
+    at_once("the next consumer");
+    store.close().unwrap();
+}

@@ -1,0 +1,80 @@
+"""What cannot be run is said to be not run, and what saw nothing has failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumented import __main__ as command
+from instrumented import branches, sanitizers, toolchain
+from instrumented.toolchain import BrokenError, NotHereError, Rustc
+from power_cuts import equipment
+from tidy.files import Source
+
+NOWHERE = Rustc("1.0.0", "x86_64-unknown-linux-gnu", 990, Path("nowhere/toolchains/none"))
+
+
+def test_an_instrument_that_is_not_here_is_not_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equipment, "install", lambda package: f"no {package}")
+    assert command.run(["miri", "address", "thread", "branches"], NOWHERE) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[1].strip() for line in said] == ["NOT RUN"] * 4
+    assert "no cargo-miri in none" in said[0]
+    assert "no rust-src in none" in said[2]
+    assert "no llvm-profdata of LLVM 990 or newer" in said[3]
+
+
+def test_what_is_broken_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Rustc) -> str:
+        raise BrokenError("it saw nothing")
+
+    monkeypatch.setitem(command.INSTRUMENTS, "miri", ("Miri", broken))
+    assert command.run(["miri"], NOWHERE) == 1
+    assert capsys.readouterr().out == "Miri: FAILED: it saw nothing\n"
+
+
+def test_tests_that_fail_or_do_not_run_are_no_pass() -> None:
+    one = "test result: ok. 3 passed; 0 failed; 0 ignored\n"
+    assert toolchain.passed(0, one * 2, "") == 6
+    for code, out in [(0, ""), (0, one.replace("3", "0")), (1, one), (0, one + one.replace("ok", "FAILED"))]:
+        with pytest.raises(BrokenError):
+            toolchain.passed(code, out, "")
+
+
+def test_a_sanitizer_that_does_not_see_what_is_made_for_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitizers, "OVERFLOW", "fn main() {}")
+    compiler = toolchain.rustc()
+    try:
+        with pytest.raises(BrokenError, match="did not find"):
+            sanitizers.finds_overflow(compiler)
+    except NotHereError as reason:
+        pytest.skip(str(reason))
+
+
+def test_branches_of_tests_do_not_count() -> None:
+    source = Source(
+        "rust/core/src/a.rs", "fn a() {\n  // if b\n  if b {}\n}\n#[cfg(test)]\nmod tests {\n  if c {}\n}\n"
+    )
+    assert branches.code_lines(source) == {1, 3, 4}
+
+
+def test_instances_of_one_function_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branches, "FOLDER", tmp_path)
+    lines = {"rust/core/src/a.rs": frozenset({3, 5})}
+    rows = [
+        [3, 6, 3, 7, 4, 0, 0, 0, 4],
+        [3, 6, 3, 7, 0, 2, 0, 0, 4],
+        [5, 1, 5, 2, 0, 9, 0, 0, 4],
+        [7, 1, 7, 2, 1, 1, 0, 0, 4],
+    ]
+    export = {"data": [{"files": [{"filename": "/r/rust/core/src/a.rs", "branches": rows}]}]}
+    counts = branches.taken(export, lines, Path("/r"))
+    assert branches.per_cent(counts) == 75.0
+    assert branches.table(counts) == ["rust/core/src/a.rs: 1 of 4 are not taken", "  5:1 yes"]
+    with pytest.raises(BrokenError, match="90 % are asked for"):
+        branches.told(counts, 1)
+    with pytest.raises(BrokenError, match="no branch"):
+        branches.told({}, 1)
