@@ -5,12 +5,13 @@
 //!   answered yet holds up nothing else: so many requests may be under way, and held pulls are not
 //!   counted among them.
 //! - Bytes that wait to be written are bounded: over that bound no further request is handed out,
-//!   nothing is pushed, and no input is wanted, until the peer has read.
+//!   nothing is pushed or gathered, and no input is wanted, until the peer has read. So are the bytes that
+//!   requests under way keep, by their frames, until some of them are answered.
+//! - What a connection makes the server keep is one number, whatever it is: who drives many of them
+//!   weighs them all ([`super::scales`]), and hears those less that keep much.
 //! - A peer must prove itself soon: until its first valid request was read, or, where it must give a
 //!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
 //! - Garbage ends the input. What was asked before it is still answered.
-
-use std::collections::HashMap;
 
 use bytes::BytesMut;
 use bytes::buf::Limit;
@@ -24,12 +25,12 @@ use super::incoming::Incoming;
 use super::malformed::Malformed;
 use super::outgoing::Outgoing;
 use super::send::SEND;
+pub use super::under_way::RequestId;
+use super::under_way::UnderWay;
 use crate::error::Result;
 use crate::units::Millis;
 
-/// Names a request of one connection; never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RequestId(pub u64);
+mod kept;
 
 /// A request that was handed out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,10 +42,12 @@ pub struct Asked {
     pub frame: Frame,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    header: Header,
-    is_held: bool,
+/// Whether requests are taken at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hearing {
+    Heard,
+    /// All connections together keep too much, and this one more than a little of it.
+    Unheard,
 }
 
 /// See the module.
@@ -53,13 +56,14 @@ pub struct Connection {
     limits: ConnectionLimits,
     input: Incoming,
     outgoing: Outgoing,
-    open: HashMap<RequestId, Open>,
-    held_count: usize,
-    next_id: u64,
+    under_way: UnderWay,
+    /// Bytes that the server keeps for as long as the peer wants, whatever is answered.
+    lasting_bytes: usize,
     began: Millis,
     /// When the frame that is being read began, or reading went on after a pause.
     frame_began: Millis,
     is_paused: bool,
+    hearing: Hearing,
     is_admitted: bool,
     is_proven: bool,
     ending: Option<Ending>,
@@ -73,12 +77,12 @@ impl Connection {
             limits,
             input: Incoming::default(),
             outgoing: Outgoing::default(),
-            open: HashMap::new(),
-            held_count: 0,
-            next_id: 0,
+            under_way: UnderWay::default(),
+            lasting_bytes: 0,
             began: now,
             frame_began: now,
             is_paused: false,
+            hearing: Hearing::Heard,
             is_admitted: admitted,
             is_proven: false,
             ending: None,
@@ -99,7 +103,7 @@ impl Connection {
 
     /// True where more may be read from the peer now.
     pub fn wants_input(&self) -> bool {
-        self.ending.is_none() && self.has_room() && self.input_room() > 0
+        self.ending.is_none() && self.hears() && self.input_room() > 0
     }
 
     /// Reads into the connection: `read` appends to what it is given, which takes no more than the
@@ -126,22 +130,23 @@ impl Connection {
     /// The next request, where one is there whole and there is room for its answer.
     pub fn next_request(&mut self, now: Millis) -> Option<Asked> {
         self.note_room(now);
-        if self.ending.is_some() || !self.has_room() {
+        if self.ending.is_some() || !self.hears() {
             return None;
         }
         let head = match self.head() {
-            Ok(head) => head?,
+            Ok(head) => head,
             Err(malformed) => {
                 self.end(Ending::Malformed(malformed));
                 return None;
             }
         };
-        let frame = self.input.take(head)?;
+        let Some(frame) = head.and_then(|head| self.input.take(head)) else {
+            self.input.let_go();
+            return None;
+        };
         self.frame_began = now;
         self.is_proven |= self.is_admitted;
-        let id = RequestId(self.next_id);
-        self.next_id = self.next_id.saturating_add(1);
-        self.open.insert(id, Open { header: head.header, is_held: false });
+        let id = self.under_way.begin(frame.header, frame.bytes());
         Some(Asked { id, frame })
     }
 
@@ -163,28 +168,12 @@ impl Connection {
     /// Sets a request aside that waits for something to happen, so that it holds up no other. False
     /// where too many are held already: it is still under way then, and wants an answer.
     pub fn hold(&mut self, id: RequestId) -> bool {
-        let has_room = self.held_count < self.limits.held_max;
-        match self.open.get_mut(&id) {
-            Some(open) if open.is_held => true,
-            Some(open) if has_room => {
-                open.is_held = true;
-                self.held_count = self.held_count.saturating_add(1);
-                true
-            }
-            _ => false,
-        }
+        self.under_way.hold(id, self.limits.held_max)
     }
 
     /// The requests that are held.
     pub fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.open.iter().filter(|(_, open)| open.is_held).map(|(id, _)| *id)
-    }
-
-    /// How many bytes an answer should not exceed now, so that what waits stays bounded. An answer
-    /// with messages is made within this; one message is always allowed.
-    pub fn answer_bytes_max(&self) -> usize {
-        let waiting = self.outgoing.bytes();
-        self.limits.output_bytes_max.saturating_sub(waiting).min(FRAME_BYTES_MAX)
+        self.under_way.held()
     }
 
     /// Answers a request, once. False where it is not under way.
@@ -198,12 +187,11 @@ impl Connection {
         now: Millis,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
-        let Some(open) = self.open.get(&id).copied() else { return Ok(false) };
-        if wants_answer(&open.header, code) && !self.is_cut_off() {
-            self.outgoing.put(now, open.header.answered(code), fill)?;
+        let Some(header) = self.under_way.header(id) else { return Ok(false) };
+        if wants_answer(&header, code) && !self.is_cut_off() {
+            self.outgoing.put(now, header.answered(code), fill)?;
         }
-        self.open.remove(&id);
-        self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
+        self.under_way.end(id);
         Ok(true)
     }
 
@@ -221,7 +209,7 @@ impl Connection {
     /// # Errors
     /// What `fill` fails with; `TooLarge` naming `frame`.
     pub fn push(&mut self, command: i16, now: Millis, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
-        if self.ending.is_some() || !self.has_output_room() {
+        if self.ending.is_some() || !self.has_answer_room() {
             return Ok(false);
         }
         let header = Header { flags: FLAG_ONE_WAY, ..Header::request(command, EXTENSION_VERSION, 0) };
@@ -230,9 +218,7 @@ impl Connection {
 
     /// Ends the connection instead of answering a request. What was asked before is still answered.
     pub fn turn_away(&mut self, id: RequestId) {
-        if let Some(open) = self.open.remove(&id) {
-            self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
-        }
+        self.under_way.end(id);
         self.end(Ending::TurnedAway);
     }
 
@@ -256,19 +242,14 @@ impl Connection {
         self.input.len()
     }
 
-    /// How many bytes of memory the buffers keep.
-    pub fn memory_bytes(&self) -> usize {
-        self.input.capacity().saturating_add(self.outgoing.capacity())
-    }
-
     /// How many requests are under way, held ones included.
     pub fn open_count(&self) -> usize {
-        self.open.len()
+        self.under_way.count()
     }
 
     /// How many of them are held.
     pub fn held_count(&self) -> usize {
-        self.held_count
+        self.under_way.held_count()
     }
 
     /// The first `count` bytes of the output were written.
@@ -330,7 +311,7 @@ impl Connection {
     /// True where the socket may be closed: all that was asked is answered and written, or the peer
     /// was cut off.
     pub fn is_finished(&self) -> bool {
-        self.is_cut_off() || (self.ending.is_some() && self.open.is_empty() && self.outgoing.bytes() == 0)
+        self.is_cut_off() || (self.ending.is_some() && self.under_way.count() == 0 && self.outgoing.bytes() == 0)
     }
 
     fn is_cut_off(&self) -> bool {
@@ -351,12 +332,15 @@ impl Connection {
         limit.saturating_sub(self.input.len())
     }
 
-    fn has_output_room(&self) -> bool {
-        self.outgoing.bytes() < self.limits.output_bytes_max
+    fn has_room(&self) -> bool {
+        let waiting = self.under_way.count().saturating_sub(self.under_way.held_count());
+        let has_request_room =
+            waiting < self.limits.requests_max && self.under_way.bytes() < self.limits.kept_bytes_max;
+        has_request_room && self.has_answer_room()
     }
 
-    fn has_room(&self) -> bool {
-        self.has_output_room() && self.open.len().saturating_sub(self.held_count) < self.limits.requests_max
+    fn hears(&self) -> bool {
+        self.hearing == Hearing::Heard && self.has_room()
     }
 
     /// While it is the server that does not read, no frame is late.
