@@ -23,6 +23,7 @@ MAGIC = 0xDEC10ADE
 HEAD = struct.Struct(">ihIhhiih")
 HELLO, PING, PUBLISH, SUBSCRIBE = 200, 201, 202, 204
 CREDIT, DELIVER, ACKNOWLEDGE, FLUSH = 205, 206, 207, 210
+QMQ_PULL = 11
 ONE_WAY = 2
 PATIENCE_SECONDS = 20
 
@@ -233,6 +234,11 @@ def publish(subject: str, bodies: Sequence[bytes], delay_ms: int, *, wants_recei
     head = struct.pack(">bI", wants_receipts, 1) + text(subject) + struct.pack(">I", len(bodies))
     rows = (struct.pack(">HBQIII", 0, 0, delay_ms, 0, len(body), zlib.crc32(body)) + body for body in bodies)
     return head + b"".join(rows)
+
+
+def qmq_pull(subject: str, group: str, consumer: str, hold_ms: int) -> bytes:
+    """The body of a PULL of version 9, for one message and without filters."""
+    return text(subject) + text(group) + text(consumer) + struct.pack(">iqqqqbi", 1, -1, -1, -1, hold_ms, 0, 0)
 
 
 def subscribe(number: int, subject: str, group: str, in_flight_max: int, credit: int) -> bytes:

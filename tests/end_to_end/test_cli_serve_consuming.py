@@ -60,8 +60,10 @@ def test_what_is_configured_of_consumers_is_kept_to(tmp_path: Path) -> None:
         with socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS) as connection:
             connection.sendall(PULL)
             wait_for(http, "held_pulls", 1)
-            # One may wait, and a group more may not be made: both are told in time.
+            # One may be set apart, and a group more may not be made: all three are told when their time is over.
             connection.sendall(PULL + PULL.replace(b"\0\1g", b"\0\1h"))
+            wait_for(http, "held_pulls", 3)
+            assert (metric(http, "held_requests"), metric(http, "requests_in_flight")) == (1, 3)
             assert [received(connection) for _ in range(3)] == [NOTHING] * 3
             # Nobody waits any more, and all are silent.
             wait_for(http, "expired_consumers_total", 1)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from serving import HELLO, MAGIC, PING, PUBLISH, Peer, Served, frame, hello, publish, serving
+from serving import HELLO, MAGIC, PING, PUBLISH, QMQ_PULL, Peer, Served, frame, hello, publish, qmq_pull, serving
 
 TOKEN = "a token of this run"
 RATIO_MAX = 2.0
@@ -100,6 +100,20 @@ def deaf(connect: Connect) -> None:
                 peer.send(requests)
 
 
+def deaf_pulls(connect: Connect) -> None:
+    """Holds pulls of many groups, has messages sent to all of them, and never reads."""
+    names = [f"group-{number}" for number in range(200)]
+    pulls = b"".join(frame(QMQ_PULL, qmq_pull("hostile", name, "deaf", 300_000), version=9) for name in names)
+    message = frame(PUBLISH, publish("hostile", [b"x" * (256 << 10)], 0))
+    while True:
+        with connect(True) as deaf, connect(True) as producer:
+            deaf.send(pulls)
+            for _ in range(20):
+                producer.send(message)
+                producer.receive()
+                time.sleep(0.1)
+
+
 def halves(connect: Connect) -> None:
     """Begins large requests and goes."""
     half = struct.pack(">ihIhhiih", (8 << 20) - 4, 18, MAGIC, PUBLISH, 1, 7, 0, 0) + bytes(4 << 20)
@@ -118,7 +132,7 @@ def wholes(connect: Connect) -> None:
 
 
 KINDS: dict[str, Callable[[Connect], None]] = {
-    kind.__name__: kind for kind in (busy, garbage, wrong_tokens, strangers, flood, deaf, halves, wholes)
+    kind.__name__: kind for kind in (busy, garbage, wrong_tokens, strangers, flood, deaf, deaf_pulls, halves, wholes)
 }
 
 

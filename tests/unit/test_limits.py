@@ -42,6 +42,8 @@ MESSAGE = "rust/core/src/record/limits.rs"
 SERVER = "rust/server/src/options.rs"
 CONNECTION = "rust/core/src/wire/connection_limits.rs"
 UNFINISHED = "rust/core/src/wire/unfinished.rs"
+SCALES = "rust/core/src/wire/scales.rs"
+TAGS = "rust/core/src/queues/tags.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -128,6 +130,25 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "a client that has subscriptions is silent": lambda: [chosen(CONNECTION, "silence_ms_max")],
     "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
+    "requests of a connection that are under way, by their frames and what they ask for; what its subscriptions keep": (
+        lambda: [chosen(CONNECTION, "kept_bytes_max"), constant("rust/core/src/wire/under_way.rs", "REQUEST_BYTES")]
+    ),
+    "what waits for a peer to read it before it is given more": lambda: [chosen(CONNECTION, "output_bytes_max")],
+    "what connections make the server keep": lambda: [
+        matched(SCALES, r"all_bytes_max: (\d+) << 20, each") << 20,
+        matched(SCALES, r"each_bytes_max: (\d+) << 20, free") << 20,
+        matched(SCALES, r"free_bytes: (\d+) << 10") << 10,
+    ],
+    "pulls that wait and hold up nothing": lambda: [
+        chosen(SERVER, "held_pulls_max"),
+        chosen(SERVER, "held_pulls_max") // 2,
+        chosen(CONNECTION, "held_max"),
+        chosen(CONNECTION, "requests_max"),
+    ],
+    "a tag or a text that a consumer asks for; all of one request": lambda: [
+        constant(MESSAGE, "WORD_BYTES_MAX"),
+        constant(TAGS, "ASKED_BYTES_MAX"),
+    ],
     "what an address left of requests that it never finished": lambda: [
         chosen(UNFINISHED, name)
         for name in ("free_bytes", "paid_bytes_per_ms", "held_back_ms", "piece_bytes", "wait_ms_max")

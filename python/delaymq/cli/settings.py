@@ -133,7 +133,7 @@ KEYS = (
     Key("server.qmq_lease_seconds", "a number", _number, "how long a QMQ consumer may be silent", "180"),
     Key("server.qmq_retry_seconds", "a number", _number, "how long what it did not finish waits then", "5"),
     Key("server.qmq_attempts_max", "a whole number", _whole, "deliveries until it is a dead letter", "32"),
-    Key("server.qmq_held_pulls_max", "a whole number", _whole, "pulls that may wait, in all", "100,000"),
+    Key("server.qmq_held_pulls_max", "a whole number", _whole, "pulls that may wait and hold up nothing", "100,000"),
     Key("server.qmq_consumers_max", "a whole number", _whole, "QMQ consumers that there may be", "100,000"),
     Key("server.qmq_groups_max", "a whole number", _whole, "groups that they may bring the store to", "100,000"),
     Key("server.qmq_subjects_max", "a whole number", _whole, "the same of subjects, producers' included", "100,000"),

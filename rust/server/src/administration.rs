@@ -1,6 +1,7 @@
 //! What operators ask, and CANCEL and STATUS: each waits for the log or for the owner, so it is done on
 //! a thread of the pool.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
@@ -45,6 +46,26 @@ fn tell(asking: Asking, done: Option<Result<Vec<u8>>>) {
         Some(Err(error)) => asking.failed(&error),
         None => asking.died(),
     }
+}
+
+/// As [`ask`], for a piece of a list: that is made where its peer has read what was sent before, one of a
+/// connection after the other.
+fn list(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+    let (peer, store) = (Rc::clone(asking.peer()), Arc::clone(&asking.hub().store));
+    spawn_local(async move {
+        let Some(_turn) = peer.turn_to_list().await else { return asking.died() };
+        let Some(place) = asking.hub().pool.place() else { return asking.busy() };
+        match Pool::ask(place, move || work(&store)).await {
+            // Others took the room meanwhile: what waits for it stays in the store.
+            Some(Ok(_)) if !peer.has_answer_room() => asking.busy(),
+            Some(Ok(body)) => asking.told(|out| {
+                out.extend_from_slice(&body);
+                Ok(())
+            }),
+            Some(Err(error)) => asking.failed(&error),
+            None => asking.died(),
+        }
+    });
 }
 
 /// As [`ask`], for what is answered without a body.
@@ -123,7 +144,7 @@ fn piece<T>(mut rows: Vec<T>, listing: Listing, number: impl Fn(&T) -> u64, byte
 }
 
 pub(crate) fn groups(asking: Asking, listing: Listing) {
-    ask(asking, move |store| {
+    list(asking, move |store| {
         let bytes = |group: &GroupListed| group.name.len().saturating_add(group.subject.len());
         let listed = piece(store.groups()?, listing, |group| u64::from(group.number.0), bytes);
         filled(|out| listed.put(out))
@@ -131,7 +152,7 @@ pub(crate) fn groups(asking: Asking, listing: Listing) {
 }
 
 pub(crate) fn subjects(asking: Asking, listing: Listing) {
-    ask(asking, move |store| {
+    list(asking, move |store| {
         let bytes = |subject: &SubjectListed| {
             let groups = subject.groups.iter().map(|group| group.len().saturating_add(2));
             groups.fold(subject.name.len(), usize::saturating_add)
@@ -144,7 +165,7 @@ pub(crate) fn subjects(asking: Asking, listing: Listing) {
 pub(crate) fn consumers(asking: Asking, consumers: &Consumers<'_>) {
     let (subject, group) = (consumers.name.subject.to_owned(), consumers.name.group.to_owned());
     let listing = consumers.listing;
-    ask(asking, move |store| {
+    list(asking, move |store| {
         let bytes = |consumer: &ConsumerListed| consumer.name.len().saturating_add(consumer.subject.len());
         let rows = store.consumers(&subject, &group)?;
         let listed = piece(rows, listing, |consumer| u64::from(consumer.number.0), bytes);
@@ -181,7 +202,7 @@ pub(crate) fn expire(asking: Asking, expire: &Expire<'_>) {
 pub(crate) fn dead_letters(asking: Asking, letters: &DeadLetters<'_>) {
     let (subject, group) = (letters.name.subject.to_owned(), letters.name.group.to_owned());
     let listing = letters.listing;
-    ask(asking, move |store| {
+    list(asking, move |store| {
         let count_max = listing.count_max as usize;
         let found = store.dead_letters_from(&subject, &group, ReadyNumber(listing.after), count_max)?;
         letters_told(&found, count_max)

@@ -56,9 +56,14 @@ impl Asking {
         self.peer.answer(self.id, answer::SUCCESS, fill).map(drop)
     }
 
-    /// Lets it wait without holding up others; false where it may not.
-    pub(crate) fn hold(&self) -> bool {
-        self.peer.hold(self.id)
+    /// Lets it wait, without holding up others where it is set `apart`; false where nothing is waited for.
+    pub(crate) fn hold(&self, apart: bool) -> bool {
+        self.peer.hold(self.id, apart)
+    }
+
+    /// It makes the server keep so many bytes beside its frame until it is answered.
+    pub(crate) fn keep(&self, bytes: usize) {
+        self.peer.keep(self.id, bytes);
     }
 
     /// An answer of QMQ without a body.

@@ -15,6 +15,7 @@ use crate::counters::Counter;
 use crate::desks::Desks;
 use crate::options::ServerOptions;
 use crate::pulling::Pulling;
+use crate::room::Limit;
 use crate::session::Session;
 
 /// What is counted of them.
@@ -65,6 +66,8 @@ pub(crate) struct Consumers {
     pub(crate) leases: RefCell<Leases<u64>>,
     pub(crate) desks: RefCell<Desks>,
     pub(crate) held: RefCell<HeldPulls<u64>>,
+    /// How many of them may hold up nothing.
+    pub(crate) held_apart: Limit,
     /// What is held, by the number that the held pulls know it by.
     pub(crate) pulls: RefCell<HashMap<u64, (HeldId, Box<Pulling>)>>,
     pub(crate) rule: RetryRule,
@@ -75,13 +78,15 @@ pub(crate) struct Consumers {
 
 impl Consumers {
     pub(crate) fn new(options: &ServerOptions) -> Self {
+        let held_max = options.held_pulls_max as usize;
         Self {
             sessions: RefCell::default(),
             by_number: RefCell::default(),
             sessions_max: options.consumers_max,
             leases: RefCell::new(Leases::new(options.lease_ms)),
             desks: RefCell::default(),
-            held: RefCell::new(HeldPulls::new(options.held_pulls_max)),
+            held: RefCell::new(HeldPulls::new(u32::MAX)),
+            held_apart: Limit::new(held_max, held_max.div_ceil(2)),
             pulls: RefCell::default(),
             rule: RetryRule { delay_ms: options.retry_delay_ms, attempts_max: options.attempts_max, reason: None },
             counters: ConsumerCounters::default(),

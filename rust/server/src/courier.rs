@@ -17,13 +17,14 @@ use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, Payl
 use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::message::WireMessage;
 use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
+use tokio::sync::SemaphorePermit;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use crate::asking::Asking;
 use crate::errands::{Done, Errand, PULL_BYTES};
 use crate::hub::Hub;
-use crate::peer::Peer;
+use crate::peer::{Kept, Peer};
 use crate::pool::Work;
 use crate::publishing::Promise;
 
@@ -44,6 +45,7 @@ pub(crate) struct Courier {
     pub(crate) token: u64,
     pub(crate) subscription: Arc<Subscription>,
     filters: Vec<Filter>,
+    _kept: Kept,
     credit: Cell<u32>,
     /// Pulled and not sent, never more than there is credit for.
     ready: RefCell<VecDeque<Delivered>>,
@@ -52,11 +54,18 @@ pub(crate) struct Courier {
     is_busy: Cell<bool>,
     /// A pull is among the errands, or rests after a failure.
     is_pulling: Cell<bool>,
+    /// It did not pull, since there is no room in the connection.
+    waits_for_room: Cell<bool>,
     is_ended: Cell<bool>,
 }
 
 impl Courier {
-    pub(crate) fn new(peer: &Rc<Peer>, number: u32, subscription: Arc<Subscription>, filters: Vec<Filter>) -> Rc<Self> {
+    pub(crate) fn new(
+        peer: &Rc<Peer>,
+        number: u32,
+        subscription: Arc<Subscription>,
+        (filters, kept): (Vec<Filter>, Kept),
+    ) -> Rc<Self> {
         let hub = Rc::clone(peer.hub());
         Rc::new(Self {
             token: hub.number(),
@@ -65,12 +74,14 @@ impl Courier {
             number,
             subscription,
             filters: filters.into_iter().filter(|filter| !filter.passes_all()).collect(),
+            _kept: kept,
             credit: Cell::new(0),
             ready: RefCell::default(),
             errands: RefCell::default(),
             errand_messages: Cell::new(0),
             is_busy: Cell::new(false),
             is_pulling: Cell::new(false),
+            waits_for_room: Cell::new(false),
             is_ended: Cell::new(false),
         })
     }
@@ -97,13 +108,23 @@ impl Courier {
 
     /// True where messages wait for room in the connection.
     pub(crate) fn is_starved(&self) -> bool {
-        !self.ready.borrow().is_empty()
+        self.waits_for_room.get() || !self.ready.borrow().is_empty()
+    }
+
+    /// True where what is pulled can be sent.
+    fn has_room(&self) -> bool {
+        let has_room = self.peer.upgrade().is_some_and(|peer| peer.has_answer_room());
+        self.waits_for_room.set(!has_room);
+        has_room
     }
 
     /// Sends what there is, as far as credit and room allow.
     pub(crate) fn pump(self: &Rc<Self>) {
         loop {
             if self.is_ended.get() || !self.send_ready() || self.credit.get() == 0 || self.is_pulling.get() {
+                return;
+            }
+            if !self.has_room() {
                 return;
             }
             let count = PULL_MESSAGES.min(self.credit.get() as usize);
@@ -250,6 +271,8 @@ impl Courier {
         let subscription = Arc::clone(&self.subscription);
         let courier = Rc::clone(self);
         spawn_local(async move {
+            let (peer, mut errands) = (courier.peer.upgrade(), errands);
+            let _turn = courier.begin_pull(peer.as_deref(), &mut errands).await;
             let run = move || errands.into_iter().map(|errand| errand.run(&subscription)).collect::<Vec<_>>();
             let done = courier.hub.pool.run(sort, run).await;
             courier.is_busy.set(false);
@@ -264,6 +287,17 @@ impl Courier {
             courier.run_next();
             courier.pump();
         });
+    }
+
+    /// Few of a connection pull at once. Where others took its room meanwhile, nothing is pulled.
+    async fn begin_pull<'a>(&self, peer: Option<&'a Peer>, errands: &mut [Errand]) -> Option<SemaphorePermit<'a>> {
+        let peer = peer.filter(|_| errands.iter().any(Errand::is_pull))?;
+        let turn = peer.turn_to_pull().await;
+        if !self.has_room() {
+            errands.iter_mut().filter(|errand| errand.is_pull()).for_each(|errand| *errand = Errand::Look);
+            self.is_pulling.set(false);
+        }
+        turn
     }
 
     fn did(self: &Rc<Self>, done: Result<Done>, asking: Option<Asking>) {

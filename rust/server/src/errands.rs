@@ -40,6 +40,11 @@ pub(crate) enum Done {
 }
 
 impl Errand {
+    /// True where it brings messages.
+    pub(crate) fn is_pull(&self) -> bool {
+        matches!(self, Self::Pull { .. })
+    }
+
     /// How many messages it names.
     pub(crate) fn messages(&self) -> usize {
         match self {

@@ -28,9 +28,20 @@ impl Hub {
 
     /// Lets a pull wait at a desk until there is news there, or until its time is over and it is told that
     /// there is nothing.
-    pub(crate) fn hold(&self, pulling: Pulling, desk: &Desk) {
+    ///
+    /// So many are set apart, and hold up nothing. One more is a request under way as any other, of which a
+    /// connection has so many before it is read no further: were it told at once that there is nothing, the
+    /// next one would follow at once.
+    pub(crate) fn hold(&self, mut pulling: Pulling, desk: &Desk) {
         let deadline = pulling.deadline;
-        if deadline <= self.now() || self.is_draining() || !pulling.asking.hold() {
+        pulling.asking.peer().pass_room_on();
+        if deadline <= self.now() || self.is_draining() {
+            return pulling.asking.code(answer::NO_MESSAGE);
+        }
+        if pulling.apart.is_none() {
+            pulling.apart = self.consumers.held_apart.take(pulling.asking.peer().address());
+        }
+        if !pulling.asking.hold(pulling.apart.is_some()) {
             return pulling.asking.code(answer::NO_MESSAGE);
         }
         let owner = self.number();
@@ -83,7 +94,13 @@ impl Hub {
     }
 
     fn go_on(self: &Rc<Self>, owner: u64) {
-        let Some(pulling) = self.take(owner) else { return };
+        if let Some(pulling) = self.take(owner) {
+            self.begin_again(pulling);
+        }
+    }
+
+    /// A pull that waited looks again.
+    pub(crate) fn begin_again(self: &Rc<Self>, pulling: Pulling) {
         match pulling.session.clone() {
             Some(session) => session.run(self, Job::Pull(pulling)),
             None => self.refuse(pulling),

@@ -11,6 +11,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::registry::Registry;
+use delaymq_core::wire::scales::Scales;
 use delaymq_core::wire::unfinished::Unfinished;
 use delaymq_engine::{Delivered, Listener, NamedConsumer, PublishBatch, Store, SubjectReader};
 use tokio::sync::{Mutex, Notify, oneshot};
@@ -51,6 +52,10 @@ pub(crate) struct Hub {
     pub(crate) http_connections: Limit,
     /// Bytes that were read of requests which are not there whole.
     pub(crate) input_bytes: Cell<usize>,
+    /// What all connections make the server keep.
+    pub(crate) scales: RefCell<Scales<IpAddr>>,
+    /// Connections that wait until less is kept.
+    pub(crate) unheard: RefCell<Vec<Weak<Peer>>>,
     /// What addresses began and never finished.
     pub(crate) unfinished: RefCell<Unfinished<IpAddr>>,
     /// What is switched off is written by one at a time.
@@ -85,7 +90,7 @@ impl Hub {
         let connections = Limit::new(all, each);
         let strangers = Limit::new(options.strangers_max, options.strangers_per_address_max);
         let http_connections = Limit::new(options.http_connections_max, options.http_connections_per_address_max);
-        let unfinished = Unfinished::new(options.unfinished);
+        let (scales, unfinished) = (Scales::new(options.scales), Unfinished::new(options.unfinished));
         Self {
             connections,
             strangers,
@@ -99,6 +104,8 @@ impl Hub {
             peers: RefCell::default(),
             guard,
             input_bytes: Cell::new(0),
+            scales: RefCell::new(scales),
+            unheard: RefCell::default(),
             unfinished: RefCell::new(unfinished),
             switching: Mutex::new(()),
             closing: Cell::new(0),
@@ -156,6 +163,15 @@ impl Hub {
     pub(crate) fn cut_off(&self) -> usize {
         let peers: Vec<_> = self.peers.borrow().values().cloned().collect();
         peers.iter().filter(|peer| peer.cut_off()).count()
+    }
+
+    /// A connection from there makes the server keep so many bytes now, and made it keep so many before.
+    pub(crate) fn weigh(&self, address: IpAddr, before: usize, after: usize) {
+        let has_eased = self.scales.borrow_mut().weigh(address, before, after);
+        let unheard = if has_eased { self.unheard.take() } else { Vec::new() };
+        for peer in unheard.iter().filter_map(Weak::upgrade) {
+            peer.heard();
+        }
     }
 
     /// An empty batch.

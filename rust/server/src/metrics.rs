@@ -138,6 +138,7 @@ fn put_connections(page: &mut Text, hub: &Hub) {
     page.counter("received_bytes", "Bytes read.", counters.bytes_in.read());
     page.counter("sent_bytes", "Bytes written.", counters.bytes_out.read());
     page.gauge("input_bytes", "Bytes read of requests that are not there whole.", hub.input_bytes.get());
+    page.gauge("kept_bytes", "Bytes that all connections make the server keep.", hub.scales.borrow().bytes());
     let guard = &hub.guard;
     page.counter("wrong_tokens", "Tokens that were wrong.", guard.wrong_tokens.read());
     let what = "Tokens not looked at, for too many wrong ones came from their addresses.";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use delaymq_core::error::Error;
 use delaymq_core::units::Span;
 use delaymq_core::wire::connection_limits::ConnectionLimits;
+use delaymq_core::wire::scales::ScalesLimits;
 use delaymq_core::wire::unfinished::UnfinishedLimits;
 use thiserror::Error as Described;
 
@@ -60,7 +61,8 @@ pub struct ServerOptions {
     pub retry_delay_ms: u64,
     /// A message that was delivered so often is a dead letter instead.
     pub attempts_max: u32,
-    /// Pulls that wait, in all: further ones are told at once that there is nothing.
+    /// Pulls that wait and hold up nothing, in all; those of one address are at most half of them. Further
+    /// ones wait as well, among the requests of their connection that are under way.
     pub held_pulls_max: u32,
     /// Consumers of QMQ in all, and what they and QMQ's producers may make of subjects and groups.
     pub consumers_max: usize,
@@ -78,6 +80,8 @@ pub struct ServerOptions {
     /// Bytes of requests that are not there whole, of all connections together: over it those end that
     /// want more than a little.
     pub input_bytes_max: usize,
+    /// What connections may make the server keep, of whatever it is.
+    pub scales: ScalesLimits,
     /// What one address may begin of requests and never finish.
     pub unfinished: UnfinishedLimits,
     /// What one connection may take.
@@ -113,6 +117,7 @@ impl Default for ServerOptions {
             waiting_publishes_max: 1_024,
             waiting_publish_bytes_max: 64 << 20,
             input_bytes_max: 256 << 20,
+            scales: ScalesLimits::default(),
             unfinished: UnfinishedLimits::default(),
             connection: ConnectionLimits::default(),
         }

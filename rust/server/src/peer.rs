@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use delaymq_core::error::Result;
@@ -14,7 +14,6 @@ use delaymq_core::wire::connection::{Asked, Connection, Ending, RequestId};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::notices::NoticeKind;
-use delaymq_core::wire::unfinished::ReadsOn;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -26,21 +25,31 @@ use crate::borrowing::Borrowing;
 use crate::courier::Courier;
 use crate::guard::Verdict;
 use crate::hub::Hub;
+use crate::network::counted;
 use crate::requests;
 use crate::room::Room;
-use crate::sockets::{is_passing, ready};
+use crate::sockets::ready;
+use answering::Answering;
+use transfer::is_closed_there;
 
-/// Bytes of a request that each connection may send, however much others do.
-const INPUT_BYTES_FREE: usize = 64 << 10;
+mod answering;
+mod transfer;
+mod weighing;
+
+pub(crate) use weighing::Kept;
+
 /// Requests that are served before others have their turn.
 const TURN_REQUESTS: usize = 64;
-/// Pieces of output that one call writes.
-const PIECES: usize = 16;
+/// How often it is looked whether a peer that is not read is still there.
+const LOOK_MS: u64 = 1_000;
 
 /// See the module.
 pub(crate) struct Peer {
+    me: Weak<Self>,
     hub: Rc<Hub>,
     address: IpAddr,
+    /// What its address is counted by.
+    counted: IpAddr,
     standing: Cell<Standing>,
     connection: RefCell<Connection>,
     /// Its place among those that nothing is known of.
@@ -56,6 +65,10 @@ pub(crate) struct Peer {
     has_backlog: Cell<bool>,
     /// Bytes of this one among those of all.
     input_bytes: Cell<usize>,
+    /// What it weighs on the scales, and whether it waits for room there.
+    weighed: Cell<usize>,
+    is_listening: Cell<bool>,
+    answering: Answering,
     /// What it may read of a large request.
     pub(crate) borrowing: Borrowing,
     is_cut_off: Cell<bool>,
@@ -78,9 +91,11 @@ impl Peer {
     pub(crate) fn new(hub: &Rc<Hub>, address: IpAddr, standing: Standing, stranger: Option<Room>) -> Rc<Self> {
         let is_admitted = standing != Standing::Stranger;
         let connection = Connection::new(hub.options.connection, is_admitted, hub.now());
-        Rc::new(Self {
+        Rc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
             hub: Rc::clone(hub),
             address,
+            counted: counted(address),
             standing: Cell::new(standing),
             connection: RefCell::new(connection),
             stranger: RefCell::new(stranger),
@@ -90,6 +105,9 @@ impl Peer {
             held: RefCell::default(),
             has_backlog: Cell::new(false),
             input_bytes: Cell::new(0),
+            weighed: Cell::new(0),
+            is_listening: Cell::new(false),
+            answering: Answering::default(),
             borrowing: Borrowing::new(address),
             is_cut_off: Cell::new(false),
             has_left: Cell::new(false),
@@ -117,6 +135,10 @@ impl Peer {
         self.connection.borrow_mut().prove();
     }
 
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// Requests under way, and how many of them are held.
     pub(crate) fn under_way(&self) -> (usize, usize) {
         let connection = self.connection.borrow();
@@ -128,10 +150,22 @@ impl Peer {
         self.has_left.get()
     }
 
-    /// Lets a request wait that holds up no other; false where it may not.
-    pub(crate) fn hold(&self, id: RequestId) -> bool {
+    /// Lets a request wait; false where nothing is waited for any more. It holds up no other where it is
+    /// set `apart` and there is room for that: else it is one of those that are under way.
+    pub(crate) fn hold(&self, id: RequestId, apart: bool) -> bool {
         let mut connection = self.connection.borrow_mut();
-        connection.ending().is_none() && connection.hold(id)
+        let was_paused = connection.is_paused();
+        if apart && connection.hold(id) && was_paused {
+            // There may be room for the next one, which is there already.
+            self.wake.notify_one();
+        }
+        connection.ending().is_none()
+    }
+
+    /// A request makes the server keep so many bytes beside its frame.
+    pub(crate) fn keep(&self, id: RequestId, bytes: usize) {
+        self.connection.borrow_mut().keep(id, bytes);
+        self.weigh();
     }
 
     /// How many bytes an answer should not exceed now.
@@ -142,9 +176,14 @@ impl Peer {
     /// Where nothing more is read, nothing is waited for.
     fn end_held(&self) {
         if self.connection.borrow().ending().is_some() {
-            let held = std::mem::take(&mut *self.held.borrow_mut());
-            self.hub.end_held(held.into_iter().collect());
+            self.end_waiting();
         }
+    }
+
+    fn end_waiting(&self) {
+        let held = std::mem::take(&mut *self.held.borrow_mut());
+        self.hub.end_held(held.into_iter().collect());
+        self.end_parked();
     }
 
     /// Answers a request.
@@ -159,7 +198,9 @@ impl Peer {
         if code != answer::SUCCESS {
             self.hub.counters.failed.add(code);
         }
-        self.connection.borrow_mut().answer(id, code, self.hub.now(), fill)
+        let answered = self.connection.borrow_mut().answer(id, code, self.hub.now(), fill);
+        self.weigh();
+        answered
     }
 
     /// Answers one of delaymq's own requests with an error.
@@ -172,8 +213,13 @@ impl Peer {
 
     /// Sends what was not asked for; false where there is no room now.
     pub(crate) fn push(&self, command: i16, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
+        if !self.has_answer_room() {
+            return Ok(false);
+        }
         self.wake.notify_one();
-        self.connection.borrow_mut().push(command, self.hub.now(), fill)
+        let pushed = self.connection.borrow_mut().push(command, self.hub.now(), fill);
+        self.weigh();
+        pushed
     }
 
     /// Nothing more is read.
@@ -216,16 +262,22 @@ impl Peer {
             return Ok(Turn::Finished);
         }
         let may_read = !self.has_backlog.get() && (ready.is_readable() || ready.is_read_closed());
+        self.hear();
+        self.notice_end(socket);
         let has_read = may_read && self.read(socket)?;
         self.serve();
+        let was_paused = self.connection.borrow().is_paused();
         self.end_held();
         self.note_input();
         let is_blocked = self.write(socket)?;
+        self.weigh();
+        self.look_again();
         if !is_blocked {
             self.pump();
         }
         let now = self.hub.now();
         let has_subscriptions = !self.couriers.borrow().is_empty() || !self.subscribing.borrow().is_empty();
+        self.hear();
         let mut connection = self.connection.borrow_mut();
         connection.must_speak(has_subscriptions, now);
         connection.tick(now);
@@ -233,7 +285,9 @@ impl Peer {
             return Ok(Turn::Finished);
         }
         let has_more = connection.output_bytes() > 0 && !is_blocked;
-        Ok(if has_read || has_more || self.has_backlog.get() { Turn::Again } else { Turn::Wait })
+        // Requests that are there already make no noise when they may be served.
+        let goes_on = was_paused && !connection.is_paused();
+        Ok(if has_read || has_more || goes_on || self.has_backlog.get() { Turn::Again } else { Turn::Wait })
     }
 
     fn refuse(self: &Rc<Self>, asked: &Asked) {
@@ -264,69 +318,12 @@ impl Peer {
         }
     }
 
-    /// True where something was read.
-    fn read(&self, socket: &TcpStream) -> io::Result<bool> {
-        let mut connection = self.connection.borrow_mut();
-        if !connection.wants_input() {
-            return Ok(false);
+    /// Nobody waits for whose end is not read yet, since there is no room for more of it: where that is because
+    /// of what waits, it would be read when that has waited long enough.
+    fn notice_end(&self, socket: &TcpStream) {
+        if self.connection.borrow().is_paused() && is_closed_there(socket) {
+            self.end_waiting();
         }
-        if self.hub.input_bytes.get() > self.hub.options.input_bytes_max && connection.input_bytes() > INPUT_BYTES_FREE
-        {
-            // That all others together have too much under way is not this peer's doing.
-            self.is_sent_away.set(true);
-            connection.crowded();
-            return Ok(false);
-        }
-        let now = self.hub.now();
-        match self.borrowing.reads_on(&self.hub, connection.input_bytes(), now) {
-            ReadsOn::Now => {}
-            ReadsOn::From(until) => {
-                connection.rests(until, now);
-                return Ok(false);
-            }
-            ReadsOn::Never => {
-                connection.crowded();
-                return Ok(false);
-            }
-        }
-        match connection.read_with(now, |input| socket.try_read_buf(input)) {
-            Ok(0) => {
-                connection.peer_closed();
-                Ok(false)
-            }
-            Ok(count) => {
-                self.hub.counters.bytes_in.add(count as u64);
-                Ok(true)
-            }
-            Err(error) if is_passing(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Counts what was read and not handed out among that of all.
-    fn note_input(&self) {
-        let bytes = self.connection.borrow().input_bytes();
-        let before = self.input_bytes.replace(bytes);
-        let all = self.hub.input_bytes.get().saturating_sub(before).saturating_add(bytes);
-        self.hub.input_bytes.set(all);
-    }
-
-    /// Writes until there is nothing left or the socket takes no more; true where it takes no more.
-    fn write(&self, socket: &TcpStream) -> io::Result<bool> {
-        let mut connection = self.connection.borrow_mut();
-        while connection.output_bytes() > 0 {
-            let pieces: Vec<IoSlice<'_>> = connection.output().take(PIECES).map(IoSlice::new).collect();
-            match socket.try_write_vectored(&pieces) {
-                Ok(count) => {
-                    drop(pieces);
-                    self.hub.counters.bytes_out.add(count as u64);
-                    connection.sent(count, self.hub.now());
-                }
-                Err(error) if is_passing(&error) => return Ok(true),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
     }
 
     /// Lets subscriptions send that had no room.
@@ -348,7 +345,9 @@ impl Peer {
                 (Some(reads), Some(writes)) => Some(reads | writes),
                 (one, other) => one.or(other),
             };
-            (interest, connection.deadline().into_iter().chain(rests_until).min())
+            let looks_at = (connection.ending().is_none() && connection.is_paused()).then(|| now.plus(LOOK_MS));
+            let deadline = connection.deadline().into_iter().chain(rests_until).chain(looks_at).min();
+            (interest, deadline)
         };
         // The deadline's millisecond has begun and must have passed.
         let until = deadline.map(|deadline| Duration::from_millis(deadline.since(now).saturating_add(1)));
@@ -372,6 +371,7 @@ impl Peer {
         self.end_held();
         self.stranger.replace(None);
         self.hub.input_bytes.set(self.hub.input_bytes.get().saturating_sub(self.input_bytes.replace(0)));
+        self.leave_scales();
         let cut_off = |ending: &&Ending| !matches!(ending, Ending::PeerClosed | Ending::Drained);
         if let Some(ending) = self.connection.borrow().ending().filter(cut_off) {
             self.hub.counters.cut_off.add(ending.word());

@@ -6,9 +6,11 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
 use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
-use delaymq_core::wire::frame::{Frame, answer};
+use delaymq_core::wire::fields::put_text;
+use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::reader::Reader;
 use delaymq_core::wire::request::send_code;
-use delaymq_core::wire::send::{Failure, SendCode, Sent, put_failures, read_send};
+use delaymq_core::wire::send::{Failure, SendCode, Sent, put_failures};
 use delaymq_engine::{Due, PublishBatch, Receipts};
 use tokio::sync::oneshot;
 
@@ -26,7 +28,30 @@ pub(crate) struct Publishing {
 
 enum Kind {
     Own { wants_receipts: bool },
-    Qmq { refused: Vec<Failure>, frame: Frame },
+    Qmq(Listing),
+}
+
+/// What the answer to a SEND lists. Nothing of its frame is kept while it waits: that may be large, and
+/// hold on to what was read around it.
+#[derive(Default)]
+pub(crate) struct Listing {
+    /// Those that were refused by themselves, as they are told.
+    refused: Vec<u8>,
+    /// The ids of the others, each behind its length.
+    taken: Vec<u8>,
+}
+
+impl Listing {
+    /// All of them, where those that were taken could not be stored.
+    fn put_not_stored(&self, out: &mut Vec<u8>, error: &Error) -> Result<()> {
+        let mut ids = Reader::new(&self.taken);
+        while !ids.is_empty() {
+            let failure = Failure::of(ids.text("message_id")?, send_code(error), error);
+            put_failures(out, &[failure])?;
+        }
+        out.extend_from_slice(&self.refused);
+        Ok(())
+    }
 }
 
 /// What is done once the log is durable so far.
@@ -42,7 +67,7 @@ pub(crate) enum Told {
     Nothing,
     NoReceipts,
     Receipts(Receipts),
-    Failures { refused: Vec<Failure>, frame: Frame },
+    Failures(Listing),
 }
 
 /// Takes a batch of delaymq's own: it is stored whole or not at all.
@@ -67,9 +92,9 @@ pub(crate) fn publish(asking: Asking, publish: &Publish<'_>, bytes: usize) {
 }
 
 /// Takes messages of a QMQ client: each is stored or listed.
-pub(crate) fn send(asking: Asking, sent: &[Sent<'_>], frame: Frame) {
+pub(crate) fn send(asking: Asking, sent: &[Sent<'_>], bytes: usize) {
     let mut batch = asking.hub().batch();
-    let mut refused = Vec::new();
+    let (mut refused, mut listing) = (Vec::new(), Listing::default());
     let undelayed_ms = asking.hub().options.undelayed_ms;
     for one in sent {
         if let Err(failure) = one.judge() {
@@ -81,11 +106,18 @@ pub(crate) fn send(asking: Asking, sent: &[Sent<'_>], frame: Frame) {
             let is_crowded = matches!(error, Error::TooLarge { argument: "messages", .. }) && !batch.is_empty();
             let code = if is_crowded { SendCode::StoreError } else { send_code(&error) };
             refused.push(one.failure(code, &error));
+        } else if let Err(error) = put_text(&mut listing.taken, "message_id", one.message.message_id) {
+            // No id that was taken is so long.
+            refused.push(one.failure(SendCode::StoreError, &error));
         }
     }
-    let bytes = frame.body.len();
+    if let Err(error) = put_failures(&mut listing.refused, &refused) {
+        asking.hub().give_back(batch);
+        return asking.failed(&error);
+    }
+    asking.keep(listing.refused.len());
     let hub = Rc::clone(asking.hub());
-    hub.publish(Publishing { asking, batch, kind: Kind::Qmq { refused, frame }, bytes });
+    hub.publish(Publishing { asking, batch, kind: Kind::Qmq(listing), bytes });
 }
 
 impl Publishing {
@@ -97,13 +129,13 @@ impl Publishing {
                 let told = match self.kind {
                     Kind::Own { wants_receipts: true } => Told::Receipts(ticket.receipts().clone()),
                     Kind::Own { wants_receipts: false } => Told::NoReceipts,
-                    Kind::Qmq { refused, frame } => Told::Failures { refused, frame },
+                    Kind::Qmq(listing) => Told::Failures(listing),
                 };
                 hub.promise(ticket.end(), Promise::Answer(self.asking, told));
             }
             Err(error) => match self.kind {
                 Kind::Own { .. } => self.asking.failed(&error),
-                Kind::Qmq { frame, .. } => not_stored(self.asking, &frame, &error),
+                Kind::Qmq(listing) => self.asking.told(|out| listing.put_not_stored(out, &error)),
             },
         }
         hub.give_back(self.batch);
@@ -134,7 +166,7 @@ impl Promise {
     /// It cannot be kept any more.
     pub(crate) fn break_with(self, error: &Error) {
         match self {
-            Self::Answer(asking, Told::Failures { frame, .. }) => not_stored(asking, &frame, error),
+            Self::Answer(asking, Told::Failures(listing)) => asking.told(|out| listing.put_not_stored(out, error)),
             Self::Answer(asking, Told::Nothing | Told::NoReceipts | Told::Receipts(_)) => asking.failed(error),
             Self::Task(task) => drop(task.send(Err(error.clone()))),
         }
@@ -147,21 +179,13 @@ impl Told {
             Self::Nothing => asking.done(),
             Self::NoReceipts => asking.told(|out| put_receipts(out, std::iter::empty())),
             Self::Receipts(receipts) => asking.told(|out| put_receipts(out, receipts.iter())),
-            Self::Failures { refused, .. } if !refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
+            Self::Failures(listing) if !listing.refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
                 asking.code(answer::BROKER_ERROR);
             }
-            Self::Failures { refused, .. } => asking.told(|out| put_failures(out, &refused)),
+            Self::Failures(listing) => asking.told(|out| {
+                out.extend_from_slice(&listing.refused);
+                Ok(())
+            }),
         }
     }
-}
-
-/// Lists every message of a SEND, those that were refused by themselves with why.
-fn not_stored(asking: Asking, frame: &Frame, error: &Error) {
-    let sent = match read_send(&frame.body) {
-        Ok(sent) => sent,
-        Err(malformed) => return asking.malformed(&malformed),
-    };
-    let failure = |one: &Sent<'_>| one.judge().err().unwrap_or_else(|| one.failure(send_code(error), error));
-    let failures: Vec<Failure> = sent.iter().map(failure).collect();
-    asking.told(|out| put_failures(out, &failures));
 }

@@ -20,6 +20,7 @@ use crate::asking::Asking;
 use crate::consumers::Name;
 use crate::desks::Desk;
 use crate::hub::Hub;
+use crate::room::Room;
 use crate::session::{Attached, Job, Session};
 
 /// Payloads of one answer, in bytes, or one message more.
@@ -39,6 +40,8 @@ pub(crate) struct Pulling {
     pub(crate) filters: Vec<Filter>,
     version: i16,
     pub(crate) deadline: Millis,
+    /// Its place among those that wait and hold up nothing, once it had to wait.
+    pub(crate) apart: Option<Room>,
 }
 
 /// A sign of life for as long as it is there.
@@ -73,6 +76,8 @@ pub(crate) fn pull(asking: Asking, request: PullRequest<'_>, version: i16) {
     let hub = Rc::clone(asking.hub());
     let Some(count) = request.count_max() else { return asking.code(answer::NO_MESSAGE) };
     let now = hub.now();
+    // It may be held for long, with what it asks for.
+    asking.keep(request.filters.iter().map(Filter::memory_bytes).sum());
     let pulling = Pulling {
         asking,
         session: None,
@@ -82,6 +87,7 @@ pub(crate) fn pull(asking: Asking, request: PullRequest<'_>, version: i16) {
         version,
         deadline: request.hold_ms().map_or(now, |hold_ms| now.plus(hold_ms)),
         filters: request.filters,
+        apart: None,
     };
     let name = Name::new(&request.name, request.is_broadcast);
     if check(&name).is_err() {
@@ -121,12 +127,17 @@ pub(crate) async fn serve(hub: &Rc<Hub>, session: &Rc<Session>, pulling: Pulling
             // Nobody reads it: the news that it was woken with is for the next one.
             return hub.wake_next(&desk);
         }
+        if !pulling.asking.peer().has_answer_room() {
+            return park(hub, pulling, &desk);
+        }
         let news = desk.news();
         let gathered = match &attached {
             Attached::Sharing(sharing) => sharing.gather(hub, session, &pulling).await,
             Attached::Listening(listening) => listening.gather(hub, &pulling).await,
         };
         match gathered {
+            // Others took the room while this one waited for a thread.
+            Ok(Gathered::Run { .. }) if !pulling.asking.peer().has_answer_room() => return park(hub, pulling, &desk),
             Ok(Gathered::Run { first, messages }) => match told(hub, &pulling, first, &messages) {
                 Ok(count) => return went(hub, &attached, first, count),
                 Err(_) => put_aside(hub, session, &attached, first).await,
@@ -151,6 +162,13 @@ fn refuse(hub: &Rc<Hub>, pulling: Pulling, desk: Option<Rc<Desk>>) {
     if let Some(desk) = desk {
         hub.wake_next(&desk);
     }
+}
+
+/// Its peer does not read: what it would be given is for the next one meanwhile.
+fn park(hub: &Rc<Hub>, pulling: Pulling, desk: &Desk) {
+    let peer = Rc::clone(pulling.asking.peer());
+    peer.park(pulling);
+    hub.wake_next(desk);
 }
 
 /// Answers with as many of these messages as fit, and says with how many.

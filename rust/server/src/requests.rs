@@ -35,7 +35,7 @@ pub(crate) fn serve(asking: Asking, asked: Asked) {
     match request {
         Err(malformed) => asking.malformed(&malformed),
         Ok(Request::Own(request)) => serve_own(asking, request, frame.body.len()),
-        Ok(Request::Send(sent)) => publishing::send(asking, &sent, frame.clone()),
+        Ok(Request::Send(sent)) => publishing::send(asking, &sent, frame.body.len()),
         Ok(Request::Register(request)) => register(asking, &request),
         Ok(Request::Pull(request)) => pulling::pull(asking, request, frame.header.version),
         Ok(Request::Ack(request)) => acknowledging::acknowledge(asking, &request),

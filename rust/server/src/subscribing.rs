@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 use crate::asking::Asking;
 use crate::courier::Courier;
 use crate::errands::Errand;
+use crate::peer::Kept;
 use crate::pool::Pool;
 
 /// A subscribe, kept while its group and consumer are made.
@@ -23,6 +24,7 @@ struct Wanted {
     options: SubscribeOptions,
     credit: u32,
     filters: Vec<Filter>,
+    kept: Kept,
 }
 
 /// Begins to consume.
@@ -37,6 +39,7 @@ pub(crate) fn subscribe(asking: Asking, subscribe: Subscribe<'_>) {
     if peer.couriers.borrow().contains_key(&number) || peer.subscribing.borrow().contains(&number) {
         return asking.refused(&unknown("there is a subscription of that number already"));
     }
+    let Some(kept) = peer.keep_on(kept_bytes(&subscribe.filters)) else { return asking.busy() };
     let count = peer.couriers.borrow().len().saturating_add(peer.subscribing.borrow().len());
     let Some(place) = hub.pool.place().filter(|_| count < hub.options.subscriptions_max) else {
         return asking.busy();
@@ -50,15 +53,21 @@ pub(crate) fn subscribe(asking: Asking, subscribe: Subscribe<'_>) {
         options: SubscribeOptions { in_flight_max, start },
         credit: subscribe.credit,
         filters: subscribe.filters,
+        kept,
     };
     peer.subscribing.borrow_mut().push(number);
     spawn_local(begin(asking, wanted, place));
 }
 
+/// What a subscription keeps for as long as it lasts; most keep nothing.
+fn kept_bytes(filters: &[Filter]) -> usize {
+    filters.iter().filter(|filter| !filter.passes_all()).map(Filter::memory_bytes).sum()
+}
+
 async fn begin(asking: Asking, wanted: Wanted, place: crate::pool::Place) {
     let peer = Rc::clone(asking.peer());
     let store = std::sync::Arc::clone(&peer.hub().store);
-    let Wanted { number, subject, group, consumer, options, credit, filters } = wanted;
+    let Wanted { number, subject, group, consumer, options, credit, filters, kept } = wanted;
     let begun = Pool::ask(place, move || store.subscribe(&subject, &group, options)).await;
     peer.subscribing.borrow_mut().retain(|other| *other != number);
     let subscription = match begun {
@@ -67,7 +76,7 @@ async fn begin(asking: Asking, wanted: Wanted, place: crate::pool::Place) {
         None => return asking.died(),
     };
     let is_new = subscription.starts_group();
-    let courier = Courier::new(&peer, number, subscription, filters);
+    let courier = Courier::new(&peer, number, subscription, (filters, kept));
     if peer.has_left() {
         return courier.leave();
     }

@@ -130,14 +130,22 @@ fn strangers_make_no_more_consumers_groups_and_subjects_than_they_may() {
 }
 
 #[test]
-fn as_many_pulls_wait_as_may() {
-    let served = serve_with(ServerOptions { held_pulls_max: 2, ..options() }, Durability::Os);
+fn as_many_pulls_are_set_apart_as_may_be_and_one_more_waits_as_any_request() {
+    let mut limited = ServerOptions { held_pulls_max: 2, ..options() };
+    limited.connection.requests_max = 2;
+    let served = serve_with(limited, Durability::Os);
     let mut qmq = client(&served);
-    let names = Pull { hold_ms: 300_000, ..pull("order", "g", "c") };
-    let held = [qmq.ask_pull(&names), qmq.ask_pull(&names)];
-    eventually("two wait", || metric(&served, "held_pulls") == 2);
-    assert!(qmq.pull(&names).is_empty(), "the third is told that there is nothing");
-    assert!(held.iter().all(|asked| !qmq.has_answer(*asked)));
+    let names = Pull { count: 1, hold_ms: 300_000, ..pull("order", "g", "c") };
+    let held: Vec<i32> = (0..4).map(|_| qmq.ask_pull(&names)).collect();
+    eventually("three wait", || metric(&served, "held_pulls") == 3);
+    let counts = ["held_requests", "requests_in_flight"].map(|name| metric(&served, name));
+    assert_eq!(counts, [1, 3], "half of those that are set apart are an address's share, and the fourth is not read");
+    let mut producer = client(&served);
+    let sent: Vec<_> = ["a", "b", "c", "d"].into_iter().map(|id| message("order", id, &[], None)).collect();
+    producer.store(&sent);
+    for asked in held {
+        assert_eq!(qmq.pulled(asked).len(), 1);
+    }
 }
 
 #[test]

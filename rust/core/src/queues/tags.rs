@@ -1,7 +1,17 @@
 //! Which messages of a subject a consumer wants.
 
+use crate::record::limits::WORD_BYTES_MAX;
+
 /// The most tags that a consumer may ask for.
 pub const ASKED_TAGS_MAX: usize = 127;
+
+/// The most bytes of a tag or a text that a consumer asks for: no tag of a message is longer.
+pub const ASKED_WORD_BYTES_MAX: usize = WORD_BYTES_MAX;
+/// The most bytes of all tags and texts that a consumer asks for together.
+pub const ASKED_BYTES_MAX: usize = 32 << 10;
+
+/// What an allocator takes for itself of a small piece of memory, about.
+const ALLOCATED_BYTES: usize = 16;
 
 /// The attribute that names a message's environment.
 pub const ENVIRONMENT_KEY: &str = "qmq_env";
@@ -64,6 +74,21 @@ impl Filter {
                 Some(named) => named == environment && labels.part.unwrap_or_default() == part,
             },
         }
+    }
+
+    /// The tags, or the texts, that it asks for.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let (tags, texts) = match self {
+            Self::Tags { tags, .. } => (tags.as_slice(), [None, None]),
+            Self::SubEnvironment { environment, part } => ([].as_slice(), [Some(environment), Some(part)]),
+        };
+        tags.iter().chain(texts.into_iter().flatten()).map(String::as_str)
+    }
+
+    /// How many bytes of memory it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        let word = size_of::<String>().saturating_add(ALLOCATED_BYTES);
+        self.words().fold(size_of::<Self>(), |bytes, one| bytes.saturating_add(word).saturating_add(one.len()))
     }
 
     /// True where every message passes.

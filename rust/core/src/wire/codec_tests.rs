@@ -189,6 +189,53 @@ fn each_version_of_a_pull_has_its_filters() {
 }
 
 #[test]
+fn filters_ask_for_what_a_message_may_have_and_for_so_much_together() {
+    let tags = |tags: Vec<String>| Filter::Tags { rule: TagRule::Any, tags };
+    let part = |environment: usize, part: usize| Filter::SubEnvironment {
+        environment: "e".repeat(environment),
+        part: "p".repeat(part),
+    };
+    // 32 KiB is 128 words of 255 bytes and one of 128.
+    let all = |last: usize| {
+        let words = |count| tags(vec!["x".repeat(255); count]);
+        vec![words(120), words(6), part(255, 255), tags(vec!["y".repeat(last)])]
+    };
+    let good = [vec![tags(vec!["x".repeat(255)])], vec![part(255, 255)], all(128)];
+    for filters in good {
+        let request = pull(filters);
+        let mut body = Vec::new();
+        put_pull(&mut body, &request, 9).unwrap();
+        assert_eq!(read_pull(&body, 9), Ok(request));
+    }
+    let over = [vec![tags(vec!["x".repeat(256)])], vec![part(256, 0)], vec![part(0, 256)], all(129)];
+    for filters in over {
+        let mut body = Vec::new();
+        assert!(put_pull(&mut body, &pull(filters.clone()), 9).is_err());
+        // As it stands on the wire all the same.
+        let mut body = Vec::new();
+        put_pull(&mut body, &pull(Vec::new()), 7).unwrap();
+        body.put_u32(filters.len() as u32);
+        for filter in &filters {
+            match filter {
+                Filter::Tags { tags, .. } => {
+                    body.put_slice(&[0, 1, 0, 1, tags.len() as u8]);
+                }
+                Filter::SubEnvironment { .. } => body.put_slice(&[0, 2]),
+            }
+            for word in filter.words() {
+                body.put_u16(word.len() as u16);
+                body.put_slice(word.as_bytes());
+            }
+        }
+        assert!(matches!(read_pull(&body, 9), Err(Malformed::TooLarge { .. })), "{filters:?}");
+    }
+    let one = vec![tags(vec!["x".repeat(256)])];
+    assert!(put_pull(&mut Vec::new(), &pull(one), 8).is_err());
+    let filter = all(128).pop().unwrap();
+    assert!(filter.memory_bytes() > 128 && tags(vec![String::new(); 127]).memory_bytes() > 127 * 24);
+}
+
+#[test]
 fn a_pull_asks_for_no_more_than_it_may_have() {
     let mut request = pull(Vec::new());
     assert_eq!((request.count_max(), request.hold_ms()), (Some(10_000), Some(300_000)));

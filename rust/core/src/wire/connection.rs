@@ -5,7 +5,10 @@
 //!   answered yet holds up nothing else: so many requests may be under way, and held pulls are not
 //!   counted among them.
 //! - Bytes that wait to be written are bounded: over that bound no further request is handed out,
-//!   nothing is pushed, and no input is wanted, until the peer has read.
+//!   nothing is pushed or gathered, and no input is wanted, until the peer has read. So are the bytes that
+//!   requests under way keep, by their frames, until some of them are answered.
+//! - What a connection makes the server keep is one number, whatever it is: who drives many of them
+//!   weighs them all ([`super::scales`]), and hears those less that keep much.
 //! - A peer must prove itself soon: until its first valid request was read, or, where it must give a
 //!   token, until it was admitted, its time is short; so is its room, where it must be admitted.
 //! - Who must not be silent, since it holds what others wait for, is cut off once it is for too long.
@@ -13,8 +16,6 @@
 
 mod counts;
 mod stopping;
-
-use std::collections::HashMap;
 
 use bytes::BytesMut;
 use bytes::buf::Limit;
@@ -29,12 +30,12 @@ use super::malformed::Malformed;
 use super::outgoing::Outgoing;
 use super::send::SEND;
 use super::silence::Silence;
+pub use super::under_way::RequestId;
+use super::under_way::UnderWay;
 use crate::error::Result;
 use crate::units::Millis;
 
-/// Names a request of one connection; never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RequestId(pub u64);
+mod kept;
 
 /// A request that was handed out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,10 +47,12 @@ pub struct Asked {
     pub frame: Frame,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    header: Header,
-    is_held: bool,
+/// Whether requests are taken at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hearing {
+    Heard,
+    /// All connections together keep too much, and this one more than a little of it.
+    Unheard,
 }
 
 /// See the module.
@@ -58,14 +61,15 @@ pub struct Connection {
     limits: ConnectionLimits,
     input: Incoming,
     outgoing: Outgoing,
-    open: HashMap<RequestId, Open>,
-    held_count: usize,
-    next_id: u64,
+    under_way: UnderWay,
+    /// Bytes that the server keeps for as long as the peer wants, whatever is answered.
+    lasting_bytes: usize,
     began: Millis,
     /// When the frame that is being read began, or reading went on after a pause; later by what it rested.
     frame_began: Millis,
     rests_until: Millis,
     is_paused: bool,
+    hearing: Hearing,
     is_admitted: bool,
     is_proven: bool,
     silence: Silence,
@@ -80,13 +84,13 @@ impl Connection {
             limits,
             input: Incoming::default(),
             outgoing: Outgoing::default(),
-            open: HashMap::new(),
-            held_count: 0,
-            next_id: 0,
+            under_way: UnderWay::default(),
+            lasting_bytes: 0,
             began: now,
             frame_began: now,
             rests_until: now,
             is_paused: false,
+            hearing: Hearing::Heard,
             is_admitted: admitted,
             is_proven: false,
             silence: Silence::new(now),
@@ -118,7 +122,7 @@ impl Connection {
 
     /// True where more may be read from the peer now.
     pub fn wants_input(&self) -> bool {
-        self.ending.is_none() && self.has_room() && self.input_room() > 0
+        self.ending.is_none() && self.hears() && self.input_room() > 0
     }
 
     /// Reads into the connection: `read` appends to what it is given, which takes no more than the
@@ -158,21 +162,22 @@ impl Connection {
     /// The next request, where one is there whole and there is room for its answer.
     pub fn next_request(&mut self, now: Millis) -> Option<Asked> {
         self.note_room(now);
-        if self.ending.is_some() || !self.has_room() {
+        if self.ending.is_some() || !self.hears() {
             return None;
         }
         let head = match self.head() {
-            Ok(head) => head?,
+            Ok(head) => head,
             Err(malformed) => {
                 self.end(Ending::Malformed(malformed));
                 return None;
             }
         };
-        let frame = self.input.take(head)?;
+        let Some(frame) = head.and_then(|head| self.input.take(head)) else {
+            self.input.let_go();
+            return None;
+        };
         self.frame_began = now;
-        let id = RequestId(self.next_id);
-        self.next_id = self.next_id.saturating_add(1);
-        self.open.insert(id, Open { header: head.header, is_held: false });
+        let id = self.under_way.begin(frame.header, frame.bytes());
         Some(Asked { id, frame })
     }
 
@@ -194,23 +199,7 @@ impl Connection {
     /// Sets a request aside that waits for something to happen, so that it holds up no other. False
     /// where too many are held already: it is still under way then, and wants an answer.
     pub fn hold(&mut self, id: RequestId) -> bool {
-        let has_room = self.held_count < self.limits.held_max;
-        match self.open.get_mut(&id) {
-            Some(open) if open.is_held => true,
-            Some(open) if has_room => {
-                open.is_held = true;
-                self.held_count = self.held_count.saturating_add(1);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// How many bytes an answer should not exceed now, so that what waits stays bounded. An answer
-    /// with messages is made within this; one message is always allowed.
-    pub fn answer_bytes_max(&self) -> usize {
-        let waiting = self.outgoing.bytes();
-        self.limits.output_bytes_max.saturating_sub(waiting).min(FRAME_BYTES_MAX)
+        self.under_way.hold(id, self.limits.held_max)
     }
 
     /// Answers a request, once. False where it is not under way.
@@ -224,12 +213,11 @@ impl Connection {
         now: Millis,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
-        let Some(open) = self.open.get(&id).copied() else { return Ok(false) };
-        if wants_answer(&open.header, code) && !self.is_cut_off() {
-            self.outgoing.put(now, open.header.answered(code), fill)?;
+        let Some(header) = self.under_way.header(id) else { return Ok(false) };
+        if wants_answer(&header, code) && !self.is_cut_off() {
+            self.outgoing.put(now, header.answered(code), fill)?;
         }
-        self.open.remove(&id);
-        self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
+        self.under_way.end(id);
         Ok(true)
     }
 
@@ -247,7 +235,7 @@ impl Connection {
     /// # Errors
     /// What `fill` fails with; `TooLarge` naming `frame`.
     pub fn push(&mut self, command: i16, now: Millis, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<bool> {
-        if self.ending.is_some() || !self.has_output_room() {
+        if self.ending.is_some() || !self.has_answer_room() {
             return Ok(false);
         }
         let header = Header { flags: FLAG_ONE_WAY, ..Header::request(command, EXTENSION_VERSION, 0) };
@@ -256,9 +244,7 @@ impl Connection {
 
     /// Ends the connection instead of answering a request. What was asked before is still answered.
     pub fn turn_away(&mut self, id: RequestId) {
-        if let Some(open) = self.open.remove(&id) {
-            self.held_count = self.held_count.saturating_sub(usize::from(open.is_held));
-        }
+        self.under_way.end(id);
         self.end(Ending::TurnedAway);
     }
 
@@ -289,7 +275,7 @@ impl Connection {
         let reads = self.ending.is_none() && self.has_room();
         let first = (reads && !self.is_proven).then(|| self.began.plus(self.limits.first_request_ms_max));
         let frame = (reads && !self.input.is_empty()).then(|| self.frame_began.plus(self.limits.frame_ms_max));
-        let silence = self.silence.end(self.limits.silence_ms_max).filter(|_| reads);
+        let silence = self.silence.end(self.limits.silence_ms_max).filter(|_| self.hears());
         [reader, first, frame, silence].into_iter().flatten().min()
     }
 
@@ -307,7 +293,7 @@ impl Connection {
             self.end(Ending::FirstRequestLate);
         } else if !self.input.is_empty() && now.since(self.frame_began) >= self.limits.frame_ms_max {
             self.end(Ending::FrameLate);
-        } else if self.silence.end(self.limits.silence_ms_max).is_some_and(|end| now >= end) {
+        } else if self.hears() && self.silence.end(self.limits.silence_ms_max).is_some_and(|end| now >= end) {
             self.cut_off(Ending::Silent);
         }
     }
@@ -320,7 +306,7 @@ impl Connection {
     /// True where the socket may be closed: all that was asked is answered and written, or the peer
     /// was cut off.
     pub fn is_finished(&self) -> bool {
-        self.is_cut_off() || (self.ending.is_some() && self.open.is_empty() && self.outgoing.bytes() == 0)
+        self.is_cut_off() || (self.ending.is_some() && self.under_way.count() == 0 && self.outgoing.bytes() == 0)
     }
 
     /// Nobody is there who would read what is left.
@@ -348,12 +334,15 @@ impl Connection {
         limit.saturating_sub(self.input.len())
     }
 
-    fn has_output_room(&self) -> bool {
-        self.outgoing.bytes() < self.limits.output_bytes_max
+    fn has_room(&self) -> bool {
+        let waiting = self.under_way.count().saturating_sub(self.under_way.held_count());
+        let has_request_room =
+            waiting < self.limits.requests_max && self.under_way.bytes() < self.limits.kept_bytes_max;
+        has_request_room && self.has_answer_room()
     }
 
-    fn has_room(&self) -> bool {
-        self.has_output_room() && self.open.len().saturating_sub(self.held_count) < self.limits.requests_max
+    fn hears(&self) -> bool {
+        self.hearing == Hearing::Heard && self.has_room()
     }
 
     /// While it is the server that does not read, no frame is late.

@@ -19,6 +19,9 @@ pub struct ConnectionLimits {
     pub held_max: usize,
     /// Bytes that may wait to be written before the connection stops taking requests.
     pub output_bytes_max: usize,
+    /// Bytes that requests under way may keep before the connection stops taking more, and that
+    /// subscriptions may.
+    pub kept_bytes_max: usize,
 }
 
 impl Default for ConnectionLimits {
@@ -32,6 +35,7 @@ impl Default for ConnectionLimits {
             requests_max: 1_024,
             held_max: 10_000,
             output_bytes_max: 16 << 20,
+            kept_bytes_max: 16 << 20,
         }
     }
 }

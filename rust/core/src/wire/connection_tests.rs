@@ -266,25 +266,6 @@ fn a_frame_that_is_not_completed_ends_the_input_and_what_was_asked_is_answered()
 }
 
 #[test]
-fn a_frame_is_not_late_by_what_the_server_let_it_rest() {
-    let mut connection = proven(limits());
-    let bytes = [request(1, b""), request(2, b"body")].concat();
-    connection.receive(&bytes[..bytes.len() - 1], NOW);
-    assert!(connection.next_request(NOW).is_some() && connection.next_request(NOW).is_none());
-    let frame_ms = limits().frame_ms_max;
-    // Asked twice of one rest, and again of a longer one that begins within it: 300 ms in all.
-    connection.rests(NOW.plus(110), NOW.plus(10));
-    connection.rests(NOW.plus(110), NOW.plus(60));
-    connection.rests(NOW.plus(310), NOW.plus(100));
-    let late = NOW.plus(frame_ms + 300);
-    assert_eq!(connection.deadline(), Some(late));
-    connection.tick(NOW.plus(frame_ms + 299));
-    assert_eq!(connection.ending(), None);
-    connection.tick(late);
-    assert_eq!(connection.ending(), Some(&Ending::FrameLate), "what it did not rest is its peer's time");
-}
-
-#[test]
 fn no_frame_is_late_while_the_server_does_not_read() {
     let limits = ConnectionLimits { requests_max: 1, ..limits() };
     let mut connection = proven(limits);
@@ -476,6 +457,52 @@ fn many_small_answers_share_pieces_and_leave_by_any_portions() {
     assert!(found == expected);
 }
 
+#[test]
+fn requests_are_taken_while_what_they_keep_has_room() {
+    let limits = ConnectionLimits { kept_bytes_max: 10_000, ..limits() };
+    let mut connection = Connection::new(limits, true, NOW);
+    let bytes: Vec<u8> = (0..9).flat_map(|opaque| request(opaque, &[7; 4_000])).collect();
+    connection.receive(&bytes, NOW);
+    let asked = taken(&mut connection);
+    assert_eq!((asked.len(), connection.is_paused(), connection.wants_input()), (3, true, false));
+    let kept = connection.kept_bytes();
+    assert!((9 * 4_000..9 * 4_000 + 5_000).contains(&kept), "{kept}");
+    // Held ones count as well: each is answered in its time.
+    assert!(connection.hold(asked[0].id) && connection.next_request(NOW).is_none());
+    answer(&mut connection, asked[1].id, b"");
+    connection.keep(asked[2].id, 9_000);
+    assert!(connection.next_request(NOW).is_none(), "what it keeps beside its frame counts");
+    answer(&mut connection, asked[2].id, b"");
+    assert_eq!(taken(&mut connection).len(), 2);
+    assert!(connection.held().eq([asked[0].id]));
+}
+
+#[test]
+fn what_stays_has_a_bound_of_its_own_and_stops_no_request() {
+    let limits = ConnectionLimits { kept_bytes_max: 1_000, ..limits() };
+    let mut connection = Connection::new(limits, true, NOW);
+    assert!(connection.keep_on(1_000) && !connection.keep_on(1) && connection.keep_on(0));
+    assert_eq!(connection.kept_bytes(), 1_000);
+    connection.receive(&request(1, b""), NOW);
+    assert_eq!(taken(&mut connection).len(), 1);
+    connection.let_go(400);
+    assert!(connection.keep_on(400));
+}
+
+#[test]
+fn who_is_not_heard_keeps_what_it_sent_for_the_time_of_a_frame() {
+    let mut connection = admitted();
+    connection.receive(&request(1, b""), NOW);
+    connection.hear(false, NOW);
+    assert_eq!((connection.next_request(NOW), connection.wants_input(), connection.is_paused()), (None, false, true));
+    connection.hear(true, NOW);
+    assert_eq!((taken(&mut connection).len(), connection.wants_input()), (1, true));
+    connection.receive(&request(2, b"half")[..26], NOW);
+    connection.hear(false, NOW);
+    connection.tick(NOW.plus(limits().frame_ms_max));
+    assert_eq!(connection.ending(), Some(&Ending::FrameLate));
+}
+
 proptest! {
     #[test]
     fn requests_come_out_whole_however_their_bytes_are_split(
@@ -517,9 +544,11 @@ proptest! {
     #[test]
     fn memory_is_bounded_whatever_comes(
         admit in any::<bool>(),
-        steps in prop::collection::vec((0_u8..7, prop::collection::vec(any::<u8>(), 0..200), 0_u64..9_000), 1..60),
+        steps in prop::collection::vec((0_u8..8, prop::collection::vec(any::<u8>(), 0..200), 0_u64..9_000), 1..60),
     ) {
-        let limits = ConnectionLimits { output_bytes_max: 500, requests_max: 3, held_max: 2, ..limits() };
+        const MESSAGE_BYTES: usize = 2_000;
+        let limits =
+            ConnectionLimits { output_bytes_max: 500, requests_max: 3, held_max: 2, kept_bytes_max: 2_000, ..limits() };
         let mut connection = Connection::new(limits, admit, NOW);
         let mut now = NOW;
         let mut open = Vec::new();
@@ -540,6 +569,13 @@ proptest! {
                         prop_assert_eq!(connection.answer(id, 0, now, put), Ok(true));
                     }
                 }
+                6 => {
+                    // One message over, as an answer may have where there is room for any.
+                    if connection.has_answer_room() && let Some(id) = open.pop() {
+                        let put = |out: &mut Vec<u8>| { out.put_slice(&[7; MESSAGE_BYTES]); Ok(()) };
+                        prop_assert_eq!(connection.answer(id, 0, now, put), Ok(true));
+                    }
+                }
                 _ => {
                     if let Some(id) = open.last() {
                         connection.hold(*id);
@@ -552,7 +588,9 @@ proptest! {
             prop_assert!(connection.input_bytes() <= input_max);
             prop_assert!(connection.open_count() <= limits.requests_max + limits.held_max);
             let answers_max = (limits.requests_max + limits.held_max) * HEAD_BYTES;
-            prop_assert!(connection.output_bytes() < limits.output_bytes_max + answers_max);
+            prop_assert!(connection.output_bytes() < limits.output_bytes_max + MESSAGE_BYTES + answers_max);
+            let asked = connection.kept_bytes() - connection.input_bytes() - connection.output_bytes();
+            prop_assert!(asked < limits.kept_bytes_max + 1_000);
         }
     }
 }

@@ -15,11 +15,13 @@ const READ_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Incoming {
     bytes: BytesMut,
     read_bytes: usize,
+    /// Bytes of frames that were taken and share their memory with what waits.
+    taken_bytes: usize,
 }
 
 impl Default for Incoming {
     fn default() -> Self {
-        Self { bytes: BytesMut::new(), read_bytes: READ_BYTES_MIN }
+        Self { bytes: BytesMut::new(), read_bytes: READ_BYTES_MIN, taken_bytes: 0 }
     }
 }
 
@@ -76,14 +78,27 @@ impl Incoming {
         }
         let mut body = self.bytes.split_to(head.frame_bytes).freeze();
         body.advance(HEAD_BYTES);
+        self.taken_bytes = self.taken_bytes.saturating_add(head.frame_bytes);
         if self.bytes.is_empty() {
-            self.bytes = BytesMut::new();
+            self.clear();
+        } else if head.frame_bytes > READ_BYTES_MAX {
+            self.let_go();
         }
         Some(Frame { header: head.header, body })
+    }
+
+    /// Lets go of the memory of frames that were taken: a few bytes behind a large one would keep all of
+    /// it, and a small one all that was read with it.
+    pub(super) fn let_go(&mut self) {
+        if self.taken_bytes > self.bytes.len() {
+            self.bytes = BytesMut::from(self.bytes.as_ref());
+            self.taken_bytes = 0;
+        }
     }
 
     /// Forgets all of it.
     pub(super) fn clear(&mut self) {
         self.bytes = BytesMut::new();
+        self.taken_bytes = 0;
     }
 }

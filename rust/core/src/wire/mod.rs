@@ -4,8 +4,9 @@
 //! The path of a request: [`connection`] takes bytes and hands out whole frames, [`admission`] says
 //! whether their command is served, [`request`] reads what is in them. QMQ's commands are [`send`],
 //! [`pull`], [`ack`], [`consume_manage`] and [`register`], which [`registry`] answers; delaymq's own
-//! are in [`extension`]. [`unfinished`] says how much is read of who never finishes what it begins, and
-//! [`subscriptions`] how much of what is due a client may be sent. [`caller`] is the other end, and
+//! are in [`extension`]. [`scales`] weigh what connections make the server keep, [`unfinished`] says how
+//! much is read of who never finishes what it begins, and [`subscriptions`] how much of what is due a
+//! client may be sent. [`caller`] is the other end, and
 //! [`delivery_keys`] are what it calls what it was delivered.
 
 pub mod ack;
@@ -29,6 +30,7 @@ pub mod reader;
 pub mod register;
 pub mod registry;
 pub mod request;
+pub mod scales;
 pub mod send;
 pub mod subscriptions;
 pub mod unfinished;
@@ -37,6 +39,7 @@ mod ending;
 mod incoming;
 mod outgoing;
 mod silence;
+mod under_way;
 
 #[cfg(test)]
 mod codec_tests;

@@ -10,7 +10,8 @@
 //! | 1 | `broadcast` |
 //! | … | version 8: one tag filter; from 9: count i32, then `type i16` and a filter each |
 //!
-//! A tag filter (type 1) is `rule i16 (0 none, 1 any, 2 all) | count i8 | str*`, a filter by
+//! A tag and a text of a filter have at most 255 bytes, all of a request together 32 KiB: a pull is held
+//! with them. A tag filter (type 1) is `rule i16 (0 none, 1 any, 2 all) | count i8 | str*`, a filter by
 //! environment (type 2) `str environment | str part`. The answer is `first pull offset i64 | -1 i64 |
 //! message*`: its messages have that offset and the ones that follow it.
 
@@ -21,7 +22,7 @@ use super::malformed::{Malformed, Read};
 use super::message::{TAGS_VERSION, WireMessage};
 use super::reader::Reader;
 use crate::error::Result;
-use crate::queues::tags::{ASKED_TAGS_MAX, Filter, TagRule};
+use crate::queues::tags::{ASKED_BYTES_MAX, ASKED_TAGS_MAX, ASKED_WORD_BYTES_MAX, Filter, TagRule};
 use crate::record::limits::at_most;
 use crate::units::PullOffset;
 
@@ -133,7 +134,8 @@ pub fn read_pull(body: &[u8], version: i16) -> Read<PullRequest<'_>> {
     if version >= FILTERS_VERSION {
         request.filters = read_filters(&mut reader)?;
     } else if version >= TAGS_VERSION {
-        request.filters = vec![read_tags(&mut reader)?];
+        let mut left = ASKED_BYTES_MAX;
+        request.filters = vec![read_tags(&mut reader, &mut left)?];
         request.filters.retain(|filter| !filter.passes_all());
     }
     reader.finish("pull").map(|()| request)
@@ -146,26 +148,40 @@ pub fn read_pull(body: &[u8], version: i16) -> Read<PullRequest<'_>> {
 pub fn read_filters(reader: &mut Reader<'_>) -> Read<Vec<Filter>> {
     let count = reader.count("filters", FILTERS_MAX, 2)?;
     let mut filters = Vec::new();
+    let mut left = ASKED_BYTES_MAX;
     for _ in 0..count {
-        filters.push(read_filter(reader)?);
+        filters.push(read_filter(reader, &mut left)?);
     }
     filters.retain(|filter| !filter.passes_all());
     Ok(filters)
 }
 
-fn read_filter(reader: &mut Reader<'_>) -> Read<Filter> {
+/// Reads a tag or a text of a filter, before room is made for it; so many bytes are `left` for all.
+fn read_word(reader: &mut Reader<'_>, field: &'static str, left: &mut usize) -> Read<String> {
+    let word = reader.text(field)?;
+    let too_large =
+        |limit: usize, found: usize| Malformed::TooLarge { field, limit: limit as u64, found: found as u64 };
+    if word.len() > ASKED_WORD_BYTES_MAX {
+        return Err(too_large(ASKED_WORD_BYTES_MAX, word.len()));
+    }
+    let found = ASKED_BYTES_MAX.saturating_sub(*left).saturating_add(word.len());
+    *left = left.checked_sub(word.len()).ok_or_else(|| too_large(ASKED_BYTES_MAX, found))?;
+    Ok(word.to_owned())
+}
+
+fn read_filter(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     match reader.i16("filters")? {
-        TYPE_TAGS => read_tags(reader),
+        TYPE_TAGS => read_tags(reader, left),
         TYPE_ENVIRONMENT => Ok(Filter::SubEnvironment {
-            environment: reader.text("filters")?.to_owned(),
-            part: reader.text("filters")?.to_owned(),
+            environment: read_word(reader, "filters", left)?,
+            part: read_word(reader, "filters", left)?,
         }),
         found => Err(Malformed::Value { field: "filters", expected: "a type of 1 or 2", found: i64::from(found) }),
     }
 }
 
 /// Reads a tag filter. With the rule 0 its tags are of no meaning.
-fn read_tags(reader: &mut Reader<'_>) -> Read<Filter> {
+fn read_tags(reader: &mut Reader<'_>, left: &mut usize) -> Read<Filter> {
     let number = reader.i16("tag_rule")?;
     let found = reader.i8("tags")?;
     let count = u8::try_from(found).map_err(|_| Malformed::Value {
@@ -175,7 +191,7 @@ fn read_tags(reader: &mut Reader<'_>) -> Read<Filter> {
     })?;
     let mut tags = Vec::with_capacity(usize::from(count).min(reader.rest().len() / 2));
     for _ in 0..count {
-        tags.push(reader.text("tags")?.to_owned());
+        tags.push(read_word(reader, "tags", left)?);
     }
     match number {
         0 => Ok(Filter::Tags { rule: TagRule::Any, tags: Vec::new() }),
@@ -201,6 +217,7 @@ pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> R
         return put_filters(out, &request.filters);
     }
     at_most("filters", usize::from(version >= TAGS_VERSION), request.filters.len())?;
+    check_filters(&request.filters)?;
     match request.filters.first() {
         Some(Filter::SubEnvironment { .. }) => at_most("filters", 0, 1),
         Some(Filter::Tags { rule, tags }) => put_tags(out, *rule, tags),
@@ -217,8 +234,18 @@ pub fn put_pull(out: &mut Vec<u8>, request: &PullRequest<'_>, version: i16) -> R
 pub fn put_filters(out: &mut Vec<u8>, filters: &[Filter]) -> Result<()> {
     let none = [Filter::Tags { rule: TagRule::Any, tags: Vec::new() }];
     let filters = if filters.is_empty() { none.as_slice() } else { filters };
+    check_filters(filters)?;
     put_count(out, "filters", FILTERS_MAX, filters.len())?;
     filters.iter().try_for_each(|filter| put_filter(out, filter))
+}
+
+fn check_filters(filters: &[Filter]) -> Result<()> {
+    let mut all_bytes = 0_usize;
+    for word in filters.iter().flat_map(Filter::words) {
+        at_most("filters", ASKED_WORD_BYTES_MAX, word.len())?;
+        all_bytes = all_bytes.saturating_add(word.len());
+    }
+    at_most("filters", ASKED_BYTES_MAX, all_bytes)
 }
 
 fn put_filter(out: &mut Vec<u8>, filter: &Filter) -> Result<()> {

@@ -77,7 +77,14 @@ impl Sent<'_> {
 
     /// This message in the list of those that were not stored.
     pub fn failure(&self, code: SendCode, error: &Error) -> Failure {
-        Failure { message_id: self.message.message_id.to_owned(), code, remark: remark_of(error) }
+        Failure::of(self.message.message_id, code, error)
+    }
+}
+
+impl Failure {
+    /// A message of this id that was not stored.
+    pub fn of(message_id: &str, code: SendCode, error: &Error) -> Self {
+        Self { message_id: message_id.to_owned(), code, remark: remark_of(error) }
     }
 }
 

@@ -1,5 +1,11 @@
 //! What is never finished, in turns and bytes: no clock but the argument.
 
+use bytes::BufMut;
+
+use super::connection::{Connection, Ending};
+use super::connection_limits::ConnectionLimits;
+use super::frame::{Header, put_frame};
+use super::send::SEND;
 use super::unfinished::{Borrower, ReadsOn, Unfinished, UnfinishedLimits};
 use crate::units::Millis;
 
@@ -174,4 +180,28 @@ fn what_is_owed_is_bounded_paid_and_forgotten() {
         assert_eq!(reads_on(&mut book, address, limits.held_back_ms), ReadsOn::Now);
     }
     assert!(book.is_empty());
+}
+
+#[test]
+fn a_frame_is_not_late_by_what_the_server_let_it_rest() {
+    let (now, limits) = (Millis(1_000), ConnectionLimits::default());
+    let mut connection = Connection::new(limits, true, now);
+    connection.prove();
+    let mut bytes = Vec::new();
+    put_frame(&mut bytes, Header::request(SEND, 9, 1), |out| {
+        out.put_slice(b"body");
+        Ok(())
+    })
+    .unwrap();
+    connection.receive(&bytes[..bytes.len() - 1], now);
+    // Asked twice of one rest, and again of a longer one that begins within it: 300 ms in all.
+    connection.rests(now.plus(110), now.plus(10));
+    connection.rests(now.plus(110), now.plus(60));
+    connection.rests(now.plus(310), now.plus(100));
+    let late = now.plus(limits.frame_ms_max + 300);
+    assert_eq!(connection.deadline(), Some(late));
+    connection.tick(Millis(late.0 - 1));
+    assert_eq!(connection.ending(), None);
+    connection.tick(late);
+    assert_eq!(connection.ending(), Some(&Ending::FrameLate), "what it did not rest is its peer's time");
 }

@@ -88,10 +88,13 @@ impl Qmq {
     }
 
     pub(crate) fn of_version(address: SocketAddr, version: i16) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
+        Self { version, ..Self::over(TcpStream::connect(address).unwrap()) }
+    }
+
+    pub(crate) fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
-        Self { socket, version, opaque: 0, answers: HashMap::new() }
+        Self { socket, version: 9, opaque: 0, answers: HashMap::new() }
     }
 
     pub(crate) fn whole_frame(&mut self) -> Vec<u8> {

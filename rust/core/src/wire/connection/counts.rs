@@ -5,17 +5,17 @@ use super::{Connection, RequestId};
 impl Connection {
     /// The requests that are held.
     pub fn held(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.open.iter().filter(|(_, open)| open.is_held).map(|(id, _)| *id)
+        self.under_way.held()
     }
 
     /// How many requests are under way, held ones included.
     pub fn open_count(&self) -> usize {
-        self.open.len()
+        self.under_way.count()
     }
 
     /// How many of them are held.
     pub fn held_count(&self) -> usize {
-        self.held_count
+        self.under_way.held_count()
     }
 
     /// How many bytes wait to be written.
@@ -31,10 +31,5 @@ impl Connection {
     /// How many bytes were there, when the input ended, of requests that nobody was handed.
     pub fn unfinished_bytes(&self) -> usize {
         self.unfinished_bytes
-    }
-
-    /// How many bytes of memory the buffers keep.
-    pub fn memory_bytes(&self) -> usize {
-        self.input.capacity().saturating_add(self.outgoing.capacity())
     }
 }

@@ -14,7 +14,7 @@ impl Connection {
     pub fn drain(&mut self, now: Millis) {
         while self.ending.is_none()
             && self.is_admitted
-            && self.has_output_room()
+            && self.has_answer_room()
             && let Ok(Some(head)) = self.head()
             && let Some(frame) = self.input.take(head)
         {
