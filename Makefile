@@ -157,7 +157,7 @@ AMNESIA_ARGS = --program $(PLANTED_PROGRAM) --daemon target/planted/delaymq-amne
 .PHONY: amnesia
 amnesia: $(INSTALLED) $(PLANTED) ## Power cuts on a file system of our own that forgets and tears what was not synced, served stores too; CUTS=120; needs root
 	PYTHONPATH=tests $(BIN)/python -m amnesia.power_cuts --cuts $(or $(CUTS),120) \
-	  --served-cuts $(if $(CUTS),$$(( $(CUTS) / 10 )),24) --planted $(AMNESIA_ARGS) $(ARGS)
+	  --served-cuts $(if $(CUTS),$$(( $(CUTS) / 10 )),24) --planted $(AMNESIA_ARGS) --packages target/planted/packages $(ARGS)
 
 .PHONY: io-errors
 io-errors: $(TOOLS) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; needs root

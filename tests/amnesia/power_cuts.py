@@ -39,6 +39,8 @@ PLANTED = {
     "FolderNotSynced": {"--planted": "FolderNotSynced"},
 }
 PLANTED_CUTS_MAX = 120
+PLANTED_SERVED = "AckBeforeSync"
+SERVED_STORES_MAX = 8
 
 
 @dataclass
@@ -113,6 +115,7 @@ def main(arguments: list[str]) -> int:
     options.add_argument("--workers", type=int, default=2, help="stores that are worked on at once")
     options.add_argument("--program", type=Path, required=True, help="the example `tortured`, with planted faults")
     options.add_argument("--daemon", type=Path, required=True, help="delaymq-amnesia")
+    options.add_argument("--packages", type=Path, help="a folder with a delaymq in which faults can be planted")
     options.add_argument("--planted", action="store_true", help="plant faults, too, each of which must be caught")
     chosen = options.parse_args(arguments)
     refused = not_run("amnesia", (FUSE,))
@@ -129,6 +132,8 @@ def main(arguments: list[str]) -> int:
         if chosen.planted and kept:
             for name in PLANTED:
                 kept = catches(rig, name, chosen.seed, chosen.workers) and kept
+            if chosen.packages is not None:
+                kept = catches_served(rig, chosen) and kept
     return 0 if kept else 1
 
 
@@ -139,6 +144,19 @@ def cuts_served(rig: Rig, chosen: argparse.Namespace) -> bool:
     totals = run(served.torture, range(chosen.seed, chosen.seed + stores), chosen.workers)
     totals.tell("served stores", time.monotonic() - began)
     return not totals.wrong
+
+
+def catches_served(rig: Rig, chosen: argparse.Namespace) -> bool:
+    """True where a fault that was planted into a server is found."""
+    folder = rig.folder / "served"
+    folder.mkdir()
+    variables = {"PYTHONPATH": str(chosen.packages.resolve()), "DELAYMQ_PLANTED": PLANTED_SERVED}
+    faulty = ServedRig(rig.daemon, folder, SERVED_CUTS_OF_A_STORE, variables)
+    totals = run(faulty.torture, range(chosen.seed, chosen.seed + SERVED_STORES_MAX), chosen.workers)
+    caught = [wrong for wrong in totals.wrong if SHOWN.search(wrong)]
+    told = f"caught: {caught[0][:160]}" if caught else f"NOT CAUGHT, {totals.wrong}"
+    say(f"amnesia: planted {PLANTED_SERVED} in a server: {told}")
+    return bool(caught)
 
 
 if __name__ == "__main__":

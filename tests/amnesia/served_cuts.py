@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from amnesia.filesystem import LOSSES, FileSystem
@@ -49,6 +49,8 @@ class Rig:
     daemon: Path
     folder: Path
     cuts_of_a_store: int
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of the environment of those lives that are cut: what is planted in them."""
 
     def torture(self, seed: int, totals: Totals) -> list[str]:
         """One store from its making to its drain; what is wrong with it."""
@@ -61,7 +63,7 @@ class Rig:
                     cut = Cut.of(chance, count)
                     if cut.starts:
                         disk.tell(cut.coming)
-                    if wrong := live(disk, Life(ledger, store, count, seed), cut, totals):
+                    if wrong := live(disk, Life(ledger, store, count, seed, self.variables), cut, totals):
                         return [f"{what}, life {count}: {wrong}"]
                 if wrong := drained(ledger, store, self.cuts_of_a_store + 1, seed):
                     return [f"{what}: the drain ended with {wrong}"]

@@ -13,7 +13,9 @@ from typing import Any
 from amnesia.filesystem import LOSSES, keep, say
 from amnesia.torturing import judge
 
-SHOWN = re.compile(r" broken: [^:]*\b[1-9]\d* lost\b|the drain ended with [38]\b|by itself with [37]\b")
+SHOWN = re.compile(
+    r" broken: [^:]*\b[1-9]\d* lost\b|the drain ended with [348]\b|by itself with [37]\b|: 4 before the cut"
+)
 """Messages are lost, or the store refuses to open, is damaged when it is verified, or meets what must not be: without
 the fault the same cuts leave nothing of that."""
 Torture = Callable[[int, "Totals"], list[str]]
@@ -56,7 +58,7 @@ class Totals:
         if code == 0 or "saw nothing" in verdicts[0].get("why", ""):
             path.unlink()
             return []
-        say(f"amnesia: its ledger is {keep(path)}; again with --seed and the seed of {what}")
+        say(f"amnesia: {what}: its ledger is {keep(path)}; again with that --seed")
         return [f"{what}: {told_of(one)}" for one in verdicts]
 
     def tell(self, what: str, seconds: float) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from commanding import arguments_of, environment
@@ -57,13 +57,15 @@ def digest(body: bytes) -> str:
 class Life:
     """One process that serves, and who talks to it."""
 
-    def __init__(self, ledger: Ledger, store: Path, count: int, seed: int) -> None:
+    def __init__(
+        self, ledger: Ledger, store: Path, count: int, seed: int, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.ledger, self.count = ledger, count
         self.random = random.Random(f"{seed} {count}")
         small = ("--set", "store.segment_bytes=65536", "--set", "store.keep_finished_hours=0")
         command = arguments_of("serve", "--store", str(store), "--json", *ANY_PORTS, *small)
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**(variables or {}))
         )
         self.address: tuple[str, int] | None = None
         self.is_cut = False

@@ -130,7 +130,8 @@ def connected(world: World, where: Where) -> Peer:
 def produce(world: World, where: Where, chance: random.Random) -> None:
     with connected(world, where) as peer:
         while world.is_publishing:
-            time.sleep(chance.choice((0, 0.001, 0.004)))
+            # Enough to be under way at any moment; more would only keep the processors from other stores.
+            time.sleep(chance.choice((0, 0.002, 0.008)))
             if world.receipts and chance.random() < 0.3:
                 cancel(world, peer)
             publish_one(world, peer, chance)

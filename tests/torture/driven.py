@@ -11,7 +11,7 @@ from collections import deque
 from io import BufferedReader
 from pathlib import Path
 
-from torture.kills import Kill
+from torture.kills import WHEN_IDLE, Kill
 from torture.ledger import Ledger
 from torture.lives import Ends, died_there, end, planted
 
@@ -20,6 +20,8 @@ IN_FLIGHT_MAX = (SUBJECTS + 1) * GROUPS * IN_FLIGHT
 DRAIN_SECONDS = 120
 CHECKPOINT_FACTS = 300
 MESSAGES_PER_SECOND = 1_500
+# So few that the log falls idle between them.
+IDLE_PER_SECOND = 20
 PIECE_BYTES = 1 << 16
 # Lines that say something to the harness, too; most are only copied.
 ENDED, START, PUBLISHED, RECEIPT = b'{"kind":"ended"', b'{"kind":"start"', b'{"kind":"published"', b'"receipt":'
@@ -115,7 +117,9 @@ class DrivenStore:
 
     def start(self, what: str, kill: Kill | None, *given: str) -> Life:
         options: dict[str, object] = {"--store": self.folder, "--life": self.lives, "--seed": self.seed}
-        options |= {"--durability": self.durability, "--messages-per-second": MESSAGES_PER_SECOND}
+        is_idle = kill is not None and kill.failpoint in WHEN_IDLE
+        pace = IDLE_PER_SECOND if is_idle else MESSAGES_PER_SECOND
+        options |= {"--durability": self.durability, "--messages-per-second": pace}
         options |= {"--subjects": SUBJECTS, "--groups": GROUPS, "--in-flight": IN_FLIGHT, "--delay-ms-max": 300}
         options |= {"--far-ms-max": 1_500, "--copy-after-ms": 200, "--checkpoint-facts": CHECKPOINT_FACTS}
         self.lives += 1

@@ -22,8 +22,11 @@ ONCE_IN_A_LIFE = frozenset(
 RARE = frozenset(
     {"RollBegins", "SealWritten", "Rolled", "CheckpointUnlinked", "FileUnlinked", "Retired", "RetireBegins"}
     | {"RunWritten", "RunSynced", "RunRenamed", "CheckpointBegins", "CheckpointWritten", "CheckpointSynced"}
-    | {"CheckpointRenamed", "CheckpointInstalled", "WitnessWritten"}
+    | {"CheckpointRenamed", "CheckpointInstalled"}
+    | {"PreparingBegun", "PreparingWritten", "SegmentRenamed", "SegmentInstalled"}
 )
+WHEN_IDLE = frozenset({"WitnessWritten"})
+"""Where a process comes only while little is published: the lives that are to end there have less to do."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,17 @@ def kills(
     patience_seconds: float,
     only_there: bool = False,
 ) -> Iterator[Kill]:
-    """So many. With failpoints two of three are at one (or all, and the first time that it is reached), each in its
-    turn from place `first` on; of the others one of three is a stop."""
+    """So many. With failpoints two of three are at one, each in its turn from place `first` on, or all, the first time
+    that it is reached, behind one at a moment, so that somebody gets in; of the others one of three is a stop."""
     place = first
+    if only_there:
+        yield Kill(MOMENT, life_seconds)
     for _ in range(count):
         after_seconds = life_seconds * chance.uniform(0.2, 1.8)
         if named and (only_there or chance.random() < 2 / 3):
             name = named[place % len(named)]
             place += 1
-            most = 1 if only_there or name in ONCE_IN_A_LIFE else 3 if name in RARE else COUNT_MAX
+            most = 1 if only_there or name in ONCE_IN_A_LIFE | WHEN_IDLE else 3 if name in RARE else COUNT_MAX
             yield Kill(FAILPOINT, patience_seconds, name, chance.randint(1, most))
         elif chance.random() < 1 / 3:
             cause = chance.choice((STOPPED, KILLED_WHILE_STOPPED))
