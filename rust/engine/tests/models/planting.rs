@@ -10,7 +10,7 @@ use delaymq_engine::Durability;
 use crate::trying::{Tried, note};
 use crate::world::World;
 
-/// Orders in which each is looked for.
+/// Orders of each kind in which each is looked for.
 const ORDERS_MAX: usize = 2_000;
 
 fn words_of(payload: &(dyn std::any::Any + Send)) -> String {
