@@ -35,6 +35,8 @@ INSTALLED := $(VENV)/.installed
 PLANTED := target/planted/.built
 PLANTED_FOLDER := target/$(if $(filter dev,$(TEST_PROFILE)),debug,$(TEST_PROFILE))
 PLANTED_PROGRAM := target/planted/tortured
+# Gives any bytes to everything that reads bytes, and says what is read of them.
+FUZZED := target/fuzz/delaymq-fuzz
 
 ##@ Use
 .PHONY: help
@@ -73,13 +75,13 @@ test-rust: $(TOOLS)
 .PHONY: test-python
 ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
-test-python: $(INSTALLED)
+test-python: $(INSTALLED) $(FUZZED)
 	$(BIN)/coverage erase
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else
-test-python: $(INSTALLED)
+test-python: $(INSTALLED) $(FUZZED)
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
 
@@ -90,6 +92,7 @@ test-benches: $(INSTALLED) ## Run each bench of the suites once, so that they ca
 .PHONY: lint
 lint: $(TOOLS) ## Formats, lints, types and the rules of the house (tests/test_tidy.py)
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path rust/fuzz/guided/Cargo.toml
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -104,6 +107,7 @@ supply-chain: $(TOOLS) ## Licences and sources of every crate; known faults too 
 .PHONY: format
 format: $(TOOLS) ## Write every file in the house's format
 	cargo fmt --all
+	cargo fmt --manifest-path rust/fuzz/guided/Cargo.toml
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -136,6 +140,10 @@ instrumented: $(TOOLS) ## Miri, sanitizers and branch coverage, each with its fi
 flipped-bits: ## All eight bits of every byte of a small store, flipped one at a time; what came of it
 	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test flipped_bits -- --ignored
 	cat target/tmp/flipped-bits-all.txt
+
+.PHONY: fuzz
+fuzz: $(TOOLS) $(FUZZED) ## Any bytes for every reader, MINUTES=n (default 10) in all; by libFuzzer where it can be built; ARGS=--address
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --program $(FUZZED) --minutes $(or $(MINUTES),10) $(ARGS)
 
 .PHONY: hostile-peers
 hostile-peers: $(INSTALLED) ## What a hostile peer costs the others, beside what a busy process costs them; on a quiet machine
@@ -189,6 +197,8 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Fresh seeds, the demo
 	      || { cat target/soak.log; exit 1; }; \
 	    grep -E "NOT RUN|power cuts|images of|kinds" target/soak.log; \
 	  done; \
+	  $(MAKE) --no-print-directory fuzz MINUTES=2 ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  grep -E "^mutations:|^libFuzzer:" target/soak.log; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	done
 
@@ -265,6 +275,11 @@ $(FROM_SOURCES): $(DIST)
 	CARGO_TARGET_DIR=$(CURDIR)/target PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-index \
 	  --no-build-isolation --wheel-dir $(@D) dist/delaymq-*.tar.gz
 	touch $@
+
+$(FUZZED): $(RUST_SOURCES)
+	cargo build --locked --profile $(TEST_PROFILE) -p delaymq-fuzz
+	mkdir -p $(@D)
+	cp $(PLANTED_FOLDER)/delaymq-fuzz $@
 
 $(PLANTED): $(TOOLS) $(WHEEL_SOURCES)
 	rm -rf $(@D)

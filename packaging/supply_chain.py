@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+# Built apart from the workspace, with a lock file and rules of its own.
+APART = (ROOT / "rust" / "fuzz" / "guided",)
 SHIPPED = "delaymq-binding"
 FOUND, UNFIT = 1, 2
 NOTHING_ALLOWED = """
@@ -49,9 +51,11 @@ class Crate:
         return f"pkg:cargo/{self.name}@{self.version}"
 
 
-def answered(command: Sequence[str], *, may_end_with: Iterable[int] = (0,)) -> subprocess.CompletedProcess[str]:
+def answered(
+    command: Sequence[str], *, may_end_with: Iterable[int] = (0,), folder: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
         raise UnfitError(f"{command[0]} cannot be run: {error}") from error
     if done.returncode not in may_end_with:
@@ -59,9 +63,9 @@ def answered(command: Sequence[str], *, may_end_with: Iterable[int] = (0,)) -> s
     return done
 
 
-def locked() -> dict[Crate, str | None]:
+def locked(folder: Path = ROOT) -> dict[Crate, str | None]:
     """Every crate of Cargo.lock, with the SHA-256 of its archive in hex; those of this project have none."""
-    with (ROOT / "Cargo.lock").open("rb") as file:
+    with (folder / "Cargo.lock").open("rb") as file:
         packages = tomllib.load(file)["package"]
     return {Crate(package["name"], package["version"]): package.get("checksum") for package in packages}
 
@@ -159,18 +163,20 @@ def compiler() -> str:
 # --- the checks ------------------------------------------------------------------------------------------------------
 
 
-def compiled() -> set[Crate]:
+def compiled(folder: Path) -> set[Crate]:
     """Every crate that is compiled for some target, feature, test or bench; Cargo.lock has a few that never are."""
     what = ["--workspace", "--all-features", "--target", "all", "--edges", "normal,build,dev"]
-    lines = answered(["cargo", "tree", "--locked", *what, "--prefix", "none", "--format", "{p}"]).stdout.splitlines()
+    command = ["cargo", "tree", "--locked", *what, "--prefix", "none", "--format", "{p}"]
+    lines = answered(command, folder=folder).stdout.splitlines()
     words = [line.split() for line in lines if line]
     return {Crate(name, version.removeprefix("v")) for name, version, *_ in words}
 
 
-def diagnosed(config: Path, *checks: str) -> tuple[int, list[dict[str, Any]]]:
+def diagnosed(folder: Path, config: Path, *checks: str) -> tuple[int, list[dict[str, Any]]]:
     """cargo-deny's exit code, and all that it says of crates."""
     command = [str(BINARIES / "cargo-deny"), "--locked", "--config", str(config), "--manifest-path", "Cargo.toml"]
-    done = answered([*command, "--log-level", "debug", "--format", "json", "check", *checks], may_end_with=range(256))
+    command += ["--log-level", "debug", "--format", "json", "check", *checks]
+    done = answered(command, may_end_with=range(256), folder=folder)
     try:
         told = [json.loads(line) for line in done.stderr.splitlines()]
     except ValueError as error:
@@ -184,16 +190,16 @@ def named(diagnostics: Iterable[dict[str, Any]], code: str) -> set[Crate]:
     return {Crate(crate["name"], crate["version"]) for crate in crates}
 
 
-def licences_and_sources(config: Path) -> int:
+def licences_and_sources(folder: Path, config: Path) -> int:
     """0, or 1 where cargo-deny refused something."""
-    wanted = compiled()
-    with tempfile.TemporaryDirectory() as folder:
+    wanted = compiled(folder)
+    with tempfile.TemporaryDirectory() as place:
         # It must refuse all of them where nothing is allowed: else its word that all is well says nothing.
-        nothing = Path(folder) / "deny.toml"
+        nothing = Path(place) / "deny.toml"
         nothing.write_text(NOTHING_ALLOWED)
-        if missing := wanted - named(diagnosed(nothing, "licenses")[1], "rejected"):
+        if missing := wanted - named(diagnosed(folder, nothing, "licenses")[1], "rejected"):
             raise UnfitError(f"cargo-deny did not look at {', '.join(one.link for one in sorted(missing))}")
-    code, diagnostics = diagnosed(config, "licenses", "bans", "sources")
+    code, diagnostics = diagnosed(folder, config, "licenses", "bans", "sources")
     refused = [one for one in diagnostics if one["severity"] == "error"]
     for one in refused:
         crates = ", ".join(sorted({graph["Krate"]["name"] for graph in one.get("graphs", [])}))
@@ -202,17 +208,18 @@ def licences_and_sources(config: Path) -> int:
         return FOUND
     if missing := wanted - named(diagnostics, "accepted"):
         raise UnfitError(f"cargo-deny said nothing of {', '.join(one.link for one in sorted(missing))}")
-    print(f"licences, sources, versions: {len(wanted)} crates, nothing refused")
+    where = "" if folder == ROOT else f" of {folder.relative_to(ROOT)}"
+    print(f"licences, sources, versions: {len(wanted)} crates{where}, nothing refused")
     return 0
 
 
-def advisories(database: str | None) -> int:
+def advisories(folder: Path, database: str | None) -> int:
     """0, or 1 where a crate of Cargo.lock has a known fault."""
     if database is None:
         print("advisories: NOT RUN, no database was given (ADVISORY_DATABASE=folder)")
         return 0
     command = [str(BINARIES / "cargo-audit"), "audit", "--db", database, "--no-fetch", "--stale", "--json"]
-    done = answered([*command, "--file", str(ROOT / "Cargo.lock")], may_end_with=range(256))
+    done = answered([*command, "--file", str(folder / "Cargo.lock")], may_end_with=range(256))
     try:
         report = json.loads(done.stdout)
         known, seen = report["database"]["advisory-count"], report["lockfile"]["dependency-count"]
@@ -220,8 +227,8 @@ def advisories(database: str | None) -> int:
         warned = [one for kind in report["warnings"].values() for one in kind]
     except (ValueError, KeyError) as error:
         raise UnfitError(f"cargo-audit gave no report ({done.returncode}):\n{done.stderr[-2_000:]}") from error
-    if known < 1 or seen < len(locked()):
-        raise UnfitError(f"cargo-audit saw {known} advisories and {seen} of {len(locked())} crates")
+    if known < 1 or seen < len(locked(folder)):
+        raise UnfitError(f"cargo-audit saw {known} advisories and {seen} of {len(locked(folder))} crates")
     for one in [*found, *warned]:
         package, advisory = one["package"], one["advisory"] or {"id": one["kind"], "title": "see the registry"}
         print(f"{package['name']} {package['version']}: {advisory['id']}: {advisory['title']}", file=sys.stderr)
@@ -238,8 +245,9 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     try:
         if chosen.verb == "check":
-            codes = [licences_and_sources(chosen.config.resolve()), advisories(os.environ.get("ADVISORY_DATABASE"))]
-            return max(codes)
+            configs = {ROOT: chosen.config.resolve()} | {folder: folder / "deny.toml" for folder in APART}
+            codes = [licences_and_sources(folder, config) for folder, config in configs.items()]
+            return max(*codes, *(advisories(folder, os.environ.get("ADVISORY_DATABASE")) for folder in configs))
         made = bill(chosen.wheel)
     except UnfitError as error:
         print(f"supply chain: {error}", file=sys.stderr)

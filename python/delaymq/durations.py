@@ -70,7 +70,7 @@ def delay_ms(delay: Duration, argument: str = "delay") -> int:
     if negative:
         raise refused(argument, "zero or more", delay)
     if milliseconds > MILLISECONDS_MAX:
-        raise _too_large(argument, milliseconds)
+        raise _too_large(argument, milliseconds, MILLISECONDS_MAX)
     return milliseconds
 
 
@@ -135,7 +135,13 @@ def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:
 
 
 def moment(milliseconds: int) -> datetime:
-    """The aware UTC datetime of milliseconds since 1970."""
+    """The aware UTC datetime of milliseconds since 1970.
+
+    Raises:
+        TooLarge: It lies behind the year 9999, with which datetimes end.
+    """
+    if milliseconds > MOMENT_MS_MAX:
+        raise _too_large("due", milliseconds, MOMENT_MS_MAX)
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
@@ -167,10 +173,10 @@ def _span(milliseconds: int) -> str:
     return "".join(words) or "0ms"
 
 
-def _too_large(argument: str, found: int) -> TooLarge:
+def _too_large(argument: str, found: int, limit: int) -> TooLarge:
     return TooLarge(
-        f"{argument} is too large: the limit is {_span(MILLISECONDS_MAX)}, found {_span(found)}",
+        f"{argument} is too large: the limit is {_span(limit)}, found {_span(found)}",
         argument=argument,
-        limit=MILLISECONDS_MAX,
+        limit=limit,
         found=shown(found),
     )

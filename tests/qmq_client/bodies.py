@@ -222,9 +222,12 @@ def read_registered(body: bytes) -> Registered:
         cursor.i64(),
         cursor.text(),
         cursor.text(),
-        bool(cursor.i8()),
+        cursor.flag(),
         cursor.i8(),
-        tuple(BrokerGroup(cursor.text(), cursor.text(), cursor.i64(), cursor.i8()) for _ in range(cursor.i16())),
+        tuple(
+            BrokerGroup(cursor.text(), cursor.text(), cursor.i64(), cursor.i8())
+            for _ in range(cursor.count(cursor.i16()))
+        ),
     )
     cursor.end()
     return found

@@ -47,6 +47,13 @@ def pairs(values: Iterable[tuple[str, str]]) -> bytes:
     return b"".join(text(key) + text(value) for key, value in values)
 
 
+def decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"a text that is not UTF-8 at {error.start}") from None
+
+
 class Cursor:
     """Reads from front to end."""
 
@@ -83,7 +90,24 @@ class Cursor:
         return int.from_bytes(self.take(8), signed=True)
 
     def text(self) -> str:
-        return self.take(self.i16()).decode()
+        return decoded(self.take(self.i16()))
+
+    def flag(self) -> bool:
+        """A byte that is 0 or 1."""
+        found = self.i8()
+        if found not in (0, 1):
+            raise MalformedError(f"a flag of {found}")
+        return bool(found)
+
+    def count(self, found: int) -> int:
+        """A count, which is not negative."""
+        if found < 0:
+            raise MalformedError(f"a count of {found}")
+        return found
+
+    def texts(self) -> tuple[str, ...]:
+        """Texts behind their count in one byte."""
+        return tuple(self.text() for _ in range(self.count(self.i8())))
 
     def end(self) -> None:
         """Nothing may be left."""

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from qmq_client.layout import Cursor, MalformedError, i8, i32, i64, pairs, text, texts
+from qmq_client.layout import Cursor, MalformedError, decoded, i8, i32, i64, pairs, text, texts
 
 LOW_RELIABILITY = 1
 DELAY = 2
@@ -72,14 +72,14 @@ def read_message(cursor: Cursor) -> Message:
         raise MalformedError(f"a flag of {flag}")
     create_time, expire_time = cursor.i64(), cursor.i64()
     subject, message_id = cursor.text(), cursor.text()
-    tags = tuple(cursor.text() for _ in range(cursor.i8())) if flag & TAGGED else ()
+    tags = cursor.texts() if flag & TAGGED else ()
     body = Cursor(cursor.take(cursor.i32()))
     attributes = []
     while body.left:
         key = body.text()
         # Clients read the length of a value without its sign.
         (length,) = struct.unpack(">H", body.take(2))
-        attributes.append((key, body.take(length).decode()))
+        attributes.append((key, decoded(body.take(length))))
     return Message(
         subject,
         message_id,

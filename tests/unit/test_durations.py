@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from delaymq.durations import delay_ms, due_ms, moment, wait_ms
+from delaymq.durations import MOMENT_MS_MAX, delay_ms, due_ms, moment, wait_ms
 from delaymq.errors import DelaymqError, InvalidArgument, TooLarge, WrongType
 
 
@@ -83,3 +83,10 @@ def test_a_refused_due_time_names_its_argument(at: Any, kind: type[DelaymqError]
 def test_no_timeout_waits_for_ever() -> None:
     assert wait_ms(None) is None
     assert wait_ms(0.25) == 250
+
+
+def test_a_time_that_no_datetime_can_say_is_refused_by_name() -> None:
+    assert moment(MOMENT_MS_MAX).year == 9999
+    with pytest.raises(TooLarge) as caught:
+        moment(MOMENT_MS_MAX + 1)
+    assert (caught.value.argument, caught.value.limit) == ("due", MOMENT_MS_MAX)

@@ -1,12 +1,14 @@
 //! What became ready, by subject and number: in memory what is newer than the last checkpoint,
 //! and as much more as fits; in runs sorted by (subject, number) what is older.
 
+mod by_subject;
 mod postings;
 mod queue;
 
 #[cfg(test)]
 mod tests;
 
+pub use by_subject::BySubject;
 pub use postings::{DispatchRun, ReadPostings, prefetch_postings, read_postings, row_of};
 pub use queue::{FrozenReady, SubjectQueue};
 
@@ -39,7 +41,7 @@ pub enum Posting {
 /// All ready messages.
 #[derive(Debug, Default)]
 pub struct DispatchLog {
-    subjects: Vec<SubjectQueue>,
+    subjects: BySubject<SubjectQueue>,
     runs: Vec<DispatchRun>,
     /// What stands in for rows that cannot be read.
     patched: BTreeMap<(SubjectNumber, ReadyNumber), Entry>,
@@ -61,16 +63,13 @@ impl DispatchLog {
                 found: subject.to_string(),
             });
         }
-        let length = subject.0 as usize + 1;
-        if self.subjects.len() < length {
-            self.subjects.resize_with(length, SubjectQueue::default);
-        }
+        self.subjects.admit(subject);
         Ok(())
     }
 
     /// The queue of a subject that was admitted.
     pub fn queue(&self, subject: SubjectNumber) -> Option<&SubjectQueue> {
-        self.subjects.get(subject.0 as usize)
+        self.subjects.get(subject)
     }
 
     /// The number that the subject's next ready message gets.
@@ -85,7 +84,7 @@ impl DispatchLog {
 
     /// Appends a ready message; its number. An entry of a subject never admitted is not kept.
     pub fn push(&mut self, entry: Entry) -> Option<ReadyNumber> {
-        let queue = self.subjects.get_mut(entry.subject().0 as usize)?;
+        let queue = self.subjects.get_mut(entry.subject())?;
         self.entries_in_memory += 1;
         self.entries_since_freeze += 1;
         Some(queue.push(entry))
@@ -94,7 +93,7 @@ impl DispatchLog {
     /// Everything of the subject below `number` is finished; lower numbers than before change
     /// nothing.
     pub fn finish_below(&mut self, subject: SubjectNumber, number: ReadyNumber) {
-        if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
+        if let Some(queue) = self.subjects.get_mut(subject) {
             self.entries_in_memory = self.entries_in_memory.saturating_sub(queue.finish_below(number));
         }
         if !self.patched.is_empty() {
@@ -155,15 +154,16 @@ impl DispatchLog {
 
     /// What is ready and unfinished, over all subjects.
     pub fn unfinished(&self) -> u64 {
-        self.subjects.iter().map(|queue| queue.next().since(queue.finished_below())).fold(0, u64::saturating_add)
+        let unfinished = self.subjects.iter().map(|(_, queue)| queue.next().since(queue.finished_below()));
+        unfinished.fold(0, u64::saturating_add)
     }
 
     /// What is ready, unfinished and in no run yet: the content of the next run.
     pub fn freeze(&mut self) -> Vec<FrozenReady> {
         self.entries_since_freeze = 0;
         let mut frozen = Vec::new();
-        for (index, queue) in self.subjects.iter_mut().enumerate() {
-            frozen.extend(queue.freeze(SubjectNumber(index as u32)));
+        for (subject, queue) in self.subjects.iter_mut() {
+            frozen.extend(queue.freeze(subject));
         }
         frozen
     }
@@ -172,14 +172,14 @@ impl DispatchLog {
     /// lets go of memory where more than `entries_max` entries are held.
     pub fn install(&mut self, run: Option<Arc<Run>>, entries_max: usize) {
         self.runs.extend(run.map(DispatchRun::new));
-        for queue in &mut self.subjects {
+        for (_, queue) in self.subjects.iter_mut() {
             queue.mark_persisted();
         }
         if self.entries_in_memory > entries_max {
-            let dropped: usize = self.subjects.iter_mut().map(SubjectQueue::drop_persisted).sum();
+            let dropped: usize = self.subjects.iter_mut().map(|(_, queue)| queue.drop_persisted()).sum();
             self.entries_in_memory = self.entries_in_memory.saturating_sub(dropped);
         }
-        self.subjects.iter_mut().for_each(SubjectQueue::give_back_room);
+        self.subjects.iter_mut().for_each(|(_, queue)| queue.give_back_room());
     }
 
     /// The runs, oldest first.
@@ -208,7 +208,7 @@ impl DispatchLog {
         finished_below: ReadyNumber,
     ) -> Result<()> {
         self.admit(subject)?;
-        if let Some(queue) = self.subjects.get_mut(subject.0 as usize) {
+        if let Some(queue) = self.subjects.get_mut(subject) {
             *queue = SubjectQueue::restored(next, finished_below);
         }
         Ok(())

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Error;
-use crate::message_log::fixture::{KIND_FACT, Log, STREAM, encode, scan, scan_from, shared};
+use crate::message_log::fixture::{KIND_FACT, Log, STREAM, empty_storage, encode, scan, scan_from, shared};
 use crate::message_log::segment_path;
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::storage::{Crash, MemoryStorage};
@@ -42,6 +42,23 @@ fn batches_come_back_across_segments() {
     assert_eq!(payloads[39], [19; 3]);
     assert_eq!((end.end, end.chain), (log.appender.written().location, log.appender.chain()));
     assert_eq!((end.epoch, end.trusted, end.sealed), (Epoch(1), Millis(1000), false));
+}
+
+#[test]
+fn a_segment_that_ends_before_the_place_where_a_scan_begins_is_damage() {
+    let mut log = Log::new(SMALL);
+    let first = log.commit(&[b"a"]).end;
+    let start = ScanStart { location: first.location, next_sequence: first.sequence, ..ScanStart::BEGINNING };
+    let start = ScanStart { chain: log.appender.chain(), epoch: Epoch(1), trusted: Millis(1000), ..start };
+    assert!(scan_from(&log.storage, &start).unwrap().0.is_empty());
+    let path = segment_path(SegmentNumber(1));
+    let whole = log.storage.image().remove(&path).unwrap();
+    for (length, is_enough) in [(0, true), (1, false), (80, false)] {
+        let cut = empty_storage();
+        let kept = &whole[..first.location.offset() as usize - length];
+        cut.create(&path).and_then(|file| file.write_at(0, kept)).unwrap();
+        assert_eq!(is_corrupt(scan_from(&cut, &start), 1), !is_enough, "{length} bytes less");
+    }
 }
 
 #[test]

@@ -69,6 +69,11 @@ impl Survey {
                 return Err(Error::MissingFile { path: segment_path(first), reason });
             }
         }
+        // What lies before the start was durable once.
+        if start.location.offset() > window.end() {
+            let (expected, found) = (format!("{} bytes", start.location.offset()), "the end of the file");
+            return Err(Error::corrupt(&segment_path(first), u64::from(window.end()), expected, found));
+        }
         let cursor = Cursor {
             location: start.location,
             chain: start.chain,

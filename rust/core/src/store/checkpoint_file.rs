@@ -13,11 +13,14 @@
 //! | 56 | 4 | `body_check`: CRC-32 of the body |
 //! | 60 | 4 | `header_check`: CRC-32 of bytes 0..60 |
 
+use std::collections::BTreeMap;
+
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::recovery::state_of;
 use super::retention::checkpoint_path;
-use super::snapshot::{Frozen, NamedFiles, Snapshot};
+use super::snapshot::{Frozen, NamedFiles, Snapshot, WindowSnapshot};
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::record::FORMAT_VERSION;
@@ -65,6 +68,10 @@ pub(super) fn write_checkpoint(
     frozen: &Frozen,
     files: &NamedFiles,
 ) -> Result<()> {
+    write_atomically(storage, CHECKPOINT_FOLDER, &checkpoint_path(number), &encoded(stream, number, frozen, files))
+}
+
+fn encoded(stream: &Stream, number: u32, frozen: &Frozen, files: &NamedFiles) -> Vec<u8> {
     let (body, logical) = frozen.encode(files);
     let mut header = CheckpointHeader {
         magic: CHECKPOINT_MAGIC,
@@ -81,7 +88,20 @@ pub(super) fn write_checkpoint(
     header.header_check = U32::new(header.expected_check());
     let mut bytes = header.as_bytes().to_vec();
     bytes.extend_from_slice(&body);
-    write_atomically(storage, CHECKPOINT_FOLDER, &checkpoint_path(number), &bytes)
+    bytes
+}
+
+/// What this release would write for what a checkpoint says, without looking at the runs that it names: so reading
+/// and writing are held against each other.
+///
+/// # Errors
+/// Those of [`read_checkpoint`].
+pub fn rewritten_checkpoint(storage: &dyn Storage, stream: &Stream, number: u32) -> Result<Vec<u8>> {
+    let read = read_checkpoint(storage, stream, number)?;
+    let state = state_of(*stream, &read.snapshot, &read.files, &BTreeMap::new())?;
+    let named = |window: &WindowSnapshot| window.run.map(|run| (window.bits.first(), run));
+    let planned = read.snapshot.windows.iter().filter_map(named).collect();
+    Ok(encoded(stream, number, &Frozen::of(&state, &planned, read.snapshot.feed_from), &read.files))
 }
 
 impl CheckpointHeader {

@@ -49,7 +49,7 @@ mod subjects;
 mod verify;
 
 pub use checkpoint::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
-pub use checkpoint_file::{CHECKPOINT_FOLDER, CHECKPOINT_HEADER_BYTES};
+pub use checkpoint_file::{CHECKPOINT_FOLDER, CHECKPOINT_HEADER_BYTES, rewritten_checkpoint};
 pub use dead_letters::{DeadLetterQueue, DeadLetterReasons, LogReading, SENT_BY_CONSUMER};
 pub use directory::{NamedSubject, SubjectDirectory};
 pub use effects::Outcome;

@@ -237,7 +237,7 @@ impl Snapshot {
         for _ in 0..from.count(20)? {
             ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
         }
-        let windows = read_windows(&mut from)?;
+        let windows = read_windows(&mut from, position.next_sequence)?;
         let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
         let floor = SegmentNumber(from.u32()?);
         let mut segments = Vec::new();
@@ -290,8 +290,9 @@ fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
     })
 }
 
-fn read_windows(from: &mut FieldReader<'_>) -> Result<Vec<WindowSnapshot>> {
-    let mut windows = Vec::new();
+/// Windows stand in the order of their sequences, all below the one that comes next.
+fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {
+    let mut windows: Vec<WindowSnapshot> = Vec::new();
     for _ in 0..from.count(20)? {
         let (first, length) = (Sequence(from.u64()?), from.u64()?);
         let run = from.u32()?;
@@ -303,6 +304,10 @@ fn read_windows(from: &mut FieldReader<'_>) -> Result<Vec<WindowSnapshot>> {
         let Some(bits) = TwoBits::from_words(first, length, &bits) else {
             return Err(from.malformed("the bits of a window"));
         };
+        let least = windows.last().map_or(Sequence(0), |before| before.bits.end());
+        if first < least || first.0.checked_add(length).is_none_or(|end| end > next.0) {
+            return Err(from.malformed("a window behind the one before and below the next sequence"));
+        }
         windows.push(WindowSnapshot { bits, run: (run > 0).then_some(RunNumber(run)) });
     }
     Ok(windows)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
+use crate::dispatch_log::BySubject;
 use crate::queues::RangeSet;
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
@@ -61,7 +62,7 @@ pub struct Subject {
 /// All subjects. Numbers are never reused.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Subjects {
-    by_number: Vec<Option<Subject>>,
+    by_number: BySubject<Option<Subject>>,
     by_name: HashMap<String, SubjectNumber>,
 }
 
@@ -73,24 +74,21 @@ impl Subjects {
 
     /// A subject by its number.
     pub fn get(&self, number: SubjectNumber) -> Option<&Subject> {
-        self.by_number.get(number.0 as usize)?.as_ref()
+        self.by_number.get(number)?.as_ref()
     }
 
     /// A subject by its number, to change it.
     pub fn get_mut(&mut self, number: SubjectNumber) -> Option<&mut Subject> {
-        self.by_number.get_mut(number.0 as usize)?.as_mut()
+        self.by_number.get_mut(number)?.as_mut()
     }
 
     /// Adds a subject. True where it was added; a number or name that is taken changes nothing.
     pub fn add(&mut self, number: SubjectNumber, name: &str) -> bool {
-        let index = number.0 as usize;
         if self.by_name.contains_key(name) || self.get(number).is_some() {
             return false;
         }
-        if self.by_number.len() <= index {
-            self.by_number.resize_with(index + 1, || None);
-        }
-        if let Some(slot) = self.by_number.get_mut(index) {
+        self.by_number.admit(number);
+        if let Some(slot) = self.by_number.get_mut(number) {
             *slot = Some(Subject { name: name.to_owned(), ..Subject::default() });
         }
         self.by_name.insert(name.to_owned(), number);
@@ -99,14 +97,11 @@ impl Subjects {
 
     /// The lowest number above all that are taken.
     pub fn next_number(&self) -> SubjectNumber {
-        SubjectNumber(self.by_number.len().max(1) as u32)
+        self.by_number.end().max(SubjectNumber(1))
     }
 
     /// All subjects, by number.
     pub fn iter(&self) -> impl Iterator<Item = (SubjectNumber, &Subject)> {
-        self.by_number
-            .iter()
-            .enumerate()
-            .filter_map(|(index, subject)| subject.as_ref().map(|subject| (SubjectNumber(index as u32), subject)))
+        self.by_number.iter().filter_map(|(number, subject)| subject.as_ref().map(|subject| (number, subject)))
     }
 }

@@ -321,6 +321,17 @@ fn a_registration_is_read_in_any_order_of_its_keys() {
 }
 
 #[test]
+fn of_two_pairs_of_one_name_the_last_counts_and_the_first_is_not_judged() {
+    let mut body = Vec::new();
+    body.put_i16(4);
+    for (key, value) in [("clientTypeCode", "9"), ("requestType", "x"), ("clientTypeCode", "2"), ("requestType", "2")] {
+        put_attribute(&mut body, key, value).unwrap();
+    }
+    let request = read_register(&body).unwrap();
+    assert_eq!((request.client_type, request.is_new), (ClientType::Consumer, false));
+}
+
+#[test]
 fn every_prefix_of_a_request_is_refused() {
     let mut send = Vec::new();
     put_sent(&mut send, &message_of("s", "m", &["t"], &attributes_of(&[("k", "v")])));

@@ -93,6 +93,7 @@ pub fn read_register(body: &[u8]) -> Read<RegisterRequest<'_>> {
         is_new: true,
         room: "",
     };
+    let (mut client_type, mut request_type) = (None, None);
     for _ in 0..count {
         let (key, value) = (reader.text("pairs")?, reader.text("pairs")?);
         match key {
@@ -101,10 +102,16 @@ pub fn read_register(body: &[u8]) -> Read<RegisterRequest<'_>> {
             "clientId" => request.client_id = value,
             "consumerGroup" => request.group = value,
             "clientLDC" => request.room = value,
-            "clientTypeCode" => request.client_type = client_type_of(value)?,
-            "requestType" => request.is_new = number_of("requestType", value)? != 2,
+            "clientTypeCode" => client_type = Some(value),
+            "requestType" => request_type = Some(value),
             _ => {}
         }
+    }
+    if let Some(value) = client_type {
+        request.client_type = client_type_of(value)?;
+    }
+    if let Some(value) = request_type {
+        request.is_new = number_of("requestType", value)? != 2;
     }
     reader.finish("register").map(|()| request)
 }

@@ -1,0 +1,59 @@
+//! Checkpoints: whatever has the name of one.
+
+use delaymq_core::Error;
+use delaymq_core::message_log::Stream;
+use delaymq_core::storage::{MemoryStorage, Storage};
+use delaymq_core::store::{CHECKPOINT_FOLDER, CHECKPOINT_HEADER_BYTES, checkpoint_path, rewritten_checkpoint};
+
+use super::log::STREAM;
+use crate::resealing::reseal_checkpoint;
+use crate::verdict::{Judged, Verdict, covered, same, unexpected};
+
+const NUMBER: u32 = 1;
+const RESEALED: u8 = 1;
+
+/// The first byte says whether checks are made right; the file follows.
+pub(super) fn judge(input: &[u8]) -> Judged {
+    let Some((mode, file)) = input.split_first() else { return Ok(Verdict::Refused) };
+    let mut bytes = file.to_vec();
+    if mode & RESEALED != 0 {
+        reseal_checkpoint(&mut bytes);
+    }
+    let once = match rewritten(&bytes, &STREAM)? {
+        Ok(once) => once,
+        Err(Error::Corrupt { .. } | Error::NewerFormat { .. }) => return Ok(Verdict::Refused),
+        Err(error) => return Err(format!("reading a checkpoint that is there: {error}")),
+    };
+    covered("the check of its header", &bytes, 0..60, 60)?;
+    covered("the check of its body", &bytes, CHECKPOINT_HEADER_BYTES..bytes.len(), 56)?;
+    let twice = rewritten(&once, &STREAM)?.map_err(unexpected("a checkpoint that was read, written and read"))?;
+    same("written once, and twice", &once, &twice)?;
+    Ok(Verdict::Taken)
+}
+
+/// The bytes that this release would write for what a checkpoint says.
+fn rewritten(bytes: &[u8], stream: &Stream) -> Result<delaymq_core::Result<Vec<u8>>, String> {
+    let storage = MemoryStorage::new(1);
+    let written = storage
+        .create_folder(CHECKPOINT_FOLDER)
+        .and_then(|()| storage.create(&checkpoint_path(NUMBER)))
+        .and_then(|file| file.write_at(0, bytes));
+    written.map_err(unexpected("writing the checkpoint"))?;
+    Ok(rewritten_checkpoint(&storage, stream, NUMBER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::parse;
+
+    #[test]
+    fn what_this_release_wrote_is_written_again_byte_by_byte() -> Result<(), String> {
+        let golden = parse("@ checkpoint")?;
+        let stream = Stream { timeline: 0, ..STREAM };
+        assert_eq!(rewritten(&golden, &stream)?, Ok(golden));
+        let older = parse("@ checkpoint_of_format_2")?;
+        assert!(rewritten(&older, &stream)?.is_ok_and(|bytes| bytes != older));
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Every target, by its name.
+
+mod answers;
+mod checkpoints;
+mod frames;
+mod http;
+mod log;
+mod records;
+mod requests;
+mod runs;
+mod stores;
+
+use delaymq_core::wire::ack::ACK;
+use delaymq_core::wire::consume_manage::CONSUME_MANAGE;
+use delaymq_core::wire::extension as own;
+use delaymq_core::wire::pull::PULL;
+use delaymq_core::wire::register::CLIENT_REGISTER;
+use delaymq_core::wire::send::SEND;
+
+use crate::verdict::Judged;
+
+pub use self::log::scanned;
+
+/// What an input is given to.
+#[derive(Clone, Copy, Debug)]
+enum Reader {
+    /// A reader of its own.
+    Of(fn(&[u8]) -> Judged),
+    /// The reader of the request with this command.
+    Request(i16),
+}
+
+/// One target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of the folder of its corpus.
+    pub name: &'static str,
+    /// The longest input, in bytes.
+    pub length_max: usize,
+    /// How many mutations of its corpus a run in CI tries.
+    pub mutations: u64,
+    reader: Reader,
+}
+
+impl Target {
+    /// Gives it an input.
+    ///
+    /// # Errors
+    /// The promise that was broken.
+    pub fn judge(&self, input: &[u8]) -> Judged {
+        let input = input.get(..self.length_max).unwrap_or(input);
+        match self.reader {
+            Reader::Of(judge) => judge(input),
+            Reader::Request(command) => requests::judge(command, input),
+        }
+    }
+}
+
+/// Inputs of a codec: a message, a few, a list.
+const BODY_LENGTH_MAX: usize = 4 << 10;
+/// Inputs that are files, or what is done to them.
+const FILE_LENGTH_MAX: usize = 64 << 10;
+const MUTATIONS: u64 = 20_000;
+
+const fn body(name: &'static str, judge: fn(&[u8]) -> Judged) -> Target {
+    Target { name, length_max: BODY_LENGTH_MAX, mutations: MUTATIONS, reader: Reader::Of(judge) }
+}
+
+const fn request(name: &'static str, command: i16) -> Target {
+    Target { name, length_max: BODY_LENGTH_MAX, mutations: MUTATIONS, reader: Reader::Request(command) }
+}
+
+const fn file(name: &'static str, mutations: u64, judge: fn(&[u8]) -> Judged) -> Target {
+    Target { name, length_max: FILE_LENGTH_MAX, mutations, reader: Reader::Of(judge) }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    file("batch_scanner", MUTATIONS, log::judge),
+    file("run_reader", MUTATIONS, runs::judge),
+    file("checkpoint", MUTATIONS, checkpoints::judge),
+    file("store_opener", 5_000, stores::judge),
+    body("identity", stores::judge_identity),
+    body("record", records::judge),
+    body("record_bytes", records::judge_bytes),
+    body("meta", records::judge_meta),
+    body("receipt", records::judge_receipt),
+    file("frame_decoder", MUTATIONS, frames::judge),
+    body("http", http::judge),
+    request("qmq_send", SEND),
+    request("qmq_pull", PULL),
+    request("qmq_ack", ACK),
+    request("qmq_consume_manage", CONSUME_MANAGE),
+    request("qmq_register", CLIENT_REGISTER),
+    body("qmq_message", answers::judge_message),
+    body("qmq_pulled", answers::judge_pulled),
+    body("qmq_failures", answers::judge_failures),
+    body("qmq_registered", answers::judge_registered),
+    request("own_hello", own::HELLO),
+    request("own_ping", own::PING),
+    request("own_publish", own::PUBLISH),
+    request("own_cancel", own::CANCEL),
+    request("own_subscribe", own::SUBSCRIBE),
+    request("own_credit", own::CREDIT),
+    request("own_acknowledge", own::ACKNOWLEDGE),
+    request("own_give_back", own::GIVE_BACK),
+    request("own_put_away", own::PUT_AWAY),
+    request("own_flush", own::FLUSH),
+    request("own_unsubscribe", own::UNSUBSCRIBE),
+    request("own_status", own::STATUS),
+    request("own_groups", own::GROUPS),
+    request("own_subjects", own::SUBJECTS),
+    request("own_start_group", own::START_GROUP),
+    request("own_reset_group", own::RESET_GROUP),
+    request("own_remove_group", own::REMOVE_GROUP),
+    request("own_dead_letters", own::DEAD_LETTERS),
+    request("own_redrive", own::REDRIVE),
+    request("own_expire", own::EXPIRE),
+    request("own_consumers", own::CONSUMERS),
+    request("own_end_consumer", own::END_CONSUMER),
+    body("own_welcome_answer", answers::judge_welcome),
+    body("own_receipts_answer", answers::judge_receipts),
+    body("own_outcomes_answer", answers::judge_outcomes),
+    body("own_subscribed_answer", answers::judge_subscribed),
+    body("own_deliver", answers::judge_deliver),
+    body("own_status_answer", answers::judge_status),
+    body("own_groups_answer", answers::judge_groups),
+    body("own_subjects_answer", answers::judge_subjects),
+    body("own_consumers_answer", answers::judge_consumers),
+    body("own_dead_letters_answer", answers::judge_letters),
+    body("own_number_answer", answers::judge_number),
+    body("own_error_answer", answers::judge_error),
+];
+
+/// The target of this name.
+pub fn named(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}

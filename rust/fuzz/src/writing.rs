@@ -1,0 +1,136 @@
+//! Whatever was read, written again: by the product where it writes such a thing, field by field where it does not.
+
+use bytes::BufMut;
+use delaymq_core::error::Result;
+use delaymq_core::record::Fact;
+use delaymq_core::record::attach::encode_attach;
+use delaymq_core::record::command::{encode_cancel, encode_epoch_start, encode_void};
+use delaymq_core::record::expire::encode_expire;
+use delaymq_core::record::message::encode_message;
+use delaymq_core::record::name::{
+    encode_consumer, encode_consumer_end, encode_group, encode_group_end, encode_group_reset, encode_subject,
+};
+use delaymq_core::record::queue::{NumberRange, Ranges, encode_acknowledge, encode_assign, encode_reserve};
+use delaymq_core::record::ready::encode_ready;
+use delaymq_core::record::retry::{encode_redrive, encode_retry};
+use delaymq_core::wire::ack::put_ack;
+use delaymq_core::wire::consume_manage::put_consume_manage;
+use delaymq_core::wire::extension::hello::put_ping;
+use delaymq_core::wire::extension::publish::{PublishWriter, put_receipts};
+use delaymq_core::wire::extension::request::OwnRequest;
+use delaymq_core::wire::message::{FLAG_TAGS, WireMessage};
+use delaymq_core::wire::pull::put_pull;
+use delaymq_core::wire::register::put_register;
+use delaymq_core::wire::request::Request;
+
+/// Appends the body of a request.
+///
+/// # Errors
+/// What writing it gives; `TooLarge` or `InvalidArgument` of a batch that the store would refuse.
+pub fn put_request(out: &mut Vec<u8>, request: &Request<'_>, version: i16) -> Result<()> {
+    match request {
+        Request::Send(sent) => {
+            for one in sent {
+                out.put_u64(one.check);
+                put_fields(out, &one.message);
+            }
+            Ok(())
+        }
+        Request::Pull(pull) => put_pull(out, pull, version),
+        Request::Ack(ack) => put_ack(out, ack, version),
+        Request::ConsumeManage(manage) => put_consume_manage(out, manage),
+        Request::Register(register) => put_register(out, register),
+        Request::Own(own) => put_own(out, own),
+        Request::UnknownVersion(_) | Request::Unknown(_) => Ok(()),
+    }
+}
+
+/// Appends a message of QMQ field by field.
+pub fn put_fields(out: &mut Vec<u8>, message: &WireMessage<'_>) {
+    let put_text = |out: &mut Vec<u8>, text: &str| {
+        out.put_u16(u16::try_from(text.len()).unwrap_or(u16::MAX));
+        out.put_slice(text.as_bytes());
+    };
+    out.put_u8(message.flags);
+    out.put_i64(message.created_ms);
+    out.put_i64(message.expires_ms);
+    put_text(out, message.subject);
+    put_text(out, message.message_id);
+    if message.flags & FLAG_TAGS != 0 {
+        out.put_u8(u8::try_from(message.tags().count()).unwrap_or(u8::MAX));
+        for tag in message.tags() {
+            put_text(out, tag);
+        }
+    }
+    out.put_u32(u32::try_from(message.body.len()).unwrap_or(u32::MAX));
+    out.put_slice(message.body);
+}
+
+fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
+    match request {
+        OwnRequest::Hello(hello) => hello.put(out),
+        OwnRequest::Ping(bytes) => put_ping(out, bytes),
+        OwnRequest::Publish(batch) => {
+            let mut writer = PublishWriter::default();
+            for message in &batch.messages {
+                writer.push(message.subject, message.due, message.meta, message.body)?;
+            }
+            writer.put(out, batch.wants_receipts)
+        }
+        OwnRequest::Cancel(receipts) => put_receipts(out, receipts.iter().copied()),
+        OwnRequest::Subscribe(subscribe) => subscribe.put(out),
+        OwnRequest::Credit(credit) => {
+            credit.put(out);
+            Ok(())
+        }
+        OwnRequest::Acknowledge(ranges) => ranges.put(out),
+        OwnRequest::GiveBack(messages) => messages.put(out),
+        OwnRequest::PutAway(messages) => messages.put(out),
+        OwnRequest::Flush(subscription) | OwnRequest::Unsubscribe(subscription) => {
+            out.put_u32(*subscription);
+            Ok(())
+        }
+        OwnRequest::Status => Ok(()),
+        OwnRequest::Groups(listing) | OwnRequest::Subjects(listing) => {
+            listing.put(out);
+            Ok(())
+        }
+        OwnRequest::StartGroup(at) | OwnRequest::ResetGroup(at) => at.put(out),
+        OwnRequest::RemoveGroup(name) => name.put(out),
+        OwnRequest::DeadLetters(letters) => letters.put(out),
+        OwnRequest::Redrive(redrive) => redrive.put(out),
+        OwnRequest::Expire(expire) => expire.put(out),
+        OwnRequest::Consumers(consumers) => consumers.put(out),
+        OwnRequest::EndConsumer(name) => name.put(out),
+    }
+}
+
+fn listed(ranges: &Ranges<'_>) -> Vec<NumberRange> {
+    ranges.iter().collect()
+}
+
+/// Appends the record of a fact, not yet sealed.
+pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
+    match fact {
+        Fact::Message(message) => encode_message(out, message),
+        Fact::Cancel(cancel) => encode_cancel(out, *cancel),
+        Fact::Ready(list) => encode_ready(out, list.entries().collect::<Vec<_>>().into_iter()),
+        Fact::Subject { number, name } => encode_subject(out, *number, name),
+        Fact::Group { subject, start, name } => encode_group(out, *subject, *start, name),
+        Fact::GroupEnd { group, end } => encode_group_end(out, *group, *end),
+        Fact::GroupReset { group, start } => encode_group_reset(out, *group, *start),
+        Fact::Consumer { group, name } => encode_consumer(out, *group, name),
+        Fact::ConsumerEnd { group, consumer } => encode_consumer_end(out, *group, *consumer),
+        Fact::Attach(attach) => encode_attach(out, attach),
+        Fact::Reserve(reserve) => encode_reserve(out, *reserve),
+        Fact::Assign(given) => {
+            encode_assign(out, given.group, given.consumer, given.first_offset, &listed(&given.numbers));
+        }
+        Fact::Acknowledge(done) => encode_acknowledge(out, done.group, done.consumer, &listed(&done.offsets)),
+        Fact::Retry(retry) => encode_retry(out, retry),
+        Fact::Redrive(redrive) => encode_redrive(out, redrive),
+        Fact::Expire(expire) => encode_expire(out, expire.subject, expire.due_before, &listed(&expire.numbers)),
+        Fact::Void(void) => encode_void(out, *void),
+        Fact::EpochStart(start) => encode_epoch_start(out, start),
+    }
+}

@@ -1,0 +1,62 @@
+"""What a machine cannot run is said to be not run, and what is found fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from differential.readers import CORPUS, PROGRAM
+from fuzzing import __main__ as command
+from fuzzing import guided
+from fuzzing.guided import NotRunError
+
+BROKEN = """#!/bin/sh
+printf x >"${@: -2:1}"/../crash
+echo "thread panicked at a place" >&2
+echo "Test unit written to $(dirname "${@: -2:1}")/crash" >&2
+exit 77
+"""
+SOUND = """#!/bin/sh
+echo "#2 INITED cov: 41 ft: 50" >&2
+echo "stat::number_of_executed_units: 1234" >&2
+"""
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(text.replace("/bin/sh", "/bin/bash"))
+    path.chmod(0o755)
+    return path
+
+
+def test_without_a_compiler_only_chance_looks_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(guided, "COMPILERS", ("no-such-compiler",))
+    chosen = ["--program", str(PROGRAM), "--minutes", "0.03", "--seed", "3", "--target", "own_hello"]
+    assert command.main(chosen) == 0
+    said = capfd.readouterr().out
+    assert "libFuzzer: NOT RUN: libFuzzer needs a C++ compiler" in said
+    assert "0 promises broken" in said
+
+
+def test_a_finding_of_libfuzzer_is_read_and_a_failure_without_one_is_no_pass(tmp_path: Path) -> None:
+    ended = guided.guided(program(tmp_path / "broken", BROKEN), "meta", CORPUS, tmp_path / "found", seconds=1, seed=1)
+    assert ended.finding == tmp_path / "crash"
+    ended = guided.guided(program(tmp_path / "sound", SOUND), "meta", CORPUS, tmp_path / "found", seconds=1, seed=1)
+    assert (ended.executions, ended.covered, ended.finding) == (1234, 41, None)
+    nothing = program(tmp_path / "nothing", "#!/bin/sh\nexit 1\n")
+    with pytest.raises(NotRunError, match="ended with 1"):
+        guided.guided(nothing, "meta", CORPUS, tmp_path / "found", seconds=1, seed=1)
+
+
+def test_a_finding_fails_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "BUILT", tmp_path)
+    monkeypatch.setattr(command, "built", lambda **_: program(tmp_path / "broken", BROKEN))
+    chosen = ["--program", str(PROGRAM), "--minutes", "0.03", "--seed", "3", "--target", "own_hello"]
+    assert command.main(chosen) == 1
+    said = capfd.readouterr().out
+    assert "own_hello: FOUND" in said
+    assert "Refused" in said, "the input is shown as a file of the corpus"
