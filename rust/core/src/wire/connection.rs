@@ -275,7 +275,7 @@ impl Connection {
         let reads = self.ending.is_none() && self.has_room();
         let first = (reads && !self.is_proven).then(|| self.began.plus(self.limits.first_request_ms_max));
         let frame = (reads && !self.input.is_empty()).then(|| self.frame_began.plus(self.limits.frame_ms_max));
-        let silence = self.silence.end(self.limits.silence_ms_max).filter(|_| self.hears());
+        let silence = self.silence.end(self.limits.silence_ms_max).filter(|_| reads && self.hears());
         [reader, first, frame, silence].into_iter().flatten().min()
     }
 

@@ -491,7 +491,7 @@ fn what_stays_has_a_bound_of_its_own_and_stops_no_request() {
 
 #[test]
 fn who_is_not_heard_keeps_what_it_sent_for_the_time_of_a_frame() {
-    let mut connection = admitted();
+    let mut connection = proven(limits());
     connection.receive(&request(1, b""), NOW);
     connection.hear(false, NOW);
     assert_eq!((connection.next_request(NOW), connection.wants_input(), connection.is_paused()), (None, false, true));
