@@ -9,6 +9,8 @@ from instrumented.toolchain import BrokenError, NotHereError, Rustc, Tests, said
 
 # Those that map files, talk to the kernel, and read what others wrote.
 PACKAGES = ("delaymq-core", "delaymq-engine", "delaymq-server")
+# What a forked child forgets is its parent's.
+LEAKS_ON_PURPOSE = ("a_forked_child_touches_nothing",)
 OVERFLOW = """
 fn main() {
     let bytes = vec![1_u8; std::env::args().count() * 16];
@@ -38,7 +40,8 @@ def address(compiler: Rustc) -> str:
         raise NotHereError(f"the toolchain has no {runtime}")
     finds_overflow(compiler)
     tests = Tests(PACKAGES, "-Zsanitizer=address", "address", target=compiler.host)
-    return f"{tests.run()} tests of {', '.join(PACKAGES)}, nothing found; it finds an overflow that is made for it"
+    count = tests.run(LEAKS_ON_PURPOSE)
+    return f"{count} tests of {', '.join(PACKAGES)}, nothing found; it finds an overflow that is made for it"
 
 
 def std_sources(compiler: Rustc) -> list[Path]:

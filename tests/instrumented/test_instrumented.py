@@ -78,3 +78,14 @@ def test_instances_of_one_function_count_together(tmp_path: Path, monkeypatch: p
         branches.told(counts, 1)
     with pytest.raises(BrokenError, match="no branch"):
         branches.told({}, 1)
+
+
+def test_less_than_is_asked_for_is_told_and_less_than_there_was_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "FOLDER", tmp_path)
+    counts = {branches.Branch("a.rs", line, 1, way=True): int(line > 15) for line in range(100)}
+    assert "90 % are asked for" in branches.told(counts, 1)
+    counts |= {branches.Branch("b.rs", line, 1, way=True): 0 for line in range(10)}
+    with pytest.raises(BrokenError, match=r"76\.4 %"):
+        branches.told(counts, 1)
