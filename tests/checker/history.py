@@ -202,8 +202,10 @@ class History:
             self.stop_duplicates[min(life, share.life, len(self.stop_duplicates) - 1)] += 1
         elif cause == "none":
             self.findings.add("unexplained", f"{where} came again for no reason")
+        share.came_back += cause == "returned"
         if life == share.life:
-            share.life_deliveries += 1
+            # Which copy came back is not known, so that none of them is used up by it.
+            share.life_deliveries += cause != "returned"
         else:
             share.life, share.life_deliveries = life, 1
 
@@ -226,7 +228,7 @@ class History:
         if life != share.life:
             return "crash"
         if share.life_deliveries < message.copies:
-            return "ambiguous_publish" if share.deliveries <= message.copies else "crash"
+            return "ambiguous_publish" if share.deliveries - share.came_back <= message.copies else "crash"
         return self._cause_of_others(line, share)
 
     def _cause_of_others(self, line: Line, share: Share) -> str:

@@ -13,6 +13,7 @@ class Share:
         "acknowledged",
         "acknowledged_epoch",
         "acknowledges",
+        "came_back",
         "consumer",
         "deliveries",
         "is_dead",
@@ -39,6 +40,8 @@ class Share:
         self.acknowledged_epoch = 0
         self.returns = 0
         """How often it was given back and did not come again since."""
+        self.came_back = 0
+        """How often it came because it was given back."""
         self.is_dead = False
         self.consumer = ""
         """Who had it last."""
