@@ -242,7 +242,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
 	part "models" $(MAKE) --no-print-directory models; \
 	part "small worlds" $(MAKE) --no-print-directory small-worlds STATES=$(or $(STATES),500000); \
-	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),10000); \
+	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),50000); \
 	part "torture" $(MAKE) --no-print-directory torture; \
 	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
 	part "power cuts, a disk that forgets" $(MAKE) --no-print-directory amnesia; \

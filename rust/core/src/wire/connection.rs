@@ -144,6 +144,7 @@ impl Connection {
     pub fn rests(&mut self, until: Millis, now: Millis) {
         self.frame_began = self.frame_began.plus(until.since(self.rests_until.max(now)));
         self.rests_until = self.rests_until.max(until);
+        self.silence.broken(self.rests_until);
     }
 
     /// Takes as many of these bytes as there is room for, and says how many.
