@@ -218,6 +218,12 @@ fn check_each(
     if found as u64 != u64::from(count) {
         return Err(Fault::new(at, format!("{count} records"), format!("{found}")));
     }
+    if header.count.get() != count {
+        return Err(Fault::new(at, format!("{count} sequences"), format!("{}", header.count.get())));
+    }
+    if count > 0 && (header.is_seal() || header.is_witness()) {
+        return Err(Fault::new(at, "a seal or a witness without records", format!("{count} records")));
+    }
     let chain = if count == 0 { header.chain_before.get() } else { chain_of(stream, header, scratch) };
     if chain != header.chain.get() {
         let found = format!("{:08x}", header.chain.get());
