@@ -59,6 +59,7 @@ enum Acked {
 
 /// A message under one pull offset of a consumer.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and all may be so")]
 struct Key {
     number: u64,
     /// When it came, counted in messages.
