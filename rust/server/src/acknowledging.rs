@@ -59,6 +59,7 @@ pub(crate) async fn serve(hub: &Rc<Hub>, session: &Session, acknowledging: Ackno
             // What it holds is looked up again, and the client acknowledges again.
             session.detach();
             asking.failed(&error);
+            hub.wake_pulls_of(session);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::consumers::Name;
 use crate::desks::Desk;
 use crate::hub::Hub;
 use crate::pulling::Pulling;
-use crate::session::Job;
+use crate::session::{Job, Session};
 
 impl Hub {
     /// Takes in the consumers that the store holds since an earlier run: their leases begin now.
@@ -90,6 +90,19 @@ impl Hub {
         }
         for pull in woken {
             self.go_on(pull.owner);
+        }
+    }
+
+    /// What this consumer's pulls wait for is gone: they look again, at whatever desk they are.
+    pub(crate) fn wake_pulls_of(self: &Rc<Self>, session: &Session) {
+        let is_of = |pulling: &Pulling| pulling.session.as_ref().is_some_and(|other| other.number == session.number);
+        let pulls = self.consumers.pulls.borrow();
+        let waiting: Vec<_> =
+            pulls.iter().filter(|(_, (_, pulling))| is_of(pulling)).map(|(owner, (id, _))| (*owner, *id)).collect();
+        drop(pulls);
+        for (owner, id) in waiting {
+            self.consumers.held.borrow_mut().cancel(id);
+            self.go_on(owner);
         }
     }
 

@@ -82,12 +82,14 @@ async fn end_one(hub: &Rc<Hub>, name: &Name) -> Result<Option<u64>> {
     hub.pool.run(Work::End, move || store.end_named_consumer(name.id(), rule)).await.unwrap_or(Err(Error::Closed))
 }
 
-/// The consumers of a group begin again: pulls that wait look again.
+/// The consumers of a group begin again: pulls that wait look again, also those of a consumer that was told
+/// meanwhile that it has ended, and that is at no desk now.
 fn begin_again(hub: &Rc<Hub>, subject: &str, group: &str) {
     for session in hub.consumers.of_group(subject, group) {
         if let Some(desk) = session.desk() {
             session.detach();
             hub.wake_all(&desk);
         }
+        hub.wake_pulls_of(&session);
     }
 }

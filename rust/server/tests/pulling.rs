@@ -8,9 +8,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_engine::{Durability, Store};
+use delaymq_engine::{Durability, GroupStart, Store};
 use delaymq_server::{GuardOptions, Server, ServerOptions, TokenHash};
-use support::qmq::{Pull, Qmq, ids, message, message_with, offsets, pull};
+use support::qmq::{HOLD_MS, Pull, Qmq, ids, message, message_with, offsets, pull};
 use support::{Served, eventually, metric, options, page, page_with, serve, serve_with, store_options};
 
 /// Retries come at once, so that a test need not wait for them.
@@ -390,4 +390,20 @@ fn who_is_switched_off_while_it_waits_passes_its_news_on() {
     producer.store(&messages("order", &["1"]));
     assert_eq!(ids(&second.pulled(waiting)), ["1"]);
     assert!(!first.has_answer(asked));
+}
+
+#[test]
+fn a_pull_that_waits_is_not_left_behind_by_a_group_that_began_again() {
+    let served = serve();
+    let (mut qmq, mut other) = (client(&served), client(&served));
+    let names = pull("order", "billing", "host@@1");
+    join(&mut qmq, &names);
+    qmq.store(&messages("order", &["a"]));
+    assert_eq!(offsets(&qmq.take(&names, 1)), [0]);
+    let held = qmq.ask_pull(&Pull { last: 0, hold_ms: HOLD_MS, ..names.clone() });
+    eventually("it waits", || metric(&served, "held_pulls") == 1);
+    served.store.reset_live_group("order", "billing", GroupStart::Earliest).unwrap();
+    // By this it is found that the consumer has ended; it is another one that waits from now on.
+    assert_eq!(other.acknowledge(&names, 0, 0), 51);
+    assert_eq!(ids(&qmq.pulled(held)), ["a"]);
 }

@@ -81,6 +81,12 @@ fn r2_a_consumer_that_comes_back_and_gets_nothing_again_is_found() {
     is_found_by(Planted::LostFromReceived, 600, &["nothing comes to its end", "was given and not acknowledged"]);
 }
 
+#[test]
+fn a_consumer_that_is_forgotten_before_its_end_is_durable_is_found() {
+    // What it acknowledged is held for ever by one whose client is done with it, or comes again.
+    is_found_by(Planted::ForgottenBeforeEnd, 4_000, &["nothing comes to its end", "and over: true"]);
+}
+
 /// Seeds whose histories broke a promise once. What was wrong has tests of its own
 /// (`connected/ledger/tests.rs`, `rust/server/tests/stuck_disk.rs`), since a seed is another history as soon
 /// as histories are made of something else.

@@ -56,7 +56,7 @@ impl Node {
     pub fn pull(&mut self, request: PullRequest, ask: u64) -> Result<Pulled> {
         let place = (request.group, request.consumer);
         if let Some(unread) = self.unread.remove(&place) {
-            return self.hand_over(place, unread);
+            return self.hand_over(place, unread, request.count_max);
         }
         for _ in 0..LOADS_MAX {
             let pulled = self.owner.pull(request, &mut self.proposals);
@@ -71,7 +71,7 @@ impl Node {
             }
             sent?;
             match pulled? {
-                Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into()),
+                Pull::Deliveries(deliveries) => return self.hand_over(place, deliveries.into(), request.count_max),
                 Pull::Wait | Pull::Soon => return Ok(Pulled::Wait),
                 Pull::Gone => return Ok(Pulled::Gone),
                 Pull::Load(load) => {
@@ -91,11 +91,14 @@ impl Node {
         !self.unread.is_empty()
     }
 
-    /// Reads what was assigned. What cannot be read now comes with the next pull.
-    fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>) -> Result<Pulled> {
+    /// Reads what was assigned, as much as is asked for now. What cannot be read now, and the rest, comes with
+    /// the next pull.
+    fn hand_over(&mut self, place: Place, mut deliveries: VecDeque<Delivery>, count_max: usize) -> Result<Pulled> {
         let mut handed = Vec::new();
         let mut damaged = Vec::new();
-        while let Some(delivery) = deliveries.pop_front() {
+        while handed.len() < count_max
+            && let Some(delivery) = deliveries.pop_front()
+        {
             let entry = delivery.entry;
             match self.read_payload(entry.location(), entry.payload_sequence()) {
                 Ok((subject, body)) => handed.push(Handed { delivery, subject, body }),
@@ -106,13 +109,16 @@ impl Node {
                 }
                 Err(error) => {
                     deliveries.push_front(delivery);
-                    self.unread.insert(place, deliveries);
                     if handed.is_empty() {
+                        self.unread.insert(place, deliveries);
                         return Err(error);
                     }
                     break;
                 }
             }
+        }
+        if !deliveries.is_empty() {
+            self.unread.insert(place, deliveries);
         }
         match self.send() {
             // Whoever was given something keeps it: the facts wait for room.

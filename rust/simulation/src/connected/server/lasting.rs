@@ -203,14 +203,27 @@ impl Lasting {
 
     /// A group began anew: whoever consumes for it does, too, and every pull that waits looks again.
     pub(super) fn begin_again(&mut self, subject: &str, group: &str) {
-        for session in self.sessions.values_mut() {
-            if session.name.subject == subject && session.name.group == group {
-                if let Standing::Attached(attached) = &session.standing {
-                    self.waking.extend(std::iter::repeat_n(attached.place.0, self.pulls.len()));
-                }
-                session.standing = Standing::Detached;
-            }
+        let is_of_group = |session: &Session| session.name.subject == subject && session.name.group == group;
+        let of_group = self.sessions.iter().filter(|(_, session)| is_of_group(session));
+        let numbers: Vec<u64> = of_group.map(|(number, _)| *number).collect();
+        for number in numbers {
+            let pulls = self.take_pulls_of(number);
+            let Some(session) = self.sessions.get_mut(&number) else { continue };
+            session.standing = Standing::Detached;
+            session.jobs.extend(pulls);
         }
+    }
+
+    /// Takes out the pulls of a session that wait: what they wait for is gone, and they look again.
+    fn take_pulls_of(&mut self, number: u64) -> Vec<Job> {
+        let of_session = self.pulls.iter().filter(|(_, (_, session, _))| *session == number);
+        let owners: Vec<u64> = of_session.map(|(owner, _)| *owner).collect();
+        let taken = owners.into_iter().filter_map(|owner| self.pulls.remove(&owner));
+        let look_again = |(held, _, pulling)| {
+            self.held.cancel(held);
+            Job::Pull(pulling)
+        };
+        taken.map(look_again).collect()
     }
 
     /// True where nobody waits for anything but news.

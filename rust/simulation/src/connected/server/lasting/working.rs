@@ -92,7 +92,9 @@ impl Server {
             let worked = if attach(node, session, &job, self.lasting.options.in_flight_min)? {
                 match job {
                     Job::Pull(pulling) => self.serve_pull(node, number, session, pulling)?,
-                    Job::Acknowledge { asker, offsets } => self.serve_acknowledgement(node, session, asker, offsets)?,
+                    Job::Acknowledge { asker, offsets } => {
+                        self.serve_acknowledgement(node, number, session, (asker, offsets))?
+                    }
                     Job::End => end(node, session)?,
                 }
             } else {
@@ -180,9 +182,9 @@ impl Server {
     fn serve_acknowledgement(
         &mut self,
         node: &mut Node,
+        number: u64,
         session: &mut Session,
-        asker: Asker,
-        (first, last): (PullOffset, PullOffset),
+        (asker, (first, last)): (Asker, (PullOffset, PullOffset)),
     ) -> Result<Worked> {
         let Standing::Attached(attached) = &mut session.standing else {
             return Ok(Worked::Waits(Job::Acknowledge { asker, offsets: (first, last) }));
@@ -190,6 +192,7 @@ impl Server {
         if is_gone(node, attached) {
             // What it holds is looked up again, and the client acknowledges again.
             session.standing = Standing::Detached;
+            session.jobs.extend(self.lasting.take_pulls_of(number));
             return self.code(asker, answer::BROKER_ERROR, self.now).map(|()| Worked::Done);
         }
         let settled = attached.log.acknowledge(first, last);
@@ -228,7 +231,10 @@ impl Server {
                 session.owed = Some(owed);
                 return Ok(false);
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                session.owed = Some(owed);
+                return Err(error);
+            }
         };
         session.settled = session.settled.max(position);
         if let Some(asker) = owed.asker {
