@@ -93,7 +93,8 @@ pub fn text_of(words: &str, bytes: &[u8]) -> String {
             zeros = zeros.saturating_add(1);
         } else {
             text += &told(&mut zeros);
-            text += &format!("{}\n", hex(line));
+            text.push_str(&hex(line));
+            text.push('\n');
         }
     }
     text + &told(&mut zeros)

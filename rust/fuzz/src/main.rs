@@ -113,7 +113,9 @@ fn done(arguments: &[String]) -> Result<bool, String> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["run", ..] => chosen(arguments.get(1..).unwrap_or_default()).map(|chosen| run(&chosen)),
         ["targets"] => {
-            TARGETS.iter().for_each(|target| println!("{}", target.name));
+            for target in TARGETS {
+                println!("{}", target.name);
+            }
             Ok(true)
         }
         ["export", folder] => export(Path::new(folder)).map(|()| true),

@@ -1,5 +1,5 @@
 //! Every target over its corpus and over mutations of it, within memory; and faults that are planted are found so.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may")]
+#![expect(clippy::panic, reason = "a test may")]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,5 @@
 //! What stands under a check is compared with it, and what does not go on from the log is no part of
 //! it: each is seen to fail with the check left out.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 mod rig;
 
