@@ -129,7 +129,7 @@ impl Session {
         if let Some(known) = known {
             return Ok(known);
         }
-        self.detach();
+        let was_another = self.attached.borrow_mut().take().is_some();
         let attached = if self.name.is_broadcast {
             Attached::Listening(Listening::begin(hub, &self.name.subject, received).await?)
         } else {
@@ -137,6 +137,9 @@ impl Session {
         };
         self.is_stored.set(!self.name.is_broadcast);
         *self.attached.borrow_mut() = Some(attached.clone());
+        if was_another {
+            hub.wake_pulls_of(self);
+        }
         Ok(attached)
     }
 
