@@ -20,5 +20,5 @@ def test_hostile_peers_are_measured() -> None:
     assert ended.returncode in (0, 1), ended.stderr
     assert "Traceback" not in ended.stderr, ended.stderr
     rows = [line[:14].strip() for line in ended.stdout.splitlines()]
-    hostile = ["garbage", "wrong_tokens", "strangers", "flood", "deaf", "halves", "wholes"]
+    hostile = ["garbage", "wrong_tokens", "strangers", "flood", "deaf", "deaf_pulls", "halves", "wholes"]
     assert rows == ["beside", "nobody", "one busy", "two busy", *hostile]
