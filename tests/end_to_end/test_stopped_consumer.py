@@ -89,7 +89,8 @@ def test_what_a_stopped_process_holds_goes_to_others_and_it_finishes_none_of_it_
                 consumer.stdin.flush()
                 doubt = told(consumer)["doubt"]
                 assert isinstance(doubt, str)
-                assert "may come again" in doubt
+                # It depends on whether it finds first that its connection is gone, or that nobody answers.
+                assert "may come again" in doubt or "may have been done or not" in doubt
                 assert in_flight(client) == 1, "it is still with whom it went to"
                 message.ack()
                 messages.flush()
