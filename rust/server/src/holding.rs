@@ -1,6 +1,7 @@
 //! Pulls that wait, and whose time has come: what the core decides over held pulls and leases is done
 //! here.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use delaymq_core::queues::held_pulls::HeldPull;
@@ -95,7 +96,13 @@ impl Hub {
 
     /// What this consumer's pulls wait for is gone: they look again, at whatever desk they are.
     pub(crate) fn wake_pulls_of(self: &Rc<Self>, session: &Session) {
-        let is_of = |pulling: &Pulling| pulling.session.as_ref().is_some_and(|other| other.number == session.number);
+        self.wake_pulls_of_all(&HashSet::from([session.number]));
+    }
+
+    /// The same of several consumers, in one pass over what waits.
+    pub(crate) fn wake_pulls_of_all(self: &Rc<Self>, sessions: &HashSet<u64>) {
+        let is_of =
+            |pulling: &Pulling| pulling.session.as_ref().is_some_and(|session| sessions.contains(&session.number));
         let pulls = self.consumers.pulls.borrow();
         let waiting: Vec<_> =
             pulls.iter().filter(|(_, (_, pulling))| is_of(pulling)).map(|(owner, (id, _))| (*owner, *id)).collect();

@@ -85,11 +85,12 @@ async fn end_one(hub: &Rc<Hub>, name: &Name) -> Result<Option<u64>> {
 /// The consumers of a group begin again: pulls that wait look again, also those of a consumer that was told
 /// meanwhile that it has ended, and that is at no desk now.
 fn begin_again(hub: &Rc<Hub>, subject: &str, group: &str) {
-    for session in hub.consumers.of_group(subject, group) {
+    let sessions = hub.consumers.of_group(subject, group);
+    for session in &sessions {
         if let Some(desk) = session.desk() {
             session.detach();
             hub.wake_all(&desk);
         }
-        hub.wake_pulls_of(&session);
     }
+    hub.wake_pulls_of_all(&sessions.iter().map(|session| session.number).collect());
 }
