@@ -5,12 +5,14 @@
 
 #[path = "../../engine/tests/support/mod.rs"]
 mod engine_support;
+#[path = "support/faulty.rs"]
+mod faulty;
 mod support;
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,9 +24,9 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{DEAD_LETTERS, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE};
 use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::scales::ScalesLimits;
-use delaymq_engine::{Durability, Options, Store};
-use delaymq_server::{Server, ServerOptions};
-use engine_support::{Faults, Switches};
+use delaymq_engine::Durability;
+use delaymq_server::ServerOptions;
+use faulty::serve_faulty;
 use socket2::{Domain, SockRef, Socket, Type};
 use support::qmq::{Pull, Qmq, checked, ids, message, message_with, pull, text};
 use support::{Client, PATIENCE, Served, eventually, metric, options, serve, serve_with, subscribing};
@@ -79,16 +81,6 @@ fn large(subject: &str, id: &str, words: usize) -> Vec<u8> {
     let (word, keys) = ("x".repeat(32_000), (0..words).map(|key| format!("k{key}")).collect::<Vec<_>>());
     let attributes: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), word.as_str())).collect();
     message_with(subject, id, &[], None, &attributes)
-}
-
-/// A served store whose disk can be stuck.
-fn serve_faulty(options: ServerOptions) -> (Served, Arc<Switches>) {
-    let folder = tempfile::tempdir().unwrap();
-    let (storage, switches) = Faults::over(folder.path());
-    let chosen = Options { durability: Durability::Disk, segment_bytes: 1 << 20, ..Options::default() };
-    let store = Store::open_on(storage, folder.path(), chosen, &mut |_| {}).unwrap();
-    let server = Server::start(Arc::clone(&store), options).unwrap();
-    (Served { server, store, folder }, switches)
 }
 
 /// A client whose pulls wait, each of them for a group of its own.

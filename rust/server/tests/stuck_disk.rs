@@ -4,6 +4,8 @@
 
 #[path = "../../engine/tests/support/mod.rs"]
 mod engine_support;
+#[path = "support/faulty.rs"]
+mod faulty;
 mod support;
 
 use std::io::Write;
@@ -18,24 +20,15 @@ use delaymq_core::wire::extension::{EXTENSION_VERSION, PING, PUBLISH, STATUS, SU
 use delaymq_core::wire::frame::{Header, answer, put_frame};
 use delaymq_core::wire::message::{MessageParts, put_message};
 use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
-use delaymq_engine::{Durability, Options, Store};
-use delaymq_server::{Server, ServerOptions};
-use engine_support::{Faults, Switches};
+use delaymq_engine::Durability;
+use delaymq_server::ServerOptions;
+use engine_support::Switches;
+use faulty::serve_faulty;
 use support::qmq::{HOLD_MS, Pull, Qmq, ids, message, pull};
 use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with, subscribing};
 
 /// Long enough for a message to be given and another stored, on a busy machine, too.
 const LEASE_MS: u64 = 1_000;
-
-/// A served store on a disk with switches, in small segments.
-fn serve_faulty(options: ServerOptions) -> (Served, Arc<Switches>) {
-    let folder = tempfile::tempdir().unwrap();
-    let (storage, switches) = Faults::over(folder.path());
-    let chosen = Options { durability: Durability::Disk, segment_bytes: 1 << 20, ..Options::default() };
-    let store = Store::open_on(storage, folder.path(), chosen, &mut |_| {}).unwrap();
-    let server = Server::start(Arc::clone(&store), options).unwrap();
-    (Served { server, store, folder }, switches)
-}
 
 fn batch(bytes: usize) -> PublishWriter {
     let mut writer = PublishWriter::default();
