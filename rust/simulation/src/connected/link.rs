@@ -123,9 +123,10 @@ impl Link {
         self.is_cut && self.to_client.is_empty()
     }
 
-    /// True where nothing is under way.
+    /// True where nothing is under way and both sides may use it. One that is cut is not quiet until each has
+    /// noticed: a client that has not would wait for ever for what it is owed.
     pub(super) fn is_quiet(&self) -> bool {
-        self.to_server.is_empty() && self.to_client.is_empty()
+        !self.is_cut && self.to_server.is_empty() && self.to_client.is_empty()
     }
 
     /// True where the whole answer to this request came to the client.
