@@ -88,9 +88,9 @@ fn a_consumer_that_is_forgotten_before_its_end_is_durable_is_found() {
 }
 
 /// Seeds whose histories broke a promise once. What was wrong has tests of its own
-/// (`connected/ledger/tests.rs`, `rust/server/tests/stuck_disk.rs`), since a seed is another history as soon
+/// (`connected/account/tests.rs`, `connected/ledger/tests.rs`, `rust/server/tests/stuck_disk.rs`), since a seed is another history as soon
 /// as histories are made of something else.
-const REPLAYED: [u64; 6] = [14_409, 17_616, 26_953, 81_229, 610_333_361, 610_333_885];
+const REPLAYED: [u64; 9] = [14_409, 17_616, 26_953, 81_229, 141_783, 168_644, 188_024, 610_333_361, 610_333_885];
 
 #[test]
 fn seeds_that_broke_a_promise_once_are_in_order() {

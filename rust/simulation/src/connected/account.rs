@@ -1,6 +1,9 @@
 //! What users were told over their connections and what came to them, in maps: every promise to a
 //! client is judged against this. It knows nothing of what the server or its store say of themselves.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::units::{Millis, Sequence};
@@ -40,6 +43,14 @@ enum Place {
     Acknowledging(LinkId),
     /// It is done for ever.
     Done,
+}
+
+/// A copy of a message that came to a group.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    place: Place,
+    /// When the server gave it to whom it came last, by the server's time.
+    given: Millis,
 }
 
 /// A cancel, as far as it is known.
@@ -117,7 +128,7 @@ pub(super) struct Account {
     cancels: BTreeMap<Sequence, Cancel>,
     /// Cancels of these were asked, and nobody knows whether they were done.
     maybe_cancelled: BTreeSet<Sequence>,
-    places: BTreeMap<(String, Sequence), Place>,
+    places: BTreeMap<(String, Sequence), Owed>,
     lost: BTreeSet<LinkId>,
     /// How many messages may come again, because consumers with so many in flight were lost.
     repeats_max: u64,
@@ -214,17 +225,14 @@ impl Account {
         }
         let key = (came.group.to_owned(), came.sequence);
         let before = self.places.get(&key).copied();
-        if let Some(Place::Held(link) | Place::Acknowledging(link)) = before
-            && link > came.link
-            && self.lost.contains(&came.link)
-        {
+        if before.is_some_and(|before| came.now <= before.given) && self.lost.contains(&came.link) {
             // It was given to a connection that is lost, and then to another, and comes in the other order.
             self.counts.repeated += 1;
             return;
         }
-        self.places.insert(key, Place::Held(came.link));
+        self.places.insert(key, Owed { place: Place::Held(came.link), given: came.now });
         if let Some(before) = before {
-            self.came_again(came, before);
+            self.came_again(came, before.place);
         } else if came.redelivered && self.repeats_max == 0 {
             self.blame(format!("marked as a repetition, and nothing was lost: {came:?}"));
         }
@@ -250,11 +258,13 @@ impl Account {
     }
 
     fn put(&mut self, group: &str, sequence: Sequence, place: Place) {
-        self.places.insert((group.to_owned(), sequence), place);
+        if let Some(owed) = self.places.get_mut(&(group.to_owned(), sequence)) {
+            owed.place = place;
+        }
     }
 
     fn place(&self, group: &str, sequence: Sequence) -> Option<Place> {
-        self.places.get(&(group.to_owned(), sequence)).copied()
+        self.places.get(&(group.to_owned(), sequence)).map(|owed| owed.place)
     }
 
     /// A consumer acknowledges what it holds.
