@@ -2,6 +2,8 @@
 //! group that starts at the earliest reads them.
 
 use std::io::{Write, stderr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
@@ -11,11 +13,12 @@ use crate::memory::{MIB, anonymous_bytes};
 
 const SUBJECT: &str = "bench.backlog";
 const PULL_MESSAGES: usize = 1_024;
-const IN_FLIGHT_MAX: u32 = 16_384;
 /// Messages between two looks at the memory.
 const LOOK_EVERY: u64 = 50_000;
 /// Between two words on how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Who waits for the last messages looks so often whether they came to others.
+const PULL_WAIT: Duration = Duration::from_millis(20);
 const SILENCE: Duration = Duration::from_secs(30);
 const FLUSH_WAIT: Duration = Duration::from_secs(60);
 
@@ -26,7 +29,7 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
     let store = case.open(|_| ())?;
     for group in 0..groups {
-        subscribe(&store, group)?.close()?;
+        subscribe(&store, group, 1)?.close()?;
     }
     publish(&store, SUBJECT, 10_000, (1_000, &body), |_| Due::After(0))?;
     settle(&store)?;
@@ -47,41 +50,77 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     Ok(Figures::from([("value", (full - empty).max(0.0)), ("memory_growth_bytes", (highest - empty).max(0.0))]))
 }
 
-/// Messages a second from the subscribe until all are acknowledged, durably as the store promises.
+/// Messages a second from the subscribe until all are acknowledged, durably as the store promises, by
+/// `consumers` of the group, each with a thread.
 pub(crate) fn drain(case: &Case) -> Result<Figures, Failure> {
     let (messages, group) = (case.count("messages")?, case.count("group")?);
+    let in_flight_max = case.count("in_flight_max")?;
     let store = case.open(|_| ())?;
-    let empty = anonymous_bytes();
+    let drained = Drained {
+        messages,
+        came: AtomicU64::new(0),
+        empty_bytes: anonymous_bytes(),
+        highest: Mutex::new((0.0, Telling::of(case, "drained", messages))),
+    };
     let started = Instant::now();
-    let subscription = subscribe(&store, group)?;
-    let (mut came, mut highest, mut heard) = (0_u64, empty, Instant::now());
-    let mut keys = Vec::with_capacity(PULL_MESSAGES);
-    let mut telling = Telling::of(case, "drained", messages);
-    while came < messages {
-        let batch = subscription.pull(PULL_MESSAGES, Duration::from_millis(500))?;
-        if batch.is_empty() && heard.elapsed() > SILENCE {
-            return Err(Failure(format!("{came} of {messages} messages came")));
-        }
-        if !batch.is_empty() {
-            heard = Instant::now();
-        }
-        keys.clear();
-        keys.extend(batch.iter().map(|message| message.key));
-        subscription.acknowledge(&keys)?;
-        if (came / LOOK_EVERY) != (came + batch.len() as u64) / LOOK_EVERY {
-            let now = anonymous_bytes();
-            highest = highest.max(now);
-            telling.tell(came, now - empty);
-        }
-        came = came.saturating_add(batch.len() as u64);
-    }
-    if !subscription.flush(FLUSH_WAIT)? {
-        return Err(Failure("the acknowledgements did not become durable".to_owned()));
-    }
+    let consumers: Vec<_> =
+        (0..case.count("consumers")?).map(|_| subscribe(&store, group, in_flight_max)).collect::<Result<_, _>>()?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = consumers.iter().map(|one| scope.spawn(|| drained.by(one))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure("it panicked".to_owned()))));
+        ended.collect::<Result<Vec<()>, Failure>>()
+    })?;
     let time = started.elapsed();
-    subscription.close()?;
+    consumers.iter().try_for_each(|one| one.close())?;
     store.close()?;
-    Ok(Figures::from([("value", rate(messages, time)), ("memory_growth_bytes", (highest - empty).max(0.0))]))
+    let highest = drained.highest.lock().map_or(0.0, |highest| highest.0);
+    Ok(Figures::from([("value", rate(messages, time)), ("memory_growth_bytes", highest)]))
+}
+
+/// What came to all consumers.
+struct Drained {
+    messages: u64,
+    came: AtomicU64,
+    /// Memory before the first message.
+    empty_bytes: f64,
+    /// By how much memory was higher at most, and who tells of it.
+    highest: Mutex<(f64, Telling)>,
+}
+
+impl Drained {
+    /// Pulls and acknowledges until every message has come to somebody.
+    fn by(&self, subscription: &Subscription) -> Result<(), Failure> {
+        let mut heard = Instant::now();
+        let mut keys = Vec::with_capacity(PULL_MESSAGES);
+        while self.came.load(Ordering::Relaxed) < self.messages {
+            let batch = subscription.pull(PULL_MESSAGES, PULL_WAIT)?;
+            if batch.is_empty() && heard.elapsed() > SILENCE {
+                let came = self.came.load(Ordering::Relaxed);
+                return Err(Failure(format!("{came} of {} messages came", self.messages)));
+            }
+            if !batch.is_empty() {
+                heard = Instant::now();
+            }
+            keys.clear();
+            keys.extend(batch.iter().map(|message| message.key));
+            subscription.acknowledge(&keys)?;
+            let count = batch.len() as u64;
+            let before = self.came.fetch_add(count, Ordering::Relaxed);
+            if before / LOOK_EVERY != (before + count) / LOOK_EVERY {
+                self.look(before + count);
+            }
+        }
+        let done = subscription.flush(FLUSH_WAIT)?;
+        if done { Ok(()) } else { Err(Failure("the acknowledgements did not become durable".to_owned())) }
+    }
+
+    fn look(&self, came: u64) {
+        if let Ok(mut highest) = self.highest.lock() {
+            let grown = anonymous_bytes() - self.empty_bytes;
+            highest.0 = highest.0.max(grown);
+            highest.1.tell(came, grown);
+        }
+    }
 }
 
 /// Tells on standard error how far it is, where that is asked for.
@@ -106,8 +145,9 @@ impl Telling {
     }
 }
 
-fn subscribe(store: &Store, group: u64) -> Result<std::sync::Arc<Subscription>, Failure> {
-    let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
+fn subscribe(store: &Store, group: u64, in_flight_max: u64) -> Result<std::sync::Arc<Subscription>, Failure> {
+    let in_flight_max = u32::try_from(in_flight_max).unwrap_or(u32::MAX);
+    let options = SubscribeOptions { in_flight_max, ..SubscribeOptions::default() };
     Ok(store.subscribe(SUBJECT, &format!("bench-{group}"), options)?)
 }
 

@@ -77,7 +77,7 @@ def test_json_has_no_table_about_it() -> None:
 
 def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Path) -> None:
     ended = command("bench", "subjects", "backlog", "--quick", "--json", "--folder", str(tmp_path))
-    subjects, backlog = map(json.loads, ended.stdout.splitlines())
+    subjects, backlog, large = map(json.loads, ended.stdout.splitlines())
     assert (subjects["bench"], subjects["n"], subjects["durability"]) == ("subjects", 50_000, "disk")
     assert (subjects["detail"]["subjects"], subjects["detail"]["batch"]) == (1000, 1000)
     assert 0 < subjects["detail"]["bytes_per_subject"] < 100_000
@@ -85,7 +85,9 @@ def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Pat
     assert subjects["detail"]["threads_added"] == 0
     assert subjects["detail"]["files_added"] < 20  # segments that are being prepared meanwhile
     assert (backlog["bench"], backlog["n"], backlog["durability"]) == ("backlog", 100_000, "disk")
-    assert {"unpulled_bytes", "filling_bytes", "memory_growth_bytes"} <= backlog["detail"].keys()
+    assert (large["bench"], large["n"], large["detail"]["body_bytes"]) == ("backlog", 100_000, 1_024)
+    told = {"unpulled_bytes", "filling_bytes", "memory_growth_bytes", "of_one_consumer_per_s"}
+    assert told <= backlog["detail"].keys() == large["detail"].keys()
     assert subjects["limit"] > 0 < backlog["limit"]
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,5 @@
-"""Messages a second of a group that starts at the earliest of many that are ready and that nobody has pulled, cold."""
+"""Messages a second of a group that starts at the earliest of many that are ready and that nobody has pulled, cold,
+beside the speed at which the disk gives the same files."""
 
 from __future__ import annotations
 
@@ -14,8 +15,12 @@ from delaymq.bench.rust import own_process
 __all__ = ["cases", "disk_bytes"]
 
 READY = 10_000_000
+READY_LARGE = 2_000_000
 READY_QUICK = 100_000
 BODY_BYTES = 64
+BODY_BYTES_LARGE = 1_024
+CONSUMERS = 2  # of the group: one for each processor of a small machine
+IN_FLIGHT_MAX = 65_535
 DISK_BYTES_EACH = 300  # of a message in the log and in a run, with room for what is prepared and merged
 DISK_BYTES_PREPARED = 1 << 30
 
@@ -26,30 +31,34 @@ def disk_bytes(ready: int) -> int:
 
 
 def cases(quick: bool, messages: int | None = None) -> Sequence[Case]:
-    """One row. The store is filled once, with a group for each run; every run is a process of its own.
+    """Two rows, of small bodies and of large ones; the small ones alone where `messages` are asked for. The store is
+    filled once, with groups of its own for each run; every drain is a process of its own.
 
     Args:
         quick: Fewer messages, one run.
         messages: How many are ready, whatever `quick` says; how far it is, is told on standard error.
     """
-    ready = messages or (READY_QUICK if quick else READY)
+    small = messages or (READY_QUICK if quick else READY)
+    large = READY_QUICK if quick else READY_LARGE
+    sizes = [(small, BODY_BYTES)] + ([] if messages else [(large, BODY_BYTES_LARGE)])
     return [
         Case(
             bench="backlog",
             unit="messages/s",
             durability="disk",
             n=ready,
-            pairs=_drained(ready, runs_of(quick), tells=messages is not None),
+            pairs=_drained(ready, body_bytes, runs_of(quick), tells=messages is not None),
             limit_words="every byte of the log and the runs read once, file by file, as cold",
-            detail={"ready": ready, "body_bytes": BODY_BYTES, "from": "rust"},
+            detail={"ready": ready, "body_bytes": body_bytes, "consumers": CONSUMERS, "from": "rust"},
         )
+        for ready, body_bytes in sizes
     ]
 
 
-def _drained(ready: int, runs: int, *, tells: bool) -> Pairs:
+def _drained(ready: int, body_bytes: int, runs: int, *, tells: bool) -> Pairs:
     def pairs(folder: Path) -> Iterator[tuple[Figures, Figures]]:
         store, began = folder / "store", time.monotonic()
-        fills = {"messages": ready, "groups": runs, "body_bytes": BODY_BYTES, "tells": int(tells)}
+        fills = {"messages": ready, "groups": 2 * runs, "body_bytes": body_bytes, "tells": int(tells)}
         filled = own_process("backlog_fill", store, **fills)
         told = {
             "unpulled_bytes": filled["value"],
@@ -57,9 +66,13 @@ def _drained(ready: int, runs: int, *, tells: bool) -> Pairs:
             "filling_s": time.monotonic() - began,
             "disk_bytes": float(_allocated_bytes(store)),
         }
-        for group in range(runs):
+        drains = {"messages": ready, "disk": 1, "tells": int(tells), "in_flight_max": IN_FLIGHT_MAX}
+        for group in range(0, 2 * runs, 2):
             _core.measure("restart_forget", str(store), {})
-            ours = own_process("backlog", store, messages=ready, group=group, disk=1, tells=int(tells))
+            ours = own_process("backlog", store, group=group, consumers=CONSUMERS, **drains)
+            _core.measure("restart_forget", str(store), {})
+            alone = own_process("backlog", store, group=group + 1, consumers=1, **drains)
+            told["of_one_consumer_per_s"] = alone["value"]
             _core.measure("restart_forget", str(store), {})
             yield {**ours, **told}, _core.measure("backlog_limit", str(store), {"messages": ready})
 

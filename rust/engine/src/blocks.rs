@@ -41,7 +41,8 @@ impl Block {
         at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
-    fn holds(&self, location: Location) -> bool {
+    /// True where the payload there begins in it.
+    pub(crate) fn holds(&self, location: Location) -> bool {
         self.file == location.file() && !self.bytes_from(location).is_empty()
     }
 }

@@ -116,6 +116,9 @@ impl WriterGuard<'_> {
             }
             commits.synced(synced);
             commits.room(writer.appender.tail_room(), writer.appender.stock_rooms());
+            if let Some(segment) = commits.written_mark().location.segment() {
+                shared.payloads.log_is_in(segment);
+            }
             (commits.visible().sequence, commits.needs_segment(0, shared.segments_ahead()))
         };
         shared.check_poison()?;

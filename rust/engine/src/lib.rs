@@ -42,6 +42,7 @@ mod offset_hasher;
 mod opening;
 mod options;
 mod outcomes;
+mod payload_reader;
 mod payloads;
 mod publish;
 mod reading;

@@ -180,9 +180,11 @@ impl Member {
         held(&self.hands).unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
     }
 
-    /// The next one to be read.
-    pub(crate) fn next_unread(&self) -> Option<(u8, Delivery)> {
-        held(&self.hands).unread.pop_front()
+    /// The next ones to be read, at most so many.
+    pub(crate) fn take_unread(&self, count_max: usize) -> VecDeque<(u8, Delivery)> {
+        let unread = &mut held(&self.hands).unread;
+        let behind = unread.split_off(count_max.min(unread.len()));
+        std::mem::replace(unread, behind)
     }
 
     /// True where something was assigned and not read yet.
@@ -190,9 +192,13 @@ impl Member {
         !held(&self.hands).unread.is_empty()
     }
 
-    /// It could not be read now.
-    pub(crate) fn unread_again(&self, queue: u8, delivery: Delivery) {
-        held(&self.hands).unread.push_front((queue, delivery));
+    /// These were taken and not read: they are the next ones again.
+    pub(crate) fn unread_again(&self, mut unread: VecDeque<(u8, Delivery)>) {
+        if !unread.is_empty() {
+            let behind = &mut held(&self.hands).unread;
+            unread.append(behind);
+            *behind = unread;
+        }
     }
 
     /// These go to the user.

@@ -16,6 +16,7 @@ use crate::member::{Consuming, MAIN};
 use crate::named_consumer::{
     GivenRun, Hands, Holding, NamedConsumer, PullBounds, ReadAgain, TriedRun, check_in_flight,
 };
+use crate::payload_reader::PayloadReader;
 use crate::subscribers::Woken;
 
 /// How long a pull waits for facts on their way by which something ready may be handed over.
@@ -146,12 +147,13 @@ impl NamedConsumer {
     ) -> Result<Option<GivenRun>> {
         let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
         let mut bytes = 0_usize;
+        let mut payloads = self.shared.payloads.reader();
         while run.messages.len() < bounds.count_max.max(1)
             && bytes < bounds.bytes_max.max(1)
             && let Some(delivery) = hands.unread.front().copied()
             && run.takes(delivery.offset)
         {
-            match self.read_one(&delivery, false, near)? {
+            match self.read_one(&mut payloads, &delivery, false, near)? {
                 Read::Message(message) => {
                     bytes = bytes.saturating_add(message.payload.all().len());
                     run.add(delivery, *message);
@@ -168,12 +170,18 @@ impl NamedConsumer {
         Ok((!run.messages.is_empty()).then_some(run))
     }
 
-    fn read_one(&self, delivery: &Delivery, is_again: bool, near: Option<SegmentNumber>) -> Result<Read> {
+    fn read_one(
+        &self,
+        payloads: &mut PayloadReader<'_>,
+        delivery: &Delivery,
+        is_again: bool,
+        near: Option<SegmentNumber>,
+    ) -> Result<Read> {
         let entry = &delivery.entry;
         if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
             return Ok(Read::Later(None));
         }
-        match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
+        match payloads.read(entry.location(), entry.payload_sequence()) {
             Ok(stored) => {
                 let key = DeliveryKey { queue: MAIN, offset: delivery.offset.0 };
                 let message = self.shared.delivered(key, entry, delivery.attempt, stored, &self.subject);
@@ -273,11 +281,12 @@ impl NamedConsumer {
     fn read_held(&self, deliveries: &[Delivery], bytes_max: usize, near: Option<SegmentNumber>) -> Result<ReadAgain> {
         let mut run = GivenRun { first: PullOffset(0), messages: Vec::new(), deliveries: Vec::new() };
         let (mut damaged, mut bytes) = (Vec::new(), 0_usize);
+        let mut payloads = self.shared.payloads.reader();
         for delivery in deliveries {
             if bytes >= bytes_max.max(1) || !run.takes(delivery.offset) {
                 break;
             }
-            match self.read_one(delivery, true, near)? {
+            match self.read_one(&mut payloads, delivery, true, near)? {
                 Read::Message(message) => {
                     bytes = bytes.saturating_add(message.payload.all().len());
                     run.add(*delivery, *message);

@@ -5,24 +5,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::message_log::segment_path;
-use delaymq_core::record::RawRecord;
-use delaymq_core::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
-use delaymq_core::record::message::{Message, decode_message};
-use delaymq_core::run::{read_payload, run_path};
+use delaymq_core::run::run_path;
 use delaymq_core::storage::{Storage, StorageFile};
-use delaymq_core::units::{Location, LocationFile, Millis, SegmentNumber, Sequence, SubjectNumber, padded};
+use delaymq_core::units::{Location, LocationFile, SegmentNumber, Sequence};
 
 use crate::blocks::{Block, Blocks};
-use crate::delivery::{Payload, PayloadForm};
 use crate::held;
 use crate::mapping::Mapping;
-use crate::sync::Mutex;
+use crate::payload_reader::{PayloadReader, Stored};
+use crate::sync::{AtomicU32, Mutex};
 
 /// Segments that stay mapped.
-const MAPPED_SEGMENTS: usize = 8;
+const MAPPED_SEGMENTS: u32 = 8;
 /// Files that stay open for reading.
 const OPEN_FILES: usize = 64;
 
@@ -32,15 +30,6 @@ const FIRST_READ_BYTES: u64 = 4_096;
 const GAP_BYTES_MAX: u64 = 32 << 10;
 /// Pieces that are asked for at once, at most.
 const PIECES_MAX: usize = 1_024;
-
-/// A message as it was stored, its payload checked.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) due: Millis,
-    pub(crate) published: Millis,
-    pub(crate) subject: SubjectNumber,
-    pub(crate) payload: Payload,
-}
 
 #[derive(Default)]
 struct Cache {
@@ -54,39 +43,31 @@ pub(crate) struct Payloads {
     root: PathBuf,
     storage: Arc<dyn Storage>,
     cache: Mutex<Cache>,
+    /// The segment in which the log is written, or one before it.
+    newest_segment: AtomicU32,
 }
 
 impl Payloads {
     pub(crate) fn new(root: PathBuf, storage: Arc<dyn Storage>) -> Self {
-        Self { root, storage, cache: Mutex::default() }
+        Self { root, storage, cache: Mutex::default(), newest_segment: AtomicU32::new(0) }
     }
 
-    /// Reads the message at `location`, whose record has `sequence`.
+    /// For messages that are read one after the other.
+    pub(crate) fn reader(&self) -> PayloadReader<'_> {
+        PayloadReader::new(self)
+    }
+
+    /// Reads one message, as [`PayloadReader::read`] does.
     ///
     /// # Errors
-    /// `DamagedPayload` where record or payload fail their check, the file is too short or is not
-    /// there; `Storage` where it could not be read, which may pass.
+    /// Those of [`PayloadReader::read`].
     pub(crate) fn read(&self, location: Location, sequence: Sequence) -> Result<Stored> {
-        // Where neither mapping nor block show a whole message, reading finds it or says why not.
-        let mapping = location.segment().and_then(|number| self.mapping(number));
-        if let Some(stored) = mapping.and_then(|mapping| read_mapped(&mapping, location, sequence)) {
-            return Ok(stored);
-        }
-        let block = held(&self.cache).blocks.holding(location);
-        if let Some(stored) = block.and_then(|block| read_in(block.bytes_from(location), sequence)) {
-            return Ok(stored);
-        }
-        let path = path_of(location.file());
-        let file = match self.file(&path) {
-            Err(error) if error.is_not_found() => {
-                return Err(damaged(&path, u64::from(location.offset()), sequence, "the file", "none"));
-            }
-            other => other?,
-        };
-        match self.read_walking(file.as_ref(), location, sequence) {
-            Some(stored) => Ok(stored),
-            None => read_alone(file.as_ref(), location, sequence),
-        }
+        self.reader().read(location, sequence)
+    }
+
+    /// The log is written in this segment: those long before it are read, not mapped.
+    pub(crate) fn log_is_in(&self, number: SegmentNumber) {
+        self.newest_segment.fetch_max(number.0, Ordering::Relaxed);
     }
 
     /// Asks the disk for payloads that will be read soon, without waiting for it: where they lie close
@@ -108,27 +89,24 @@ impl Payloads {
     }
 
     /// The mapping of one of the newest segments; `None` where it is to be read otherwise.
-    fn mapping(&self, number: SegmentNumber) -> Option<Arc<Mapping>> {
+    pub(crate) fn mapping(&self, number: SegmentNumber) -> Option<Arc<Mapping>> {
+        let newest = self.newest_segment.load(Ordering::Relaxed).max(number.0);
+        if newest.saturating_sub(number.0) >= MAPPED_SEGMENTS {
+            return None;
+        }
         let mut cache = held(&self.cache);
         if let Some(mapping) = cache.mapped.get(&number) {
             return Some(Arc::clone(mapping));
         }
-        let oldest = cache.mapped.keys().next().copied();
-        let is_full = cache.mapped.len() >= MAPPED_SEGMENTS;
-        if is_full && oldest.is_some_and(|oldest| number < oldest) {
-            return None;
-        }
         let path = segment_path(number);
         // Where it cannot be mapped, reading it says why.
         let mapping = Arc::new(Mapping::open(&self.root.join(&path), &path).ok()?);
-        if is_full {
-            cache.mapped.pop_first();
-        }
+        cache.mapped.retain(|number, _| newest.saturating_sub(number.0) < MAPPED_SEGMENTS);
         cache.mapped.insert(number, Arc::clone(&mapping));
         Some(mapping)
     }
 
-    fn file(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+    pub(crate) fn file(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
         let mut cache = held(&self.cache);
         if let Some(file) = cache.open.get(path) {
             return Ok(Arc::clone(file));
@@ -141,47 +119,27 @@ impl Payloads {
         Ok(file)
     }
 
-    /// Reads the message with those behind it, where the one before it was read just now.
-    fn read_walking(&self, file: &dyn StorageFile, location: Location, sequence: Sequence) -> Option<Stored> {
+    /// A block that was read before, in which the payload at `location` begins.
+    pub(crate) fn block_holding(&self, location: Location) -> Option<Arc<Block>> {
+        held(&self.cache).blocks.holding(location)
+    }
+
+    /// Reads a block from the payload at `location` on, where the one before it was read just now.
+    pub(crate) fn walk(&self, file: &dyn StorageFile, location: Location) -> Option<Arc<Block>> {
         if !held(&self.cache).blocks.is_walk(location) {
             return None;
         }
-        let block = Block::read(file, location).ok()?;
-        let stored = read_in(block.bytes_from(location), sequence)?;
-        held(&self.cache).blocks.keep(Arc::new(block));
-        Some(stored)
+        let block = Arc::new(Block::read(file, location).ok()?);
+        held(&self.cache).blocks.keep(Arc::clone(&block));
+        Some(block)
     }
 }
 
-fn path_of(file: LocationFile) -> String {
+pub(crate) fn path_of(file: LocationFile) -> String {
     match file {
         LocationFile::Segment(number) => segment_path(number),
         LocationFile::Run(number) => run_path(number),
     }
-}
-
-/// Reads one message, and nothing beside it.
-fn read_alone(file: &dyn StorageFile, location: Location, sequence: Sequence) -> Result<Stored> {
-    let at = u64::from(location.offset());
-    let mut bytes = Vec::new();
-    read_payload(file, at, sequence, None, &mut bytes)?;
-    let record = read_record(&bytes, sequence).ok();
-    record.and_then(|record| copied(&record)).ok_or_else(|| {
-        let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
-        damaged(file.path(), at, sequence, "a message", &found)
-    })
-}
-
-/// The message with which these bytes begin; `None` where anything about it is not as it must be.
-fn read_in(bytes: &[u8], sequence: Sequence) -> Option<Stored> {
-    copied(&read_record(bytes, sequence).ok().filter(RawRecord::payload_is_whole)?)
-}
-
-/// The message of this record; `None` where it is none.
-fn copied(record: &RawRecord<'_>) -> Option<Stored> {
-    let message = decode_message(record)?;
-    let payload = Payload::owned(record.payload, form_of(record, &message));
-    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
 }
 
 /// A part of a file.
@@ -210,48 +168,13 @@ fn pieces_of(locations: impl Iterator<Item = Location>) -> Vec<FilePiece> {
     pieces
 }
 
-/// The message at `location`; `None` where anything about it is not as it must be.
-fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -> Option<Stored> {
-    let at = location.offset() as usize;
-    let said = mapping.bytes_at(at, RECORD_HEADER_BYTES)?.first_chunk::<4>()?;
-    let said = u32::from_le_bytes(*said) as usize;
-    let whole = mapping.bytes_at(at, padded(said.min(RECORD_BYTES_MAX)))?;
-    let record = read_record(whole, sequence).ok().filter(RawRecord::payload_is_whole)?;
-    let message = decode_message(&record)?;
-    let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
-    let payload = Payload::mapped(Arc::clone(mapping), start, form_of(&record, &message));
-    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
-}
-
-fn form_of(record: &RawRecord<'_>, message: &Message<'_>) -> PayloadForm {
-    PayloadForm {
-        is_opaque: message.opaque,
-        meta_length: length_of(message.meta),
-        length: length_of(record.payload),
-        check: record.header.payload_check.get(),
-    }
-}
-
-fn length_of(bytes: &[u8]) -> u32 {
-    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
-}
-
-fn damaged(path: &str, offset: u64, sequence: Sequence, expected: &str, found: &str) -> Error {
-    Error::DamagedPayload {
-        sequence: sequence.0,
-        path: path.to_owned(),
-        offset,
-        expected: expected.to_owned(),
-        found: found.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use delaymq_core::record::message::encode_message;
+    use delaymq_core::error::Error;
+    use delaymq_core::record::message::{Message, encode_message};
     use delaymq_core::record::seal_record;
     use delaymq_core::run::RUN_FOLDER;
-    use delaymq_core::units::RunNumber;
+    use delaymq_core::units::{Millis, RunNumber, SubjectNumber};
 
     use super::*;
     use crate::files::FileStorage;
@@ -288,11 +211,10 @@ mod tests {
     #[test]
     fn mapped_and_read_payloads_are_the_same() {
         let (_folder, payloads, places) = segment_of(&[(1, 10), (2, 100_000), (3, 0)]);
-        let file = payloads.file(&segment_path(SegmentNumber(1))).unwrap();
         for (place, (sequence, length)) in places.iter().zip([(1, 10), (2, 100_000), (3, 0)]) {
             let location = Location::in_segment(SegmentNumber(1), *place);
             let mapped = payloads.read(location, Sequence(sequence)).unwrap();
-            let read = read_alone(file.as_ref(), location, Sequence(sequence)).unwrap();
+            let read = payloads.read(run_at(*place), Sequence(sequence)).unwrap();
             assert_eq!(mapped.payload.body(), vec![sequence as u8; length]);
             assert_eq!(mapped.payload.all(), read.payload.all());
             assert_eq!(read.payload.meta(), b"meta");
@@ -300,6 +222,28 @@ mod tests {
             assert_eq!([mapped.payload.check(), read.payload.check()], [crc32fast::hash(read.payload.all()); 2]);
             assert_eq!((read.subject, read.published), (SubjectNumber(3), Millis(8)));
         }
+    }
+
+    #[test]
+    fn a_segment_long_before_the_log_is_read_and_not_mapped() {
+        let (_folder, payloads, places) = segment_of(&[(1, 10), (2, 20)]);
+        let read = || {
+            let mut reader = payloads.reader();
+            for (place, sequence) in places.iter().zip([1, 2]) {
+                reader.read(Location::in_segment(SegmentNumber(1), *place), Sequence(sequence)).unwrap();
+            }
+            held(&payloads.cache).mapped.len()
+        };
+        payloads.log_is_in(SegmentNumber(1 + MAPPED_SEGMENTS));
+        assert_eq!(read(), 0);
+        let (_folder, payloads, places) = segment_of(&[(1, 10)]);
+        payloads.log_is_in(SegmentNumber(MAPPED_SEGMENTS));
+        payloads.read(Location::in_segment(SegmentNumber(1), places[0]), Sequence(1)).unwrap();
+        assert_eq!(held(&payloads.cache).mapped.len(), 1);
+        // Whatever is read later does not take the log back.
+        payloads.log_is_in(SegmentNumber(3 + MAPPED_SEGMENTS));
+        payloads.log_is_in(SegmentNumber(2));
+        assert!(payloads.mapping(SegmentNumber(1)).is_none());
     }
 
     #[test]

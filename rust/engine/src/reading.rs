@@ -1,15 +1,16 @@
 //! Reading the payloads of what a subscription was assigned.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::schedule_log::Entry;
-use delaymq_core::store::Receipt;
+use delaymq_core::store::{Delivery, Receipt};
 use delaymq_core::units::{DueKey, SegmentNumber, SubjectNumber};
 
 use crate::delivery::{Delivered, DeliveryKey};
 use crate::names::Subject;
-use crate::payloads::Stored;
+use crate::payload_reader::Stored;
 use crate::shared::Shared;
 use crate::store::Store;
 use crate::subscription::Subscription;
@@ -51,43 +52,58 @@ impl Subscription {
         bytes_max: usize,
         near: Option<SegmentNumber>,
     ) -> Result<Vec<Delivered>> {
-        let mut delivered = Vec::new();
-        let mut bytes = 0_usize;
-        let mut deliveries = Vec::new();
-        while delivered.len() < count_max
-            && bytes < bytes_max
-            && let Some((queue, delivery)) = self.member.next_unread()
+        loop {
+            let mut unread = self.member.take_unread(count_max);
+            let taken = unread.len();
+            let read = self.read_unread(&mut unread, bytes_max, near);
+            let passed = taken.saturating_sub(unread.len());
+            self.member.unread_again(unread);
+            match read {
+                // All that was read is given up.
+                Ok(delivered) if delivered.is_empty() && passed > 0 => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Reads from the front of what was taken; what is handed over or given up is not in there any more.
+    fn read_unread(
+        &self,
+        unread: &mut VecDeque<(u8, Delivery)>,
+        bytes_max: usize,
+        near: Option<SegmentNumber>,
+    ) -> Result<Vec<Delivered>> {
+        let (mut delivered, mut bytes) = (Vec::with_capacity(unread.len()), 0_usize);
+        let mut deliveries = Vec::with_capacity(unread.len());
+        let mut payloads = self.shared.payloads.reader();
+        let mut failed = Ok(());
+        while bytes < bytes_max
+            && let Some((queue, delivery)) = unread.front()
         {
             let entry = &delivery.entry;
             if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
-                self.member.unread_again(queue, delivery);
                 break;
             }
-            match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
+            match payloads.read(entry.location(), entry.payload_sequence()) {
                 Ok(stored) => {
                     bytes = bytes.saturating_add(stored.payload.all().len());
-                    let key = DeliveryKey { queue, offset: delivery.offset.0 };
+                    let key = DeliveryKey { queue: *queue, offset: delivery.offset.0 };
                     let subject = &self.member.subject;
                     delivered.push(self.shared.delivered(key, entry, delivery.attempt, stored, subject));
-                    deliveries.push((key, delivery));
+                    deliveries.push((key, *delivery));
                 }
-                Err(_) if near.is_some() => {
-                    self.member.unread_again(queue, delivery);
-                    break;
-                }
-                Err(error @ Error::DamagedPayload { .. }) => self.shared.give_up(&delivery, &error)?,
-                Err(error) => {
-                    self.member.unread_again(queue, delivery);
-                    if delivered.is_empty() {
-                        return Err(error);
-                    }
-                    break;
-                }
+                Err(_) if near.is_some() => break,
+                Err(error @ Error::DamagedPayload { .. }) => failed = self.shared.give_up(delivery, &error),
+                Err(error) => failed = Err(error),
             }
+            if failed.is_err() {
+                break;
+            }
+            unread.pop_front();
         }
         self.member.hand_over(deliveries);
         self.shared.metrics.delivered.add(delivered.len() as u64);
-        Ok(delivered)
+        if delivered.is_empty() { failed.map(|()| delivered) } else { Ok(delivered) }
     }
 
     /// The receipt that a message was published with, from what was delivered: its sequence, its first

@@ -42,8 +42,9 @@ impl Store {
         group.map_or(Ok(()), |group| check_name("group", group))?;
         self.shared.settle()?;
         let entries = self.shared.ready_entries(subject, group)?;
+        let mut payloads = self.shared.payloads.reader();
         let read = |(entry, attempt): &(delaymq_core::schedule_log::Entry, u32)| {
-            let stored = self.shared.payloads.read(entry.location(), entry.payload_sequence())?;
+            let stored = payloads.read(entry.location(), entry.payload_sequence())?;
             Ok(Ready {
                 sequence: entry.payload_sequence(),
                 due: entry.due(),

@@ -192,6 +192,7 @@ impl SubjectReader {
         let (mut messages, mut bytes) = (Vec::new(), 0_usize);
         let mut first = ReadyNumber(0);
         let mut expected = None;
+        let mut payloads = self.shared.payloads.reader();
         for (number, entry) in entries {
             let is_apart = expected.is_some_and(|expected| expected != *number);
             if !messages.is_empty() && (is_apart || bytes >= bytes_max.max(1)) {
@@ -201,7 +202,7 @@ impl SubjectReader {
             if near.is_some_and(|near| entry.location().segment().is_none_or(|segment| segment < near)) {
                 return Ok(if messages.is_empty() { Taken::Later } else { Taken::Messages { first, messages } });
             }
-            match self.shared.payloads.read(entry.location(), entry.payload_sequence()) {
+            match payloads.read(entry.location(), entry.payload_sequence()) {
                 Ok(stored) => {
                     if messages.is_empty() {
                         first = *number;

@@ -174,6 +174,27 @@ fn a_damaged_payload_is_given_up_by_name_and_the_next_message_flows() {
     assert!(messages.pull(1, Duration::from_millis(50)).unwrap().is_empty(), "the void is durable");
 }
 
+/// A pull that finds nothing but damage in what it takes first goes on with what it was assigned beside.
+#[test]
+fn damage_in_all_of_a_short_pull_does_not_hold_up_what_was_assigned_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    let texts: Vec<String> = (0..6).map(|number| format!("body number {number}")).collect();
+    for text in &texts {
+        publish(&store, "orders", Due::After(0), text.as_bytes());
+    }
+    let messages = subscribe(&store, "orders", "billing");
+    eventually("all are ready", || store.status().unwrap().ready >= 6);
+    for text in &texts[1..5] {
+        let (path, at) = find(folder.path(), text.as_bytes());
+        overwrite(&path, at, b"B");
+    }
+    // The bytes that fill a pull are those of the first message, so that the others stay assigned.
+    assert_eq!(bodies(&messages.pull_within(6, 1, Duration::from_secs(5)).unwrap()), ["body number 0"]);
+    assert_eq!(bodies(&messages.pull_within(4, 1, Duration::ZERO).unwrap()), ["body number 5"]);
+    eventually("the damaged ones are given up", || store.status().unwrap().voided == 4);
+}
+
 #[test]
 fn a_torn_tail_opens_and_what_was_acknowledged_is_there() {
     let folder = tempfile::tempdir().unwrap();

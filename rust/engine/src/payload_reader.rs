@@ -1,0 +1,147 @@
+//! Reading payloads one after the other. What holds one mostly holds the next, too, so that it is kept at
+//! hand: a backlog costs a lock and a call for hundreds of payloads, not for each.
+
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::RawRecord;
+use delaymq_core::record::header::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, read_record};
+use delaymq_core::record::message::{Message, decode_message};
+use delaymq_core::run::read_payload;
+use delaymq_core::storage::StorageFile;
+use delaymq_core::units::{Location, Millis, SegmentNumber, Sequence, SubjectNumber, padded};
+
+use crate::blocks::Block;
+use crate::delivery::{Payload, PayloadForm};
+use crate::mapping::Mapping;
+use crate::payloads::{Payloads, path_of};
+
+/// A message as it was stored, its payload checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) due: Millis,
+    pub(crate) published: Millis,
+    pub(crate) subject: SubjectNumber,
+    pub(crate) payload: Payload,
+}
+
+/// See the module. It is for as long as some messages are read together, and no longer: what it has at hand
+/// keeps its room on the disk.
+pub(crate) struct PayloadReader<'a> {
+    payloads: &'a Payloads,
+    mapping: Option<(SegmentNumber, Arc<Mapping>)>,
+    block: Option<Arc<Block>>,
+}
+
+impl<'a> PayloadReader<'a> {
+    pub(crate) fn new(payloads: &'a Payloads) -> Self {
+        Self { payloads, mapping: None, block: None }
+    }
+
+    /// Reads the message at `location`, whose record has `sequence`.
+    ///
+    /// # Errors
+    /// `DamagedPayload` where record or payload fail their check, the file is too short or is not
+    /// there; `Storage` where it could not be read, which may pass.
+    pub(crate) fn read(&mut self, location: Location, sequence: Sequence) -> Result<Stored> {
+        // Where neither mapping nor block show a whole message, reading finds it or says why not.
+        let mapped = self.mapping_of(location).and_then(|mapping| read_mapped(mapping, location, sequence));
+        if let Some(stored) = mapped {
+            return Ok(stored);
+        }
+        let block = self.block_of(location);
+        if let Some(stored) = block.and_then(|block| read_in(block.bytes_from(location), sequence)) {
+            return Ok(stored);
+        }
+        let path = path_of(location.file());
+        let file = match self.payloads.file(&path) {
+            Err(error) if error.is_not_found() => {
+                return Err(damaged(&path, u64::from(location.offset()), sequence, "the file", "none"));
+            }
+            other => other?,
+        };
+        self.block = self.payloads.walk(file.as_ref(), location);
+        let block = self.block.as_deref().map(|block| block.bytes_from(location));
+        match block.and_then(|bytes| read_in(bytes, sequence)) {
+            Some(stored) => Ok(stored),
+            None => read_alone(file.as_ref(), location, sequence),
+        }
+    }
+
+    /// The mapping of a location's segment; `None` where it is to be read otherwise.
+    fn mapping_of(&mut self, location: Location) -> Option<&Arc<Mapping>> {
+        let number = location.segment()?;
+        if self.mapping.as_ref().is_none_or(|(at_hand, _)| *at_hand != number) {
+            self.mapping = Some((number, self.payloads.mapping(number)?));
+        }
+        self.mapping.as_ref().map(|(_, mapping)| mapping)
+    }
+
+    /// The block in which the payload at `location` begins.
+    fn block_of(&mut self, location: Location) -> Option<&Block> {
+        if self.block.as_ref().is_none_or(|block| !block.holds(location)) {
+            self.block = self.payloads.block_holding(location);
+        }
+        self.block.as_deref()
+    }
+}
+
+/// Reads one message, and nothing beside it.
+fn read_alone(file: &dyn StorageFile, location: Location, sequence: Sequence) -> Result<Stored> {
+    let at = u64::from(location.offset());
+    let mut bytes = Vec::new();
+    read_payload(file, at, sequence, None, &mut bytes)?;
+    let record = read_record(&bytes, sequence).ok();
+    record.and_then(|record| copied(&record)).ok_or_else(|| {
+        let found = bytes.get(4).map_or_else(String::new, |kind| format!("kind {kind}"));
+        damaged(file.path(), at, sequence, "a message", &found)
+    })
+}
+
+/// The message with which these bytes begin; `None` where anything about it is not as it must be.
+fn read_in(bytes: &[u8], sequence: Sequence) -> Option<Stored> {
+    copied(&read_record(bytes, sequence).ok().filter(RawRecord::payload_is_whole)?)
+}
+
+/// The message of this record; `None` where it is none.
+fn copied(record: &RawRecord<'_>) -> Option<Stored> {
+    let message = decode_message(record)?;
+    let payload = Payload::owned(record.payload, form_of(record, &message));
+    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
+}
+
+/// The message at `location`; `None` where anything about it is not as it must be.
+fn read_mapped(mapping: &Arc<Mapping>, location: Location, sequence: Sequence) -> Option<Stored> {
+    let at = location.offset() as usize;
+    let said = mapping.bytes_at(at, RECORD_HEADER_BYTES)?.first_chunk::<4>()?;
+    let said = u32::from_le_bytes(*said) as usize;
+    let whole = mapping.bytes_at(at, padded(said.min(RECORD_BYTES_MAX)))?;
+    let record = read_record(whole, sequence).ok().filter(RawRecord::payload_is_whole)?;
+    let message = decode_message(&record)?;
+    let start = at.saturating_add(RECORD_HEADER_BYTES).saturating_add(record.fixed.len());
+    let payload = Payload::mapped(Arc::clone(mapping), start, form_of(&record, &message));
+    Some(Stored { due: message.due, published: message.published, subject: message.subject, payload })
+}
+
+fn form_of(record: &RawRecord<'_>, message: &Message<'_>) -> PayloadForm {
+    PayloadForm {
+        is_opaque: message.opaque,
+        meta_length: length_of(message.meta),
+        length: length_of(record.payload),
+        check: record.header.payload_check.get(),
+    }
+}
+
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+fn damaged(path: &str, offset: u64, sequence: Sequence, expected: &str, found: &str) -> Error {
+    Error::DamagedPayload {
+        sequence: sequence.0,
+        path: path.to_owned(),
+        offset,
+        expected: expected.to_owned(),
+        found: found.to_owned(),
+    }
+}
