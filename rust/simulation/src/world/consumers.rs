@@ -249,7 +249,9 @@ impl World {
     /// Acknowledges what is not held any more, or never was: nothing may come of it.
     pub(super) fn acknowledge_stale(&mut self) {
         let Some(one) = self.chance.pick(&self.stale).cloned() else { return };
-        if self.assigned.contains_key(&one.key()) {
+        // What could not be handed again yet is still held.
+        let may_be_held = self.hands_wait && one.fact.is_some();
+        if may_be_held || self.assigned.contains_key(&one.key()) {
             return;
         }
         let ask = self.ask(Ask::Nothing);

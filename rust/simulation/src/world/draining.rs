@@ -4,7 +4,7 @@
 use super::World;
 
 /// Rounds after which whatever is still under way counts as lost, beside some for each message.
-const ROUNDS_MAX: usize = 400;
+const ROUNDS_MAX: u64 = 400;
 /// Rounds without anything new before the drain is over.
 const QUIET_ROUNDS: usize = 4;
 
@@ -26,13 +26,9 @@ impl World {
         }
         self.operation += 1;
         self.oracle.begin_operation(self.operation);
-        let mut quiet = 0;
-        // A consumer that may hold one message takes one in a round.
-        let published = usize::try_from(self.oracle.counts().published).unwrap_or(usize::MAX);
-        for _ in 0..ROUNDS_MAX.saturating_add(published.saturating_mul(4)) {
-            if !self.is_sound() || quiet >= QUIET_ROUNDS {
-                break;
-            }
+        let (mut quiet, mut rounds) = (0, 0_u64);
+        while self.is_sound() && quiet < QUIET_ROUNDS && rounds < self.drain_rounds_max() {
+            rounds += 1;
             quiet = if self.drain_round() { 0 } else { quiet + 1 };
         }
         if quiet < QUIET_ROUNDS && self.is_sound() {
@@ -50,6 +46,12 @@ impl World {
         if self.is_sound() {
             self.leave();
         }
+    }
+
+    /// A consumer that may hold one message takes one in a round or two. Some messages are known to be stored
+    /// only once the drain has begun.
+    fn drain_rounds_max(&self) -> u64 {
+        ROUNDS_MAX.saturating_add(self.oracle.counts().published.saturating_mul(4))
     }
 
     /// What is finished goes, as far as retention lets it: only the dead letters are left.
