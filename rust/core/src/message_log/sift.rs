@@ -7,13 +7,16 @@
 use std::sync::Arc;
 
 use super::judge::{Fault, Scratch, check_records, read_header};
-use super::segment::{SEGMENT_HEADER_BYTES, Stream, list_segments};
+use super::segment::{LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, list_segments, segment_path};
 use super::window::{Opening, WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
 use crate::record::batch::{BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader};
 use crate::record::header::{RECORD_HEADER_BYTES, RawRecord, read_any_record, read_record};
 use crate::storage::Storage;
 use crate::units::{Location, Millis, SegmentNumber, Sequence, padded};
+
+/// Missing segments between two that are there which are named one by one.
+const MISSING_NAMED_MAX: u32 = 1_000;
 
 /// What was found in the log.
 #[derive(Debug)]
@@ -48,12 +51,8 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, show: &mut dyn FnMut(Fin
     let mut sieve =
         Sieve { window: Window::new(Arc::clone(storage), stream), scratch: Scratch::new(), next: Sequence(0) };
     let mut expected: Option<SegmentNumber> = None;
-    for number in list_segments(storage.as_ref())? {
-        while let Some(missing) = expected.filter(|missing| *missing < number) {
-            let reason = "segments before and behind it are there".to_owned();
-            show(Find::Damage(Error::MissingFile { path: super::segment::segment_path(missing), reason }));
-            expected = Some(missing.next());
-        }
+    for number in segments_there(storage.as_ref(), show)? {
+        show_missing(expected.unwrap_or(number), number, show);
         expected = Some(number.next());
         match sieve.window.open(number)? {
             Opening::Ready => {}
@@ -63,6 +62,33 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, show: &mut dyn FnMut(Fin
         sieve.segment(show)?;
     }
     Ok(())
+}
+
+/// The segments that are there: none, and damage, where their folder is gone.
+fn segments_there(storage: &dyn Storage, show: &mut dyn FnMut(Find<'_>)) -> Result<Vec<SegmentNumber>> {
+    match list_segments(storage) {
+        Err(error) if error.is_not_found() => {
+            let (path, reason) = (LOG_FOLDER.to_owned(), "the whole log lay there".to_owned());
+            show(Find::Damage(Error::MissingFile { path, reason }));
+            Ok(Vec::new())
+        }
+        other => other,
+    }
+}
+
+/// Names the segments from `first` up to one that is there. A stray file may have any number, so that
+/// not every one before it can be named.
+fn show_missing(first: SegmentNumber, there: SegmentNumber, show: &mut dyn FnMut(Find<'_>)) {
+    let mut missing = |number: u32, reason: String| {
+        show(Find::Damage(Error::MissingFile { path: segment_path(SegmentNumber(number)), reason }));
+    };
+    let named_end = there.0.min(first.0.saturating_add(MISSING_NAMED_MAX));
+    for number in first.0..named_end {
+        missing(number, "segments before and behind it are there".to_owned());
+    }
+    if named_end < there.0 {
+        missing(named_end, format!("so are all behind it up to {}", segment_path(there)));
+    }
 }
 
 struct Sieve {

@@ -25,6 +25,9 @@ mod writer;
 pub(crate) mod tests_storage;
 
 #[cfg(test)]
+mod crafted_tests;
+
+#[cfg(test)]
 mod reopened_tests;
 
 #[cfg(test)]

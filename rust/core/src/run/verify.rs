@@ -113,8 +113,10 @@ impl Run {
             && gathered.subjects == self.subjects()
             && self.references().iter().filter(|reference| reference.rows > 0).eq(references)
             && payload_end == self.payload_start().saturating_add(self.payload_bytes());
-        let buckets = self.time_buckets();
-        let buckets_fit = buckets.as_ref().is_ok_and(|buckets| *buckets == gathered.buckets);
+        let buckets_fit = match self.time_buckets() {
+            Ok(buckets) => buckets == gathered.buckets,
+            Err(error) => return report(error),
+        };
         if !fits || !buckets_fit {
             let offset = self.payload_start().saturating_add(self.payload_bytes());
             report(Error::corrupt(self.file.path(), offset, "a footer that agrees with the rows", "another"));

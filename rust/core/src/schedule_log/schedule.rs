@@ -254,9 +254,12 @@ impl Schedule {
 
     /// The pending sequences of a run's window for which no row can be read: what a damaged block
     /// has cost. Reads the whole run, a bounded piece at a time.
-    pub fn unreadable(&mut self, number: RunNumber) -> Vec<Sequence> {
-        let Some(window) = self.windows.iter().find(|window| holds(window, number)) else { return Vec::new() };
-        let Body::Run { run, patches } = &window.body else { return Vec::new() };
+    ///
+    /// # Errors
+    /// `Storage` where a block could not be read now: its rows are not gone.
+    pub fn unreadable(&mut self, number: RunNumber) -> Result<Vec<Sequence>> {
+        let Some(window) = self.windows.iter().find(|window| holds(window, number)) else { return Ok(Vec::new()) };
+        let Body::Run { run, patches } = &window.body else { return Ok(Vec::new()) };
         let mut missing = window.bits.clone();
         let mut scan = crate::run::RowScan::from_block(run, 0, Some(patches), &mut self.buffer);
         loop {
@@ -265,10 +268,11 @@ impl Schedule {
                     missing.set(row.key.sequence, EntryState::Nothing);
                 }
                 Ok(None) => break,
+                Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
                 Err(_) => scan.skip_block(),
             }
         }
-        missing.pending().collect()
+        Ok(missing.pending().collect())
     }
 
     /// Bytes of memory.

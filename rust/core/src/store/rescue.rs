@@ -40,9 +40,9 @@ pub(super) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, damage: &Dam
     }
     let run = state.schedule.windows().iter().filter_map(|window| window.run()).find(|run| run.number() == damage.run);
     let Some(run) = run.cloned() else { return Err(damage.error.clone()) };
-    let missing: BTreeSet<Sequence> = state.schedule.unreadable(damage.run).into_iter().collect();
+    let missing: BTreeSet<Sequence> = state.schedule.unreadable(damage.run)?.into_iter().collect();
     let entries = entries_from_log(storage, state, &missing)?;
-    let (from, to) = bounds(&run, damage.block);
+    let (from, to) = bounds(&run, damage.block)?;
     let within =
         |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
     let found: Vec<Entry> = entries.iter().filter(|entry| within(entry.key())).copied().collect();
@@ -52,36 +52,41 @@ pub(super) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, damage: &Dam
     Ok(Rescue { run: damage.run, block: damage.block, error: damage.error.clone(), found: found.len() as u64, lost })
 }
 
+/// The next row, or a damaged block; an error where the block could not be read now.
+fn peek(scan: &mut RowScan<'_, ScheduleRow>) -> Result<std::result::Result<Option<ScheduleRow>, Damaged>> {
+    match scan.peek() {
+        Ok(row) => Ok(Ok(row)),
+        Err(damage) if matches!(damage.error, Error::Storage { .. }) => Err(damage.error),
+        Err(_) => Ok(Err(Damaged)),
+    }
+}
+
+/// The block that a scan has come to is damaged.
+struct Damaged;
+
 /// The keys of the nearest readable rows before and behind a block.
-fn bounds(run: &Run, block: u32) -> (Option<RowKey>, Option<RowKey>) {
+fn bounds(run: &Run, block: u32) -> Result<(Option<RowKey>, Option<RowKey>)> {
     let mut buffer = ScanBuffer::<ScheduleRow>::default();
     let mut before = None;
     for earlier in (0..block).rev() {
         let mut scan = RowScan::from_block(run, earlier, None, &mut buffer);
-        if let Ok(Some(row)) = scan.peek() {
-            before = last_key_before(&mut scan, block).or(Some(row.key()));
+        while let Ok(Some(row)) = peek(&mut scan)?
+            && scan.block() == earlier
+        {
+            before = Some(row.key());
+            scan.advance();
+        }
+        if before.is_some() {
             break;
         }
     }
     let mut scan = RowScan::from_block(run, block.saturating_add(1), None, &mut buffer);
     loop {
-        match scan.peek() {
-            Ok(row) => return (before, row.map(|row| row.key())),
-            Err(_) => scan.skip_block(),
+        match peek(&mut scan)? {
+            Ok(row) => return Ok((before, row.map(|row| row.key()))),
+            Err(Damaged) => scan.skip_block(),
         }
     }
-}
-
-fn last_key_before(scan: &mut RowScan<'_, ScheduleRow>, block: u32) -> Option<RowKey> {
-    let mut last = None;
-    while let Ok(Some(row)) = scan.peek() {
-        if scan.block() >= block {
-            break;
-        }
-        last = Some(row.key());
-        scan.advance();
-    }
-    last
 }
 
 /// The entries that facts of these sequences made, read from the log where it is kept: messages,
@@ -120,7 +125,10 @@ pub(super) fn entries_from_log(
         }
     })?;
     for (payload, entry) in moved {
-        let place = places.get(&payload).copied().or_else(|| copied_payload(state, payload));
+        let place = match places.get(&payload) {
+            Some(place) => Some(*place),
+            None => copied_payload(state, payload)?,
+        };
         entries.extend(place.map(|place| entry.with_location(place)));
     }
     entries.sort_unstable_by_key(Entry::sequence);
@@ -137,20 +145,20 @@ fn visit(
 }
 
 /// Where the message of this sequence was copied to: its own row in a run says so.
-fn copied_payload(state: &State, message: Sequence) -> Option<Location> {
+fn copied_payload(state: &State, message: Sequence) -> Result<Option<Location>> {
     let known = state.runs.values().map(|known| &known.run);
     let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= message);
     for run in runs.filter(|run| message <= run.last_sequence()) {
         let mut buffer = ScanBuffer::<ScheduleRow>::default();
         let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
         loop {
-            match scan.peek() {
-                Ok(Some(row)) if row.key.sequence == message => return Some(row.location),
+            match peek(&mut scan)? {
+                Ok(Some(row)) if row.key.sequence == message => return Ok(Some(row.location)),
                 Ok(Some(_)) => scan.advance(),
                 Ok(None) => break,
-                Err(_) => scan.skip_block(),
+                Err(Damaged) => scan.skip_block(),
             }
         }
     }
-    None
+    Ok(None)
 }

@@ -92,12 +92,22 @@ fn find_again(
         entries_from_log(storage, state, &sequences)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
     let mut found = Vec::new();
     for (number, key) in numbers {
-        let entry = in_log.get(&key.sequence).copied();
-        // A message whose segment is gone was copied into a run of the schedule.
-        let entry = entry.or_else(|| state.schedule.row(key).ok().flatten());
+        let entry = match in_log.get(&key.sequence) {
+            Some(entry) => Some(*entry),
+            None => copied_row(state, key)?,
+        };
         found.extend(entry.map(|entry| (number, entry)));
     }
     Ok(found)
+}
+
+/// A message whose segment is gone was copied into a run of the schedule: its row there, if that can be read.
+fn copied_row(state: &mut State, key: DueKey) -> Result<Option<Entry>> {
+    match state.schedule.row(key) {
+        Ok(entry) => Ok(entry),
+        Err(damage) if matches!(damage.error, Error::Storage { .. }) => Err(damage.error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// True where the entry of a retry is ready by its own fact, as a dead letter always is.

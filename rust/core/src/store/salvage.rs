@@ -120,9 +120,11 @@ pub fn salvage(storage: &Arc<dyn Storage>) -> Result<Salvage> {
             Err(error) => unreadable.push(error),
         }
     }
+    let known = checkpoints.iter().map(|read| read.snapshot.position.next_sequence).max().unwrap_or_default();
     let mut best: Option<Salvage> = None;
     for from in checkpoints.iter().map(Some).chain([None]) {
-        let base = base(storage, stream, from)?;
+        let mut base = base(storage, stream, from)?;
+        base.miss_below(known);
         // Without the beginning of the log, any checkpoint knows more.
         if base.is_blind && best.is_some() {
             continue;
@@ -173,10 +175,10 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base) -> Result<Salvag
     let Base { owner, late, gaps, damage, is_blind, .. } = base;
     let mut gathering = Gathering::new(storage, stream, owner, late, damage);
     gathering.gather(is_blind)?;
-    let Gathering { owner, names, mut kept, missing, damage, late, .. } = gathering;
+    let Gathering { owner, names, mut kept, missing, mut damage, late, .. } = gathering;
     let unread = read_all(storage, &mut kept)?;
     let wanted: BTreeSet<Sequence> = unread.iter().map(|(one, _)| one.entry.payload_sequence()).collect();
-    let copies = other_copies(storage, stream, &wanted)?;
+    let copies = other_copies(storage, stream, &wanted, &mut damage)?;
     let (mut moved, mut lost) = (Vec::new(), Vec::new());
     for (mut one, error) in unread {
         match copies.get(&one.entry.payload_sequence()) {
@@ -252,10 +254,11 @@ impl Salvage {
         self.subjects.iter().map(|subject| subject.lost).fold(0, u64::saturating_add)
     }
 
-    /// Less is better.
+    /// Less is better. Any fact of which nothing can be read may have been a message.
     fn harm(&self) -> (u64, u64) {
+        let unread = self.gaps.iter().map(|gap| gap.count).fold(0, u64::saturating_add);
         let doubtful = self.subjects.iter().map(|subject| subject.doubtful).fold(0, u64::saturating_add);
-        (self.lost_count(), doubtful)
+        (self.lost_count().saturating_add(unread), doubtful)
     }
 
     /// Shows every message that is saved: ready ones in the order of their subject, then the rest by

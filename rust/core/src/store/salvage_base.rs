@@ -15,7 +15,7 @@ use super::state::State;
 use crate::error::{Error, Result};
 use crate::message_log::{Find, Stream, sift};
 use crate::record::Records;
-use crate::run::RunKind;
+use crate::run::{RunKind, list_runs};
 use crate::storage::Storage;
 use crate::units::{Millis, Sequence};
 
@@ -40,6 +40,18 @@ pub(super) struct Base {
     pub(super) applied: Behind,
     /// Facts that can be read and come behind the first that cannot.
     pub(super) late_facts: u64,
+    /// Behind the last fact that is known, of the checkpoint or read.
+    pub(super) end: Sequence,
+}
+
+impl Base {
+    /// Facts below `known` were there: those behind the end of what could be read are gone, too.
+    pub(super) fn miss_below(&mut self, known: Sequence) {
+        if self.end < known {
+            self.gaps.push(Gap { first: self.end, count: known.since(self.end) });
+            self.end = known;
+        }
+    }
 }
 
 /// Starts from a checkpoint, or from the first fact, and reads the whole log.
@@ -58,13 +70,17 @@ pub(super) fn base(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&Rea
             is_blind: false,
             applied: Behind::default(),
             late_facts: 0,
+            end: next,
         },
         exact: true,
         next,
         from_start: from.is_none(),
     };
     sift(storage, stream, &mut |find| reading.take(find))?;
-    Ok(reading.base)
+    // Nothing of the log is left: what there was is in the runs, if anywhere.
+    let is_nothing_read = from.is_none() && reading.next == next;
+    let is_blind = reading.base.is_blind || (is_nothing_read && !list_runs(storage.as_ref())?.is_empty());
+    Ok(Base { is_blind, end: reading.next, ..reading.base })
 }
 
 /// The state of a checkpoint with the runs that can be opened.

@@ -189,17 +189,22 @@ impl Gathering {
     fn rows_of_runs(&mut self) -> Result<()> {
         let mut known: BTreeSet<Sequence> = self.late.messages.keys().copied().collect();
         let mut rows = Vec::new();
-        for run in readable_runs(self.storage.as_ref(), self.stream, RunKind::Schedule)? {
-            each_row::<ScheduleRow>(&run, &mut |row| {
+        let (runs, mut damage) = readable_runs(self.storage.as_ref(), self.stream)?;
+        let mut damaged = |error| damage.push(error);
+        for run in runs.iter().filter(|run| run.kind() == RunKind::Schedule) {
+            let mut take = |row: &ScheduleRow| {
                 rows.push(Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject));
-            });
+            };
+            each_row(run, &mut take, &mut damaged);
         }
-        for run in readable_runs(self.storage.as_ref(), self.stream, RunKind::Dispatch)? {
-            each_row::<DispatchRow>(&run, &mut |row| {
+        for run in runs.iter().filter(|run| run.kind() == RunKind::Dispatch) {
+            let mut take = |row: &DispatchRow| {
                 let key = DueKey { due: row.due, sequence: row.sequence };
                 rows.push(Entry::new(key, row.attempt, row.payload_sequence, row.location, row.subject));
-            });
+            };
+            each_row(run, &mut take, &mut damaged);
         }
+        self.damage.append(&mut damage);
         for entry in rows {
             if known.insert(entry.sequence()) && !self.late.cancelled.contains(&entry.sequence()) {
                 self.kept.push(Kept { entry, sure: Sure::Doubtful, groups: Vec::new() });

@@ -66,6 +66,7 @@ pub(super) fn other_copies(
     storage: &Arc<dyn Storage>,
     stream: Stream,
     wanted: &BTreeSet<Sequence>,
+    damage: &mut Vec<Error>,
 ) -> Result<BTreeMap<Sequence, Location>> {
     let mut found = BTreeMap::new();
     if wanted.is_empty() {
@@ -78,12 +79,16 @@ pub(super) fn other_copies(
         }
     };
     sift(storage, stream, &mut |find| each_record(&find, &mut offer))?;
-    for run in readable_runs(storage.as_ref(), stream, RunKind::Schedule)? {
-        each_row::<ScheduleRow>(&run, &mut |row| {
-            if row.length > 0 && wanted.contains(&row.payload_sequence) {
-                found.entry(row.payload_sequence).or_insert(row.location);
-            }
-        });
+    let (runs, _) = readable_runs(storage.as_ref(), stream)?;
+    let mut take = |row: &ScheduleRow| {
+        if row.length > 0 && wanted.contains(&row.payload_sequence) {
+            found.entry(row.payload_sequence).or_insert(row.location);
+        }
+    };
+    // A damaged block is told where its rows are missed; one that fails to be read may hold what is wanted.
+    let mut failed = |error: Error| damage.extend(matches!(error, Error::Storage { .. }).then_some(error));
+    for run in runs.iter().filter(|run| run.kind() == RunKind::Schedule) {
+        each_row::<ScheduleRow>(run, &mut take, &mut failed);
     }
     Ok(found)
 }
@@ -128,32 +133,37 @@ pub(super) fn each_record(find: &Find<'_>, show: &mut dyn FnMut(&RawRecord<'_>, 
     }
 }
 
-/// Every run of a kind whose footer can be read, named by a checkpoint or not.
+/// Every run whose footer can be read, named by a checkpoint or not, and what is wrong with the others.
 ///
 /// # Errors
-/// `Storage`.
-pub(super) fn readable_runs(storage: &dyn Storage, stream: Stream, kind: RunKind) -> Result<Vec<Run>> {
-    let mut runs = Vec::new();
+/// `Storage`, `NewerFormat`.
+pub(super) fn readable_runs(storage: &dyn Storage, stream: Stream) -> Result<(Vec<Run>, Vec<Error>)> {
+    let (mut runs, mut damage) = (Vec::new(), Vec::new());
     for number in list_runs(storage)? {
-        match Run::open(storage, number, kind, &stream.id) {
+        let of = |kind| match Run::open(storage, number, kind, &stream.id) {
+            Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => Err(error),
+            opened => Ok(opened),
+        };
+        match of(RunKind::Schedule)?.or(of(RunKind::Dispatch)?) {
             Ok(run) => runs.push(run),
-            Err(error @ Error::Storage { .. }) => return Err(error),
-            // Damaged, or of the other kind.
-            Err(_) => {}
+            Err(error) => damage.push(error),
         }
     }
-    Ok(runs)
+    Ok((runs, damage))
 }
 
-/// Shows the rows of a run, past blocks that cannot be read.
-pub(super) fn each_row<R: Row>(run: &Run, show: &mut dyn FnMut(&R)) {
+/// Shows the rows of a run, and what is wrong with blocks that cannot be read.
+pub(super) fn each_row<R: Row>(run: &Run, show: &mut dyn FnMut(&R), damaged: &mut dyn FnMut(Error)) {
     let mut buffer = ScanBuffer::default();
     let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
     loop {
         match scan.next_row() {
             Ok(None) => break,
             Ok(Some(row)) => show(&row),
-            Err(_) => scan.skip_block(),
+            Err(block) => {
+                damaged(block.error);
+                scan.skip_block();
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 #![expect(dead_code, unreachable_pub, reason = "each test uses its own part of it")]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
+pub mod saving;
+
 use std::collections::BTreeSet;
 
 use delaymq_core::error::Result;
