@@ -25,6 +25,9 @@ SECONDS_MAX = 10
 MEMORY_MIB_MAX = 512
 ONE_ALLOCATION_MIB_MAX = 64
 INPUT_BYTES_MAX = 65_536
+# A fault that following what inputs reach finds within seconds from no input at all.
+PLANTED = ("qmq_send", "RefusedForNow")
+PLANTED_SECONDS = 60
 FOUND = re.compile(r"Test unit written to (\S+)")
 SPEED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 COVERED = re.compile(r"cov: (\d+)")
@@ -32,6 +35,10 @@ COVERED = re.compile(r"cov: (\d+)")
 
 class NotRunError(Exception):
     """The machine cannot."""
+
+
+class BlindError(Exception):
+    """It runs, and would not see a promise that is broken."""
 
 
 def host() -> str:
@@ -68,7 +75,21 @@ class Ended:
     said: str
 
 
-def guided(program: Path, target: str, corpus: Path, found: Path, *, seconds: int, seed: int) -> Ended:
+def prove(program: Path, folder: Path, *, seed: int) -> Ended:
+    """Makes sure that it finds a fault that is planted, with nothing to begin with: so it follows what inputs reach."""
+    target, fault = PLANTED
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "nothing" / target).mkdir(parents=True)
+    found = folder / "found" / target
+    ended = guided(program, target, folder / "nothing", found, seconds=PLANTED_SECONDS, seed=seed, fault=fault)
+    if ended.finding is None:
+        raise BlindError(f"{target} with {fault} planted: nothing found by {ended.executions:,} inputs")
+    return ended
+
+
+def guided(
+    program: Path, target: str, corpus: Path, found: Path, *, seconds: int, seed: int, fault: str | None = None
+) -> Ended:
     """One target for so long. What it learns stays in the folder `found` and is begun with the next time."""
     found.mkdir(parents=True, exist_ok=True)
     command = [
@@ -84,15 +105,17 @@ def guided(program: Path, target: str, corpus: Path, found: Path, *, seconds: in
         str(found),
         str(corpus / target),
     ]
-    environment = {**os.environ, "DELAYMQ_FUZZ_TARGET": target}
+    environment = {**os.environ, "DELAYMQ_FUZZ_TARGET": target} | ({"DELAYMQ_FUZZ_PLANTED": fault} if fault else {})
     ended = subprocess.run(command, env=environment, capture_output=True, check=False)
     said = ended.stderr.decode(errors="replace")
     finding = FOUND.search(said)
     if ended.returncode and finding is None:
         raise NotRunError(f"{target}: libFuzzer ended with {ended.returncode}:\n{said[-2_000:]}")
     executed = SPEED.search(said)
+    if executed is None or not int(executed[1]):
+        raise NotRunError(f"{target}: libFuzzer tried nothing:\n{said[-2_000:]}")
     return Ended(
-        executions=int(executed[1]) if executed else 0,
+        executions=int(executed[1]),
         covered=max((int(one) for one in COVERED.findall(said)), default=0),
         finding=Path(finding[1]) if finding else None,
         said=said,

@@ -15,6 +15,7 @@ BROKEN = """#!/bin/sh
 printf x >"${@: -2:1}"/../crash
 echo "thread panicked at a place" >&2
 echo "Test unit written to $(dirname "${@: -2:1}")/crash" >&2
+echo "stat::number_of_executed_units: 5" >&2
 exit 77
 """
 SOUND = """#!/bin/sh
@@ -45,9 +46,10 @@ def test_a_finding_of_libfuzzer_is_read_and_a_failure_without_one_is_no_pass(tmp
     assert ended.finding == tmp_path / "crash"
     ended = guided.guided(program(tmp_path / "sound", SOUND), "meta", CORPUS, tmp_path / "found", seconds=1, seed=1)
     assert (ended.executions, ended.covered, ended.finding) == (1234, 41, None)
-    nothing = program(tmp_path / "nothing", "#!/bin/sh\nexit 1\n")
-    with pytest.raises(NotRunError, match="ended with 1"):
-        guided.guided(nothing, "meta", CORPUS, tmp_path / "found", seconds=1, seed=1)
+    for text, said in (("exit 1", "ended with 1"), ("exit 0", "tried nothing")):
+        nothing = program(tmp_path / "nothing", f"#!/bin/sh\n{text}\n")
+        with pytest.raises(NotRunError, match=said):
+            guided.guided(nothing, "meta", CORPUS, tmp_path / "found", seconds=1, seed=1)
 
 
 def test_a_finding_fails_the_whole(
@@ -60,3 +62,18 @@ def test_a_finding_fails_the_whole(
     said = capfd.readouterr().out
     assert "own_hello: FOUND" in said
     assert "Refused" in said, "the input is shown as a file of the corpus"
+
+
+def test_one_that_does_not_see_a_planted_fault_is_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "BUILT", tmp_path)
+    monkeypatch.setattr(command, "built", lambda **_: program(tmp_path / "sound", SOUND))
+    chosen = ["--program", str(PROGRAM), "--minutes", "0.03", "--seed", "3", "--target", "own_hello"]
+    assert command.main(chosen) == 2
+    said = capfd.readouterr().out
+    assert "libFuzzer: BLIND: qmq_send with RefusedForNow planted: nothing found by 1,234 inputs" in said
+    # It has the fault, and no inputs to begin with.
+    telling = SOUND.replace("1234", 'none, "$DELAYMQ_FUZZ_PLANTED", $(ls -A "${@: -1}" | wc -l)')
+    with pytest.raises(NotRunError, match="none, RefusedForNow, 0"):
+        guided.prove(program(tmp_path / "telling", telling), tmp_path / "proof", seed=1)

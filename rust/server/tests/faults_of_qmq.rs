@@ -5,12 +5,14 @@
 
 #[path = "../../engine/tests/support/mod.rs"]
 mod engine_support;
+#[path = "support/planting.rs"]
+mod planting;
 mod support;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use delaymq_core::planted::{Planted, plant_everywhere};
+use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::CANCEL;
@@ -21,6 +23,7 @@ use delaymq_core::wire::send::{Failure, SEND, SendCode, put_sent, read_failures}
 use delaymq_engine::{BODY_BYTES_MAX, Durability, Store};
 use delaymq_server::{Server, ServerOptions};
 use engine_support::Faults;
+use planting::Everywhere;
 use support::qmq::{self, HOLD_MS, Pull, Qmq, pull};
 use support::{Client, Served, eventually, options, serve, serve_with, store_options};
 
@@ -28,22 +31,6 @@ use support::{Client, Served, eventually, options, serve, serve_with, store_opti
 static ALONE: Mutex<()> = Mutex::new(());
 /// How often a Java producer tries.
 const TRIES: usize = 10;
-
-/// Takes the fault out again whatever happens.
-struct Everywhere;
-
-impl Everywhere {
-    fn plant(fault: Option<Planted>) -> Self {
-        plant_everywhere(fault);
-        Self
-    }
-}
-
-impl Drop for Everywhere {
-    fn drop(&mut self) {
-        plant_everywhere(None);
-    }
-}
 
 /// It holds, and does not with the fault planted.
 fn proves(fault: Planted, holds: impl Fn() -> bool) {

@@ -24,6 +24,7 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{DEAD_LETTERS, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE};
 use delaymq_core::wire::frame::{Header, put_frame};
 use delaymq_core::wire::scales::ScalesLimits;
+use delaymq_core::wire::unfinished::UnfinishedLimits;
 use delaymq_engine::Durability;
 use delaymq_server::ServerOptions;
 use faulty::serve_faulty;
@@ -197,7 +198,9 @@ fn with_filters(tag: &str) -> Vec<u8> {
 #[test]
 fn filters_that_no_message_could_pass_are_not_kept() {
     let _alone = alone();
-    let served = serve_with(options(), Durability::Os);
+    // What says nothing is read slowly, from whom sends much of it; how fast it is read is no matter here.
+    let unfinished = UnfinishedLimits { free_bytes: 1 << 30, ..UnfinishedLimits::default() };
+    let served = serve_with(ServerOptions { unfinished, ..options() }, Durability::Os);
     let mut qmq = Qmq::to(served.server.address());
     let body = with_filters(&"x".repeat(4_000));
     assert!(qmq.pull(&pull("order", "g", "c")).is_empty(), "it proves itself");

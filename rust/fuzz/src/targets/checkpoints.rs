@@ -14,11 +14,7 @@ const RESEALED: u8 = 1;
 
 /// The first byte says whether checks are made right; the file follows.
 pub(super) fn judge(input: &[u8]) -> Judged {
-    let Some((mode, file)) = input.split_first() else { return Ok(Verdict::Refused) };
-    let mut bytes = file.to_vec();
-    if mode & RESEALED != 0 {
-        reseal_checkpoint(&mut bytes);
-    }
+    let Some(bytes) = file(input) else { return Ok(Verdict::Refused) };
     let once = match rewritten(&bytes, &STREAM)? {
         Ok(once) => once,
         Err(Error::Corrupt { .. } | Error::NewerFormat { .. }) => return Ok(Verdict::Refused),
@@ -29,6 +25,15 @@ pub(super) fn judge(input: &[u8]) -> Judged {
     let twice = rewritten(&once, &STREAM)?.map_err(unexpected("a checkpoint that was read, written and read"))?;
     same("written once, and twice", &once, &twice)?;
     Ok(Verdict::Taken)
+}
+
+fn file(input: &[u8]) -> Option<Vec<u8>> {
+    let (mode, file) = input.split_first()?;
+    let mut bytes = file.to_vec();
+    if mode & RESEALED != 0 {
+        reseal_checkpoint(&mut bytes);
+    }
+    Some(bytes)
 }
 
 /// The bytes that this release would write for what a checkpoint says.
@@ -45,7 +50,7 @@ fn rewritten(bytes: &[u8], stream: &Stream) -> Result<delaymq_core::Result<Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::parse;
+    use crate::corpus::{inputs, parse};
 
     #[test]
     fn what_this_release_wrote_is_written_again_byte_by_byte() -> Result<(), String> {
@@ -54,6 +59,22 @@ mod tests {
         assert_eq!(rewritten(&golden, &stream)?, Ok(golden));
         let older = parse("@ checkpoint_of_format_2")?;
         assert!(rewritten(&older, &stream)?.is_ok_and(|bytes| bytes != older));
+        Ok(())
+    }
+    /// A sequence that stood in two windows would be pending in one of them and dispatched in the other.
+    #[test]
+    fn windows_that_share_a_sequence_or_reach_beyond_the_last_are_refused_for_that() -> Result<(), String> {
+        let inputs = inputs("checkpoint")?;
+        let told = |name: &str| {
+            let input = inputs.iter().find(|input| input.name == name).ok_or(format!("there is no {name}"))?;
+            rewritten(&file(&input.bytes).unwrap_or_default(), &STREAM)
+        };
+        assert!(told("windows_that_touch")?.is_ok());
+        for name in ["windows_that_overlap", "window_beyond_the_end"] {
+            let refused = told(name)?;
+            let is_so = |error: &Error| error.to_string().contains("a window behind the one before");
+            assert!(refused.as_ref().is_err_and(is_so), "{name}: {refused:?}");
+        }
         Ok(())
     }
 }
