@@ -12,7 +12,10 @@ BIN := $(VENV)/bin
 TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 5000
-# Power cuts, and images of a disk, between two of them.
+# Kills, and power cuts of image files, between two of them.
+SOAK_KILLS ?= 320
+SOAK_POWER_CUTS ?= 1500
+# Power cuts on a disk that forgets, and images of a disk, between two of them.
 SOAK_CUTS ?= 500
 SOAK_STATES ?= 5000000
 # How often as many orders of threads as CI tries.
@@ -176,18 +179,18 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Fresh seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60); stops at the first broken promise
+soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn; stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
-	while (( SECONDS < end )); do \
+	while :; do \
 	  start=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \
 	  target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$start >target/soak.log 2>&1 \
 	    || { cat target/soak.log; exit 1; }; \
 	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  $(MAKE) --no-print-directory torture MINUTES= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  $(MAKE) --no-print-directory torture MINUTES= KILLS=$(SOAK_KILLS) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  tail -n 1 target/torture.json; \
-	  $(MAKE) --no-print-directory power-cuts MINUTES=2 CUTS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  $(MAKE) --no-print-directory power-cuts MINUTES= CUTS=$(SOAK_POWER_CUTS) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep --max-count 1 "^power cuts:" target/soak.log; \
 	  DELAYMQ_MODEL_SEED=$$start $(MAKE) --no-print-directory models TIMES=$(SOAK_MODELS) >target/soak.log 2>&1 \
 	    || { cat target/soak.log; exit 1; }; \
@@ -200,6 +203,7 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Fresh seeds, the demo
 	  $(MAKE) --no-print-directory fuzz MINUTES=2 ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep -E "^mutations:|^libFuzzer:" target/soak.log; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
+	  (( SECONDS < end )) || break; \
 	done
 
 .PHONY: lock
