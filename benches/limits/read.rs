@@ -1,18 +1,18 @@
-//! Limits of `restart` and `backlog`: reading as many bytes of the same files as the open read, or all of
-//! them, newest first; and what makes those reads cold.
+//! Limit of `restart`: reading as many bytes of the same files as the open read, newest first; and what makes
+//! those reads cold.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::case::{Case, Failure, Figures, rate};
+use crate::case::{Case, Failure, Figures};
 const PIECE: u64 = 1 << 20;
 
 /// The store's files, newest first.
-fn files(case: &Case) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn files(case: &Case) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for folder in ["log", "runs", "checkpoints"] {
         for entry in std::fs::read_dir(case.folder.join(folder))?.flatten() {
@@ -34,27 +34,22 @@ pub(crate) fn forget(case: &Case) -> Result<Figures, Failure> {
 }
 
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
-    Ok(Figures::from([("value", read(case, case.count("read_bytes")?)?.as_secs_f64())]))
-}
-
-/// Limit of `backlog`: every byte of the store's files read, in messages a second.
-pub(crate) fn all(case: &Case) -> Result<Figures, Failure> {
-    Ok(Figures::from([("value", rate(case.count("messages")?, read(case, u64::MAX)?))]))
-}
-
-fn read(case: &Case, mut left: u64) -> Result<Duration, Failure> {
-    let started = Instant::now();
-    let mut piece = vec![0_u8; PIECE as usize];
+    let (started, mut left) = (Instant::now(), case.count("read_bytes")?);
     for path in files(case)? {
-        let (file, mut offset) = (File::open(path)?, 0);
-        while left > 0 {
-            let wanted = piece.get_mut(..usize::try_from(left.min(PIECE)).unwrap_or(0)).unwrap_or_default();
-            let read = file.read_at(wanted, offset)?;
-            if read == 0 {
-                break;
-            }
-            (offset, left) = (offset + read as u64, left - read as u64);
+        left -= read(&path, left)?;
+    }
+    Ok(Figures::from([("value", started.elapsed().as_secs_f64())]))
+}
+
+/// Reads a file up to `bytes_max`; how much there was.
+pub(super) fn read(path: &Path, bytes_max: u64) -> Result<u64, Failure> {
+    let (file, mut offset, mut piece) = (File::open(path)?, 0, vec![0_u8; PIECE as usize]);
+    while offset < bytes_max {
+        let wanted = piece.get_mut(..usize::try_from((bytes_max - offset).min(PIECE)).unwrap_or(0)).unwrap_or_default();
+        match file.read_at(wanted, offset)? {
+            0 => break,
+            read => offset += read as u64,
         }
     }
-    Ok(started.elapsed())
+    Ok(offset)
 }

@@ -24,6 +24,7 @@ mod wheel;
 #[path = "../limits"]
 mod limits {
     pub(crate) mod append;
+    pub(crate) mod backlog;
     pub(crate) mod burst;
     pub(crate) mod commit;
     pub(crate) mod consumer;
@@ -51,7 +52,7 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "append_limit" => limits::append::run(case),
         "backlog" => backlog::drain(case),
         "backlog_fill" => backlog::fill(case),
-        "backlog_limit" => limits::read::all(case),
+        "backlog_limit" => limits::backlog::run(case),
         "burst" => burst::run(case),
         "burst_limit" => limits::burst::run(case),
         "commit" => commit::run(case),

@@ -48,7 +48,7 @@ def cases(quick: bool, messages: int | None = None) -> Sequence[Case]:
             durability="disk",
             n=ready,
             pairs=_drained(ready, body_bytes, runs_of(quick), tells=messages is not None),
-            limit_words="every byte of the log and the runs read once, file by file, as cold",
+            limit_words="every byte of the log and the runs read once, file by file, by as many threads, as cold",
             detail={"ready": ready, "body_bytes": body_bytes, "consumers": CONSUMERS, "from": "rust"},
         )
         for ready, body_bytes in sizes
@@ -74,7 +74,8 @@ def _drained(ready: int, body_bytes: int, runs: int, *, tells: bool) -> Pairs:
             alone = own_process("backlog", store, group=group + 1, consumers=1, **drains)
             told["of_one_consumer_per_s"] = alone["value"]
             _core.measure("restart_forget", str(store), {})
-            yield {**ours, **told}, _core.measure("backlog_limit", str(store), {"messages": ready})
+            limit = {"messages": ready, "consumers": CONSUMERS}
+            yield {**ours, **told}, _core.measure("backlog_limit", str(store), limit)
 
     return pairs
 
