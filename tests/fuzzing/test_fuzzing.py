@@ -19,6 +19,7 @@ echo "stat::number_of_executed_units: 5" >&2
 exit 77
 """
 SOUND = """#!/bin/sh
+echo "Test unit written to /nowhere/slow-unit-1" >&2
 echo "#2 INITED cov: 41 ft: 50" >&2
 echo "stat::number_of_executed_units: 1234" >&2
 """

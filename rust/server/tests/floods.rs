@@ -4,6 +4,8 @@
 
 #[path = "../../engine/tests/support/mod.rs"]
 mod engine_support;
+#[path = "support/faulty.rs"]
+mod faulty;
 mod support;
 
 use std::io::{Read, Write};
@@ -17,9 +19,9 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{PING, PUBLISH};
 use delaymq_core::wire::frame::{FRAME_BYTES_MAX, HEAD_BYTES, Header, put_frame};
 use delaymq_core::wire::unfinished::UnfinishedLimits;
-use delaymq_engine::{Durability, Options, Store};
-use delaymq_server::{Server, ServerOptions};
-use engine_support::Faults;
+use delaymq_engine::Durability;
+use delaymq_server::ServerOptions;
+use faulty::serve_faulty;
 use socket2::{Domain, Socket, Type};
 use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve, serve_with};
 
@@ -43,12 +45,7 @@ fn publish(opaque: i32) -> Vec<u8> {
 
 #[test]
 fn a_connection_has_so_many_requests_under_way_and_all_are_answered_in_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let (storage, switches) = Faults::over(folder.path());
-    let chosen = Options { durability: Durability::Disk, segment_bytes: 1 << 20, ..Options::default() };
-    let store = Store::open_on(storage, folder.path(), chosen, &mut |_| {}).unwrap();
-    let server = Server::start(std::sync::Arc::clone(&store), options()).unwrap();
-    let served = Served { server, store, folder };
+    let (served, switches) = serve_faulty(options());
     let (mut flooding, mut other) = (served.connect(), served.connect());
     other.publish("order", &[b"first"], 3_600_000);
     switches.stuck.store(true, Ordering::SeqCst);

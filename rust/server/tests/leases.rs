@@ -15,7 +15,7 @@ use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::{CONSUMERS, END_CONSUMER};
 use delaymq_core::wire::pull::ConsumerName;
-use delaymq_engine::{Due, Durability, Options, Store};
+use delaymq_engine::{ConsumerId, Due, Durability, Options, RetryRule, Store};
 use delaymq_server::{Server, ServerError, ServerOptions};
 use support::qmq::{Pull, Pulled, Qmq, ids, message, message_with, offsets, pull};
 use support::{Served, eventually, metric, options, serve, serve_with, store_options};
@@ -275,6 +275,18 @@ fn an_operator_ends_one_that_does_not_come_back_and_nothing_of_it_is_left_that_w
     // A session that were left would begin the group again when its lease is over.
     assert_eq!(metric(&served, "qmq_consumers"), 0);
     served.store.remove_group("order", "g").unwrap();
+}
+
+#[test]
+fn the_end_of_a_lease_makes_nobody_where_its_consumer_is_gone_already() {
+    let served = serve_with(ServerOptions { lease_ms: 2_000, ..options() }, Durability::Os);
+    join(&mut client(&served), &pull("order", "g", "c"));
+    // As where no server runs: nobody tells this one.
+    let (id, rule) = (ConsumerId { subject: "order", group: "g", consumer: "c" }, RetryRule::default());
+    assert_eq!(served.store.end_named_consumer(id, rule).unwrap(), Some(0));
+    served.store.remove_group("order", "g").unwrap();
+    eventually("its lease to be over", || metric(&served, "expired_consumers") == 1);
+    assert!(served.store.groups().unwrap().is_empty(), "an end would have begun the group again");
 }
 
 #[test]

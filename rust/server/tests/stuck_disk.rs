@@ -11,8 +11,8 @@ mod planting;
 mod support;
 
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delaymq_core::planted::Planted;
@@ -25,8 +25,7 @@ use delaymq_core::wire::message::{MessageParts, put_message};
 use delaymq_core::wire::send::{SEND, SendCode, put_sent, read_failures};
 use delaymq_engine::Durability;
 use delaymq_server::ServerOptions;
-use engine_support::Switches;
-use faulty::serve_faulty;
+use faulty::{Faulty, serve_faulty};
 use planting::Everywhere;
 use support::qmq::{HOLD_MS, Pull, Qmq, ids, message, pull};
 use support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with, subscribing};
@@ -345,7 +344,7 @@ fn a_consumer_whose_end_failed_is_not_told_that_what_it_held_is_done() {
 
 /// A server whose disk is stuck, and a consumer of QMQ that holds a message there and whose lease is over:
 /// its end is on its way to the disk. Also an acknowledgement of that message, which is not to be answered yet.
-fn acknowledging_as_its_lease_ends(names: &Pull<'_>) -> (Served, Arc<Switches>, Qmq, i32) {
+fn acknowledging_as_its_lease_ends(names: &Pull<'_>) -> (Served, Faulty, Qmq, i32) {
     let (served, switches) = serve_faulty(ServerOptions { lease_ms: LEASE_MS, retry_delay_ms: 1, ..options() });
     let (mut qmq, mut producer) = (Qmq::to(served.server.address()), Qmq::to(served.server.address()));
     let held = qmq.ask_pull(&Pull { hold_ms: HOLD_MS, ..names.clone() });
@@ -374,6 +373,8 @@ fn what_is_acknowledged_as_a_lease_ends_is_answered_once_that_end_is_durable() {
     // It was too late: another has it by now.
     assert_eq!(ids(&qmq.take(&pull("%RETRY%order%billing", "billing", "host@@2"), 1)), ["a"]);
     assert_eq!(metric(&served, "expired_consumers"), 1, "it ends once");
+    let left = served.store.named_consumers().unwrap();
+    assert!(left.iter().all(|one| one.consumer != "host@@1"), "an acknowledgement makes nobody: {left:?}");
 }
 
 #[test]
@@ -387,6 +388,23 @@ fn what_is_acknowledged_as_a_lease_ends_is_not_told_as_done_where_the_disk_fails
     assert_eq!(qmq.answer(acknowledged).0, answer::BROKER_ERROR);
     assert_eq!(qmq.acknowledge(&names, 0, 0), answer::BROKER_ERROR, "nor later");
     assert_eq!((metric(&served, "poisoned"), metric(&served, "expired_consumers")), (1, 0));
+}
+
+#[test]
+fn who_pulls_as_its_lease_ends_is_another_one_who_is_known() {
+    let _alone = LEASES_END.lock();
+    let names = pull("order", "billing", "host@@1");
+    let (served, switches, mut qmq, _) = acknowledging_as_its_lease_ends(&names);
+    let asked = qmq.ask_pull(&Pull { hold_ms: HOLD_MS, ..names.clone() });
+    switches.stuck.store(false, Ordering::SeqCst);
+    eventually("it waits", || metric(&served, "held_pulls") == 1);
+    Qmq::to(served.server.address()).store(&[message("order", "c", &[], None)]);
+    let found = qmq.pulled(asked);
+    assert_eq!(ids(&found), ["c"]);
+    assert_eq!(qmq.acknowledge(&names, found[0].offset, found[0].offset), answer::SUCCESS);
+    let listed = served.store.groups().unwrap();
+    let group = listed.iter().find(|group| group.subject == "order").unwrap();
+    assert_eq!((group.lag, group.in_flight), (0, 0), "what it acknowledged is done");
 }
 
 /// A kill would undo the end, and what was answered as done would be held again.

@@ -87,6 +87,8 @@ pub(crate) struct Switches {
     /// Segments of the log that are not mapped cannot be read.
     pub(crate) fail_reads: AtomicBool,
     pub(crate) failed_reads: AtomicU64,
+    /// Their reads take until this is false again.
+    pub(crate) stuck_reads: AtomicBool,
     pub(crate) syncs: AtomicU64,
     pub(crate) failed_path: Mutex<String>,
 }
@@ -147,6 +149,9 @@ impl StorageFile for FaultyFile {
         if self.switches.fail_reads.load(Ordering::SeqCst) && self.path().ends_with(".segment") {
             self.switches.failed_reads.fetch_add(1, Ordering::SeqCst);
             return Err(fault("read", self.path(), StorageFault::Io));
+        }
+        while self.switches.stuck_reads.load(Ordering::SeqCst) && self.path().ends_with(".segment") {
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.file.read_at(offset, into)
     }

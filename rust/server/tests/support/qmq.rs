@@ -93,6 +93,7 @@ impl Qmq {
 
     pub(crate) fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket, version: 9, opaque: 0, answers: HashMap::new() }
     }

@@ -66,3 +66,41 @@ impl Connection {
         self.input.capacity().saturating_add(self.outgoing.capacity())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::connection_limits::ConnectionLimits;
+    use crate::wire::frame::{Header, put_frame};
+    use crate::wire::send::SEND;
+
+    const NOW: Millis = Millis(1_000);
+
+    fn request(body_bytes: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_frame(&mut out, Header::request(SEND, 9, 1), |out| {
+            out.resize(out.len() + body_bytes, 7);
+            Ok(())
+        })
+        .unwrap();
+        out
+    }
+
+    #[test]
+    fn what_waits_shares_no_memory_with_requests_that_were_taken() {
+        let mut connection = Connection::new(ConnectionLimits::default(), true, NOW);
+        let (large, small) = (request(100_000), request(10));
+        // Behind a large one that is at once so, whether anybody takes what is there or not.
+        connection.receive(&[large, small.clone()].concat(), NOW);
+        assert!(connection.next_request(NOW).unwrap().frame.body.is_unique());
+        // Behind small ones it is once there is no other that is whole.
+        connection.receive(&[small.as_slice(), &small, &small[..30]].concat(), NOW);
+        let mut asked: Vec<_> = std::iter::from_fn(|| connection.next_request(NOW)).collect();
+        let last = asked.pop().unwrap();
+        assert_eq!(asked.len(), 2);
+        drop(asked);
+        assert!(last.frame.body.is_unique());
+        connection.receive(&small[30..], NOW);
+        assert_eq!(connection.next_request(NOW).map(|asked| asked.frame), Some(last.frame));
+    }
+}
