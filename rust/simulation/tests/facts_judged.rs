@@ -23,6 +23,7 @@ use delaymq_core::units::{
     ConsumerNumber, DueKey, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
 use delaymq_simulation::disk::End;
+use delaymq_simulation::replica::Replica;
 use rig::{Place, Rig, START, small};
 
 /// Writes one record.
@@ -234,4 +235,34 @@ fn a_fact_that_cannot_be_is_refused_with_its_place_and_so_is_the_store() {
         assert!(result.is_err());
         refused(result);
     }
+}
+
+#[test]
+fn a_batch_is_applied_once_in_its_place_and_whole() {
+    let (mut rig, _, _) = filled();
+    rig.node().take_applied();
+    rig.publish("s", 0, "one more");
+    let copy = rig.disk.copy();
+    let identity = *rig.node().identity();
+    let end = rig.node().appender().written().location;
+    let mut replica = Replica::new(identity).unwrap();
+    let batches = replica.catch_up(&copy, end).unwrap();
+    let last = batches.last().unwrap();
+    let refused =
+        |result: Result<(), Error>| matches!(result, Err(Error::Corrupt { path, .. }) if path.starts_with("log/"));
+    assert!(refused(replica.apply(last)), "twice");
+    let mut early = Replica::new(identity).unwrap();
+    assert!(refused(early.apply(last)), "before those that it follows");
+    let mut counted = Replica::new(identity).unwrap();
+    let mut first = batches[0].clone();
+    first.header.count = (first.header.count.get() + 1).into();
+    assert!(refused(counted.apply(&first)), "with fewer records than it says");
+    let mut chained = Replica::new(identity).unwrap();
+    let mut first = batches[0].clone();
+    first.header.chain_before = 1.into();
+    assert!(refused(chained.apply(&first)), "behind another batch than the one before");
+    let mut cut = Replica::new(identity).unwrap();
+    let mut first = batches[0].clone();
+    first.bytes.pop();
+    assert!(refused(cut.apply(&first)), "with a record that is cut off");
 }

@@ -11,15 +11,17 @@ use delaymq_core::store::PullRequest;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::Pulled;
 use rig::saving::{DISPATCH, HOUR_MS, SCHEDULE, flip, publish_all, runs_of};
-use rig::{Place, Rig, lean};
+use rig::{Place, Rig, lean, small};
+
+/// Has a segment ready, as the helper of an engine does.
+fn keep_room(rig: &mut Rig) -> Result<()> {
+    if rig.node().needs_segment(1) { rig.node().prepare() } else { Ok(()) }
+}
 
 /// Everything that the group gets of these subjects, without acknowledging anything.
 fn taken(rig: &mut Rig, subjects: &[&str]) -> Result<Vec<String>> {
     rig.try_open()?;
-    if rig.node().needs_segment(1) {
-        // The opening could not.
-        rig.node().prepare()?;
-    }
+    keep_room(rig)?;
     let mut places: Vec<Place> = Vec::new();
     for subject in subjects {
         let group = rig.group(subject, "g", GroupStart::Earliest);
@@ -27,6 +29,7 @@ fn taken(rig: &mut Rig, subjects: &[&str]) -> Result<Vec<String>> {
     }
     let now = rig.clock.read();
     loop {
+        keep_room(rig)?;
         rig.node().look(now);
         let progress = rig.node().step(1_000)?;
         rig.try_settle()?;
@@ -39,6 +42,7 @@ fn taken(rig: &mut Rig, subjects: &[&str]) -> Result<Vec<String>> {
         let request = PullRequest { group, consumer, count_max: 1_000, in_flight_max: 1_000 };
         let mut quiet = 0;
         while quiet < 3 {
+            keep_room(rig)?;
             let pulled = rig.node().pull(request, 0)?;
             rig.try_settle()?;
             match pulled {
@@ -132,4 +136,64 @@ fn ready_messages_of_a_damaged_block_are_found_again_whichever_read_fails_meanwh
     let voided = whole.node().owner().state().voided;
     assert_eq!((bodies.len(), voided), (120, 0));
     is_not_changed_by_a_failure(&rig, &["late"], &(bodies, 0));
+}
+
+/// A run of three blocks, of which the middle one is damaged, and its neighbours too where they are named.
+fn damaged_in_the_middle(rig: &Rig, blocks: &[u64]) -> String {
+    let run = runs_of(rig, SCHEDULE).remove(0);
+    for block in blocks {
+        flip(rig, &run, 4_096 + block * 4_096 + 900);
+    }
+    run
+}
+
+#[test]
+fn blocks_of_a_run_are_found_again_in_the_log_each_with_its_own_rows() {
+    for blocks in [&[1_u64][..], &[0, 1], &[1, 2], &[0, 2], &[0, 1, 2]] {
+        let mut rig = Rig::new(small());
+        publish_all(&mut rig, "late", 0..240);
+        rig.checkpoint();
+        damaged_in_the_middle(&rig, blocks);
+        rig.clock.advance(2 * HOUR_MS);
+        let bodies = taken(&mut rig, &["late"]).unwrap();
+        assert_eq!(bodies.len(), 240, "{blocks:?}");
+        assert!(bodies.windows(2).all(|pair| pair[0] < pair[1]), "{blocks:?}: none comes twice");
+        let rescues = rig.node().take_rescues();
+        assert_eq!(rescues.iter().map(|one| u64::from(one.block)).collect::<Vec<_>>(), blocks);
+        assert!(rescues.iter().all(|one| one.lost.is_empty() && matches!(one.error, Error::Corrupt { .. })));
+        assert_eq!(rig.node().owner().state().voided, 0);
+    }
+}
+
+#[test]
+fn what_was_given_back_is_found_again_with_the_payload_that_a_run_has() {
+    let mut rig = Rig::new(lean());
+    rig.publish("now", HOUR_MS, "given back");
+    rig.checkpoint();
+    let place = rig.earliest("now", "quick");
+    // The segment of the message goes, and the run with its copy stays: an unfinished entry points to it.
+    for round in 0..4 {
+        rig.publish("later", 100 * HOUR_MS, &format!("{round} {}", "x".repeat(3_000)));
+        rig.publish("later", 100 * HOUR_MS, &format!("{round} {}", "y".repeat(3_000)));
+        rig.checkpoint();
+    }
+    rig.pass(HOUR_MS);
+    let handed = rig.pull(place);
+    assert_eq!(rig::bodies_of(&handed), ["given back"]);
+    // So soon that its payload is not copied once more.
+    rig.give_back(("now", "quick"), place, &handed[0], 60);
+    rig.checkpoint();
+    assert!(!rig.files().contains("log/0000000002.segment"), "{:?}", rig.files());
+    let runs = runs_of(&rig, SCHEDULE);
+    let run = runs.last().unwrap();
+    flip(&rig, run, 5_000);
+    rig.clock.advance(100);
+    rig.end(End::Kill);
+    rig.try_open().unwrap();
+    rig.step();
+    let rescues = rig.node().take_rescues();
+    assert_eq!((rescues.len(), rescues[0].found, rescues[0].lost.len()), (1, 1, 0), "{rescues:?}");
+    let again = rig.earliest("%RETRY%now%quick", "quick");
+    assert_eq!(rig::bodies_of(&rig.pull(again)), ["given back"]);
+    assert_eq!(rig.node().owner().state().voided, 0);
 }

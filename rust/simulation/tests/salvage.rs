@@ -3,10 +3,12 @@
 
 mod rig;
 
+use std::sync::Arc;
+
 use delaymq_core::error::{Error, StorageFault};
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::storage::{Call, Storage};
-use delaymq_core::store::Outcome;
+use delaymq_core::storage::{Call, MemoryStorage, Storage};
+use delaymq_core::store::{Outcome, salvage};
 use delaymq_simulation::disk::End;
 use rig::saving::{
     DISPATCH, HOUR_MS, SCHEDULE, bodies, counts, files_of, filled, flip, look, place_of, publish_all, remove, retired,
@@ -292,4 +294,63 @@ fn a_missing_segment_is_a_gap_and_the_batches_behind_it_are_kept() {
     assert!(found.gaps[0].count >= lost);
     let late = subject(&found, "late");
     assert!(late.pending > 1 && late.doubtful > 10, "{late:?}");
+}
+
+#[test]
+fn a_cancel_behind_a_lost_fact_is_believed_for_what_the_checkpoint_knows_as_well() {
+    let mut rig = Rig::new(small());
+    let receipt = rig.publish("late", HOUR_MS, "cancelled behind");
+    rig.publish("late", HOUR_MS, "kept");
+    rig.checkpoint();
+    rig.publish("late", HOUR_MS, "lost");
+    assert_eq!(rig.cancel(&receipt), Outcome::Done);
+    let (path, offset) = place_of(&rig, "lost");
+    flip(&rig, &path, offset - 30);
+    let found = look(&rig).unwrap();
+    assert_eq!((bodies(&found), found.gaps.len()), (vec!["kept".to_owned()], 1));
+}
+
+#[test]
+fn damage_before_the_checkpoint_is_told_and_costs_only_the_payloads_that_lay_there() {
+    let mut rig = Rig::new(small());
+    let place = rig.earliest("now", "quick");
+    for number in 0..6 {
+        rig.publish("now", 0, &format!("now {number}"));
+    }
+    let handed = rig.pull(place);
+    rig.acknowledge(place, &[handed[0].delivery.offset.0]);
+    rig.node().void_ready(handed[1].delivery.entry.subject(), handed[1].delivery.number).unwrap();
+    rig.settle();
+    rig.checkpoint();
+    rig.publish("now", 0, "behind");
+    // The header of its record: the batch is no whole one any more, and the next ones are.
+    let (path, offset) = place_of(&rig, "now 3");
+    flip(&rig, &path, offset - 30);
+    let found = look(&rig).unwrap();
+    assert!(matches!(&found.damage[..], [Error::Corrupt { path: named, .. }] if *named == path), "{:?}", found.damage);
+    assert_eq!(found.gaps, []);
+    // The first is finished and the second was given up: neither comes back.
+    assert_eq!(bodies(&found), ["behind", "now 2", "now 4", "now 5"]);
+    assert_eq!((subject(&found, "now").ready, subject(&found, "now").lost), (4, 1));
+    // A record of a batch whose header is gone is found by itself.
+    let (path, offset) = place_of(&rig, "now 4");
+    flip(&rig, &path, offset - 60);
+    let found = look(&rig).unwrap();
+    assert_eq!(bodies(&found), ["behind", "now 2", "now 4", "now 5"]);
+    assert_eq!(found.gaps, []);
+}
+
+#[test]
+fn without_identity_and_log_nobody_says_whose_files_these_are() {
+    let (rig, _) = filled();
+    let storage = MemoryStorage::new(1);
+    assert!(matches!(salvage(&shared(&storage)).err(), Some(Error::NotAStore { .. })), "an empty folder");
+    storage.create_folder("checkpoints").unwrap();
+    let path = rig.newest("checkpoints/");
+    storage.create(&path).unwrap().write_at(0, &rig.disk.storage().image()[&path]).unwrap();
+    assert!(matches!(salvage(&shared(&storage)).err(), Some(Error::NotAStore { .. })), "no identity and no log");
+}
+
+fn shared(storage: &MemoryStorage) -> Arc<dyn Storage> {
+    Arc::new(storage.clone())
 }

@@ -6,6 +6,8 @@
 mod appender;
 mod commit;
 #[cfg(test)]
+mod crafted_tests;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod history_tests;

@@ -151,22 +151,37 @@ mod tests {
     use super::*;
     use crate::units::{Location, Millis, Sequence, SubjectNumber};
 
-    #[test]
-    fn a_range_of_nine_thousand_years_is_sorted_as_well() {
+    /// The first so many of 200,000 entries that are spread over nine thousand years.
+    fn gathers_the_first(limit: usize) {
         let mut bits = TwoBits::new(Sequence(1));
-        let mut gather = Gather::new(DueKey::START, DueKey::end_of(super::super::DUE_MAX), 50_000);
+        let mut gather = Gather::new(DueKey::START, DueKey::end_of(super::super::DUE_MAX), limit);
+        let due_of = |sequence: u64| sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
         for sequence in 1..=200_000_u64 {
             bits.push(EntryState::Pending);
-            let due = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
-            let key = DueKey { due: Millis(due), sequence: Sequence(sequence) };
+            let key = DueKey { due: Millis(due_of(sequence)), sequence: Sequence(sequence) };
             gather.offer(Entry::new(key, 1, key.sequence, Location(0), SubjectNumber(1)), &bits);
         }
         let gathered = gather.finish();
-        assert!(gathered.cut && gathered.entries.len() == 50_000);
-        assert!(gathered.entries.windows(2).all(|pair| pair[0].key() < pair[1].key()));
-        assert_eq!(gathered.entries.last().unwrap().key(), gathered.to);
-        let expected = (1..=200_000_u64)
-            .filter(|sequence| sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16 <= gathered.to.due.0);
-        assert_eq!(expected.count(), 50_000);
+        let mut dues: Vec<u64> = (1..=200_000).map(due_of).collect();
+        dues.sort_unstable();
+        dues.truncate(limit);
+        assert_eq!(gathered.entries.iter().map(|entry| entry.due().0).collect::<Vec<_>>(), dues);
+        assert_eq!(gathered.cut, limit < 200_000);
+        if gathered.cut {
+            assert_eq!(gathered.entries.last().unwrap().key(), gathered.to);
+        }
+    }
+
+    #[test]
+    fn a_range_of_nine_thousand_years_is_sorted_as_well() {
+        gathers_the_first(50_000);
+    }
+
+    #[test]
+    fn so_many_entries_of_such_a_range_that_numbers_do_not_fit_are_sorted_as_well() {
+        // Cut back on the way and at the end, cut at the end alone, and not cut at all.
+        for limit in [70_000, 190_000, 200_000] {
+            gathers_the_first(limit);
+        }
     }
 }

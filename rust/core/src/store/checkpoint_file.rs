@@ -182,13 +182,17 @@ pub(super) fn list_checkpoints(storage: &dyn Storage) -> Result<Vec<u32>> {
 }
 
 #[cfg(test)]
+#[path = "checkpoint_crafted_tests.rs"]
+mod crafted_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::storage::MemoryStorage;
     use crate::units::{ConsumerNumber, GroupNumber};
 
     /// The bytes of a golden file, in which a line may stand for as many lines of zeros.
-    fn golden(text: &str) -> Vec<u8> {
+    pub(super) fn golden(text: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             if let Some(count) = line.strip_prefix("* ") {

@@ -426,3 +426,36 @@ proptest! {
         prop_assert!(!passes);
     }
 }
+
+#[test]
+fn more_groups_or_messages_than_an_answer_may_have_are_refused_before_they_are_read() {
+    let mut registered = Vec::new();
+    registered.put_i64(1);
+    for name in ["s", "g"] {
+        registered.put_u16(name.len() as u16);
+        registered.put_slice(name.as_bytes());
+    }
+    registered.put_slice(&[0, 1]);
+    registered.put_u16(1_025);
+    let refused = read_registered(&registered).unwrap_err();
+    assert_eq!(refused, Malformed::TooLarge { field: "groups", limit: 1_024, found: 1_025 });
+    let (message, most) = (message_of("s", "m", &[], b""), u64::from(crate::wire::pull::PULL_COUNT_MAX));
+    let mut pulled = Vec::new();
+    put_pulled(&mut pulled, PullOffset(7));
+    for _ in 0..most {
+        pulled.extend_from_slice(&message);
+    }
+    assert_eq!(read_pulled(&pulled).map(|(first, messages)| (first, messages.len() as u64)), Ok((PullOffset(7), most)));
+    pulled.extend_from_slice(&message);
+    let refused = read_pulled(&pulled).unwrap_err();
+    assert_eq!(refused, Malformed::TooLarge { field: "messages", limit: most, found: most + 1 });
+}
+
+#[test]
+fn a_consumer_is_usable_where_none_of_its_three_names_is_empty_or_holds_what_qmq_refuses() {
+    let of = |subject, group, consumer| ConsumerName { subject, group, consumer }.is_usable();
+    assert!(of("s", "g", "c"));
+    for bad in ["", "a/b", "a\rb", "a\nb"] {
+        assert!(!of(bad, "g", "c") && !of("s", bad, "c") && !of("s", "g", bad), "{bad:?}");
+    }
+}

@@ -215,10 +215,12 @@ mod tests {
             ("GET / HTTP/2\r\n\r\n", 505),
             ("GET /\r\n\r\n", 400),
             ("GET  / HTTP/1.1\r\n\r\n", 400),
+            (" / HTTP/1.1\r\n\r\n", 400),
             ("get / HTTP/1.1\r\n\r\n", 400),
             ("GET http HTTP/1.1\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\na b: c\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\n: c\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\na: b\u{1}\r\n\r\n", 400),
             ("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 413),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
@@ -231,6 +233,26 @@ mod tests {
         assert_eq!(read_http(b"GET /\xff HTTP/1.1\r\n\r\n"), Err(HttpFault::BadRequest));
         let empty = "POST / HTTP/1.1\r\nContent-Length: 0\r\nConnection: Close\r\n\r\n";
         assert!(!read(empty).unwrap().unwrap().keeps_alive);
+    }
+
+    #[test]
+    fn a_client_of_either_version_says_whether_it_goes_on() {
+        for (version, connection, keeps_alive) in [
+            ("1.1", "close", false),
+            ("1.1", "keep-alive", true),
+            ("1.0", "Keep-Alive", true),
+            ("1.0", "close", false),
+            ("1.0", "upgrade", false),
+        ] {
+            let text = format!("GET / HTTP/{version}\r\nConnection: {connection}\r\n\r\n");
+            let request = read(&text).unwrap().unwrap();
+            assert_eq!(request.keeps_alive, keeps_alive, "{version} {connection}");
+            let mut out = Vec::new();
+            put_http(&mut out, 404, "text/plain", b"", request.keeps_alive);
+            let answered = String::from_utf8(out).unwrap();
+            assert_eq!(answered.contains("Connection: keep-alive\r\n"), keeps_alive, "{answered}");
+            assert_eq!(answered.contains("Connection: close\r\n"), !keeps_alive, "{answered}");
+        }
     }
 
     #[test]

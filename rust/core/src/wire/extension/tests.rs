@@ -387,3 +387,34 @@ proptest! {
         prop_assert_eq!(OwnRequest::read(ACKNOWLEDGE, &body), Ok(Some(OwnRequest::Acknowledge(request))));
     }
 }
+
+#[test]
+fn meta_that_is_longer_than_its_payload_is_refused() {
+    let payload = b"mebody";
+    let longer = Delivered { meta_length: 7, ..delivered(payload, PayloadForm::Opaque) };
+    let mut out = Vec::new();
+    put_deliver(&mut out, 4, Millis(30), 1).unwrap();
+    longer.put(&mut out).unwrap();
+    let refused = Deliver::read(&out).map(drop);
+    assert_eq!(refused, Err(Malformed::TooLarge { field: "meta", limit: 6, found: 7 }));
+    let mut told = letters();
+    told.letters.truncate(1);
+    told.letters[0].payload.as_mut().unwrap().meta_length = 7;
+    let mut out = Vec::new();
+    told.put(&mut out).unwrap();
+    let refused = Letters::read(&out).map(drop);
+    assert_eq!(refused, Err(Malformed::TooLarge { field: "meta", limit: 6, found: 7 }));
+}
+
+#[test]
+fn an_error_is_shortened_between_letters_and_has_so_many_details_at_most() {
+    let words = format!("{}é", "x".repeat(ERROR_TEXT_BYTES_MAX - 1));
+    let error = RemoteError { code: ErrorCode::Other, words, details: Vec::new() };
+    let mut out = Vec::new();
+    error.put(&mut out).unwrap();
+    let read = RemoteError::read(ErrorCode::Other.number(), &out).unwrap();
+    assert_eq!(read.words, "x".repeat(ERROR_TEXT_BYTES_MAX - 1));
+    *out.last_mut().unwrap() = u8::MAX;
+    let refused = RemoteError::read(ErrorCode::Other.number(), &out);
+    assert!(matches!(refused, Err(Malformed::TooLarge { field: "error", found: 255, .. })), "{refused:?}");
+}
