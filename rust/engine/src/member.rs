@@ -38,6 +38,8 @@ struct Hands {
     held: HashMap<DeliveryKey, Delivery, ByOffset>,
     /// What was assigned and could not be read yet.
     unread: VecDeque<(u8, Delivery)>,
+    /// How many of these somebody took and reads.
+    reading: usize,
     acknowledged: [Vec<u64>; QUEUES],
     moved: [Vec<Moved>; QUEUES],
     is_listed: bool,
@@ -171,7 +173,7 @@ impl Member {
     pub(crate) fn room(&self) -> (usize, u8) {
         let mut hands = held(&self.hands);
         hands.starts_with ^= 1;
-        let used = hands.held.len().saturating_add(hands.unread.len());
+        let used = hands.held.len().saturating_add(hands.unread.len()).saturating_add(hands.reading);
         ((self.in_flight_max as usize).saturating_sub(used), hands.starts_with)
     }
 
@@ -180,11 +182,13 @@ impl Member {
         held(&self.hands).unread.extend(deliveries.into_iter().map(|delivery| (queue, delivery)));
     }
 
-    /// The next ones to be read, at most so many.
+    /// The next ones to be read, at most so many. Whoever takes them gives back what is left of them.
     pub(crate) fn take_unread(&self, count_max: usize) -> VecDeque<(u8, Delivery)> {
-        let unread = &mut held(&self.hands).unread;
-        let behind = unread.split_off(count_max.min(unread.len()));
-        std::mem::replace(unread, behind)
+        let mut hands = held(&self.hands);
+        let count = count_max.min(hands.unread.len());
+        let behind = hands.unread.split_off(count);
+        hands.reading = hands.reading.saturating_add(count);
+        std::mem::replace(&mut hands.unread, behind)
     }
 
     /// True where something was assigned and not read yet.
@@ -192,12 +196,19 @@ impl Member {
         !held(&self.hands).unread.is_empty()
     }
 
-    /// These were taken and not read: they are the next ones again.
-    pub(crate) fn unread_again(&self, mut unread: VecDeque<(u8, Delivery)>) {
-        if !unread.is_empty() {
-            let behind = &mut held(&self.hands).unread;
-            unread.append(behind);
-            *behind = unread;
+    /// Of so many that were taken these were not read: they are the next ones again, and whoever found
+    /// nothing meanwhile looks again.
+    pub(crate) fn unread_again(&self, taken: usize, mut unread: VecDeque<(u8, Delivery)>) {
+        let is_left = !unread.is_empty();
+        let mut hands = held(&self.hands);
+        hands.reading = hands.reading.saturating_sub(taken);
+        if is_left {
+            unread.append(&mut hands.unread);
+            hands.unread = unread;
+        }
+        drop(hands);
+        if is_left {
+            self.news.tell_all();
         }
     }
 

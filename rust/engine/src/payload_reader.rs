@@ -60,12 +60,20 @@ impl<'a> PayloadReader<'a> {
             }
             other => other?,
         };
-        self.block = self.payloads.walk(file.as_ref(), location);
-        let block = self.block.as_deref().map(|block| block.bytes_from(location));
-        match block.and_then(|bytes| read_in(bytes, sequence)) {
+        match self.walk(file.as_ref(), location, sequence) {
             Some(stored) => Ok(stored),
             None => read_alone(file.as_ref(), location, sequence),
         }
+    }
+
+    /// Reads the message with those behind it, where the one before it was read just now. A block without a
+    /// whole message is of use to nobody.
+    fn walk(&mut self, file: &dyn StorageFile, location: Location, sequence: Sequence) -> Option<Stored> {
+        let block = Arc::new(self.payloads.walked(file, location)?);
+        let stored = read_in(block.bytes_from(location), sequence)?;
+        self.payloads.keep(Arc::clone(&block));
+        self.block = Some(block);
+        Some(stored)
     }
 
     /// The mapping of a location's segment; `None` where it is to be read otherwise.

@@ -124,14 +124,15 @@ impl Payloads {
         held(&self.cache).blocks.holding(location)
     }
 
-    /// Reads a block from the payload at `location` on, where the one before it was read just now.
-    pub(crate) fn walk(&self, file: &dyn StorageFile, location: Location) -> Option<Arc<Block>> {
-        if !held(&self.cache).blocks.is_walk(location) {
-            return None;
-        }
-        let block = Arc::new(Block::read(file, location).ok()?);
-        held(&self.cache).blocks.keep(Arc::clone(&block));
-        Some(block)
+    /// A block from the payload at `location` on, where the one before it was read just now.
+    pub(crate) fn walked(&self, file: &dyn StorageFile, location: Location) -> Option<Block> {
+        let is_walk = held(&self.cache).blocks.is_walk(location);
+        if is_walk { Block::read(file, location).ok() } else { None }
+    }
+
+    /// Keeps a block for whoever reads on.
+    pub(crate) fn keep(&self, block: Arc<Block>) {
+        held(&self.cache).blocks.keep(block);
     }
 }
 

@@ -57,9 +57,9 @@ impl Subscription {
             let taken = unread.len();
             let read = self.read_unread(&mut unread, bytes_max, near);
             let passed = taken.saturating_sub(unread.len());
-            self.member.unread_again(unread);
+            self.member.unread_again(taken, unread);
             match read {
-                // All that was read is given up.
+                // All that was read is given up, so that there is less each time.
                 Ok(delivered) if delivered.is_empty() && passed > 0 => {}
                 read => return read,
             }

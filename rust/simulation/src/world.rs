@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::Receipt;
-use delaymq_core::units::{Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::administration::Change;
 use self::consumers::{Assigned, Handle};
@@ -84,8 +84,8 @@ pub struct World {
     left: Option<Promised>,
     /// Something may have been assigned that nobody was handed.
     a_pull_failed: bool,
-    /// A consumer could not be handed again what it held when the store was opened.
-    hands_wait: bool,
+    /// These consumers could not be handed again what they held when the store was opened.
+    hands_wait: BTreeSet<(GroupNumber, ConsumerNumber)>,
     /// A call of the opening that comes next may fail.
     a_fault_is_planned: bool,
     receipts: Vec<Kept>,
@@ -138,7 +138,7 @@ impl World {
             unreadable: None,
             left: None,
             a_pull_failed: false,
-            hands_wait: false,
+            hands_wait: BTreeSet::new(),
             a_fault_is_planned: false,
             receipts: Vec::new(),
             cancels: BTreeSet::new(),

@@ -49,7 +49,8 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     place: Place,
-    /// When the server gave it to whom it came last, by the server's time.
+    /// Whom the server gave it last, and when, by the server's time.
+    link: LinkId,
     given: Millis,
 }
 
@@ -225,12 +226,13 @@ impl Account {
         }
         let key = (came.group.to_owned(), came.sequence);
         let before = self.places.get(&key).copied();
-        if before.is_some_and(|before| came.now <= before.given) && self.lost.contains(&came.link) {
+        let is_later = |before: Owed| came.link != before.link && came.now <= before.given;
+        if before.is_some_and(is_later) && self.lost.contains(&came.link) {
             // It was given to a connection that is lost, and then to another, and comes in the other order.
-            self.counts.repeated += 1;
-            return;
+            // What its client does with it comes to nobody.
+            return self.repeated(came);
         }
-        self.places.insert(key, Owed { place: Place::Held(came.link), given: came.now });
+        self.places.insert(key, Owed { place: Place::Held(came.link), link: came.link, given: came.now });
         if let Some(before) = before {
             self.came_again(came, before.place);
         } else if came.redelivered && self.repeats_max == 0 {
@@ -246,11 +248,18 @@ impl Account {
             Place::GivenBack(link, due) => is_lost(&link) || (came.is_retry && came.due >= due),
             Place::Done => false,
         };
-        let is_retried = matches!(before, Place::GivenBack(..)) && came.is_retry;
-        *(if is_retried { &mut self.counts.retried } else { &mut self.counts.repeated }) += 1;
         if !may || !came.redelivered {
             self.blame(format!("it came again, being {before:?}: {came:?}"));
         }
+        if matches!(before, Place::GivenBack(..)) && came.is_retry {
+            self.counts.retried += 1;
+        } else {
+            self.repeated(came);
+        }
+    }
+
+    fn repeated(&mut self, came: &Came<'_>) {
+        self.counts.repeated += 1;
         if self.counts.repeated > self.repeats_max {
             let most = self.repeats_max;
             self.blame(format!("more than {most} repetitions, which were in flight at a loss: {came:?}"));
@@ -269,7 +278,9 @@ impl Account {
 
     /// A consumer acknowledges what it holds.
     pub(super) fn acknowledge_asked(&mut self, link: LinkId, group: &str, sequence: Sequence) {
-        self.put(group, sequence, Place::Acknowledging(link));
+        if self.place(group, sequence) == Some(Place::Held(link)) {
+            self.put(group, sequence, Place::Acknowledging(link));
+        }
     }
 
     /// An answer says that the acknowledgement is durable.
@@ -281,14 +292,24 @@ impl Account {
 
     /// A consumer gives back what it holds, to come again no earlier than `due`.
     pub(super) fn give_back_asked(&mut self, link: LinkId, group: &str, sequence: Sequence, due: Millis) {
-        self.put(group, sequence, Place::GivenBack(link, due));
+        if self.place(group, sequence) == Some(Place::Held(link)) {
+            self.put(group, sequence, Place::GivenBack(link, due));
+        }
     }
 
     /// A consumer ends in order: what it held goes back.
-    pub(super) fn let_go(&mut self, group: &str, held: impl Iterator<Item = Sequence>, in_flight_max: u32) {
+    pub(super) fn let_go(
+        &mut self,
+        link: LinkId,
+        group: &str,
+        held: impl Iterator<Item = Sequence>,
+        in_flight_max: u32,
+    ) {
         self.repeats_max += u64::from(in_flight_max);
         for sequence in held {
-            self.put(group, sequence, Place::Free);
+            if self.place(group, sequence) == Some(Place::Held(link)) {
+                self.put(group, sequence, Place::Free);
+            }
         }
     }
 

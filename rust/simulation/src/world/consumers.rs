@@ -250,7 +250,7 @@ impl World {
     pub(super) fn acknowledge_stale(&mut self) {
         let Some(one) = self.chance.pick(&self.stale).cloned() else { return };
         // What could not be handed again yet is still held.
-        let may_be_held = self.hands_wait && one.fact.is_some();
+        let may_be_held = self.hands_wait.contains(&(one.group, one.consumer)) && one.fact.is_some();
         if may_be_held || self.assigned.contains_key(&one.key()) {
             return;
         }

@@ -21,7 +21,7 @@ impl World {
         self.plan.fault_in_open_percent = 0;
         self.plan.wrong_boots = false;
         self.disk.storage().heal();
-        if self.plan.restart_before_drain || self.hands_wait {
+        if self.plan.restart_before_drain || !self.hands_wait.is_empty() {
             self.crash();
         }
         self.operation += 1;

@@ -230,7 +230,7 @@ impl World {
 
     /// Consumers that outlive their process come back and get what they hold; all others are gone.
     fn resume_consumers(&mut self, node: &mut Node, first: Sequence) {
-        self.hands_wait = false;
+        self.hands_wait.clear();
         for handle in &self.handles {
             let asked = handle.asked.filter(|asked| *asked < first);
             let outcome = asked.and_then(|asked| self.replica.as_ref().and_then(|replica| replica.outcome(asked)));
@@ -289,7 +289,7 @@ impl World {
             Ok(handed) => handed,
             Err(error) => {
                 // Who is not told now asks again when the disk works: with the next life of the machine.
-                self.hands_wait = true;
+                self.hands_wait.insert((group, consumer));
                 return self.note(&format!("cannot be handed again: {error}"));
             }
         };

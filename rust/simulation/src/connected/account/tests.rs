@@ -52,6 +52,15 @@ fn what_was_under_way_on_a_lost_connection_may_come_after_what_was_given_later()
             comes(&mut account, second, 300, true);
             settle(&mut account, second);
             comes(&mut account, first, 200, false);
+            // Its client has not noticed: whatever it does comes to nobody.
+            for settle in SETTLINGS {
+                settle(&mut account, first);
+            }
+            let is_second = |place: Option<Place>| match place {
+                Some(Place::Held(link) | Place::Acknowledging(link) | Place::GivenBack(link, _)) => link == second,
+                other => other == Some(Place::Done),
+            };
+            assert!(is_second(account.place("billing", SEQUENCE)), "{:?}", account.place("billing", SEQUENCE));
             assert_eq!(account.violations(), Vec::<String>::new(), "{first} before {second}");
             assert_eq!(account.counts.repeated, 1);
         }
@@ -68,6 +77,26 @@ fn what_a_living_connection_has_does_not_come_to_another_one_also() {
         comes(&mut account, 1, 200, true);
         assert_eq!(account.violations().len(), 1, "{:?}", account.violations());
     }
+}
+
+#[test]
+fn one_connection_does_not_get_the_same_twice() {
+    let mut account = stored();
+    account.link_lost(1, 2);
+    comes(&mut account, 1, 200, false);
+    comes(&mut account, 1, 200, false);
+    assert_eq!(account.violations().len(), 1, "{:?}", account.violations());
+}
+
+#[test]
+fn what_comes_late_counts_as_a_repetition_that_must_have_been_in_flight() {
+    let mut account = stored();
+    account.link_lost(1, 1);
+    comes(&mut account, 2, 300, true);
+    for _ in 0..3 {
+        comes(&mut account, 1, 200, false);
+    }
+    assert!(matches!(account.violations(), [blame] if blame.contains("more than 2")), "{:?}", account.violations());
 }
 
 #[test]

@@ -187,9 +187,10 @@ impl Client {
     }
 
     fn unsubscribe(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let Some(link) = self.link else { return "waits" };
         (self.is_subscribed, self.ended) = (false, self.subscription);
         let held = std::mem::take(&mut self.holds);
-        around.account.let_go(&self.group, held.into_values(), self.in_flight_max);
+        around.account.let_go(link, &self.group, held.into_values(), self.in_flight_max);
         self.unflushed.clear();
         let number = self.subscription.to_be_bytes();
         self.ask(around, UNSUBSCRIBE, Call::Unsubscribe, |out| {
