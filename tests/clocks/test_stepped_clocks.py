@@ -121,6 +121,7 @@ def test_a_step_back_while_nobody_serves_holds_until_it_is_undone(node: Node) ->
     assert node.seen.early() == {}
 
 
+@pytest.mark.timeout(120 + STOPPED_SECONDS)
 @pytest.mark.parametrize("ahead_ms", [0, -HOUR_MS, HOUR_MS])
 def test_a_process_that_was_stopped_is_late_and_not_early(node: Node, ahead_ms: int) -> None:
     publish(node, "before")
