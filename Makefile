@@ -182,6 +182,8 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn; stops at the first broken promise
 	cargo build --locked --release -p delaymq-simulation
 	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
+	$(MAKE) --no-print-directory io-errors ARGS=--all >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
+	CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while :; do \
 	  start=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \

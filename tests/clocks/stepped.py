@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,7 +129,13 @@ class Node:
         self._start()
 
     def _consume(self, url: str) -> None:
-        with delaymq.connect(url) as client, client.subscribe(SUBJECT, group=GROUP) as messages:
+        while not self._ended.is_set():
+            # A server that is stopped for long is given up, and what was acknowledged then is in doubt: it comes again.
+            with suppress(delaymq.AmbiguousError), delaymq.connect(url) as client:
+                self._consume_from(client)
+
+    def _consume_from(self, client: delaymq.Client) -> None:
+        with client.subscribe(SUBJECT, group=GROUP) as messages:
             while not self._ended.is_set():
                 message = messages.get(timeout=0.05)
                 if message is not None:

@@ -37,7 +37,12 @@ def by_chance(program: Path, seconds: int, seed: int, target: str | None) -> boo
 
 
 def by_coverage(fuzzer: Path, chosen: argparse.Namespace, targets: Sequence[str], seconds: int, seed: int) -> bool:
-    """False where something was found."""
+    """False where something was found.
+
+    Raises:
+        NotRunError: A target tried nothing, and none found anything.
+        BlindError: It does not find what is planted.
+    """
     program, at_once = chosen.program, chosen.at_once
     corpus, found = BUILT / "corpus", BUILT / "found"
     told(program, "export", str(corpus))
@@ -45,12 +50,19 @@ def by_coverage(fuzzer: Path, chosen: argparse.Namespace, targets: Sequence[str]
     say(f"{PLANTED[1]}, planted, is found by {proof.executions:,} inputs from none")
     share = max(SECONDS_MIN, seconds * at_once // len(targets))
 
-    def one(target: str) -> tuple[str, Ended]:
-        return target, guided(fuzzer, target, corpus, found / target, seconds=share, seed=seed)
+    def one(target: str) -> tuple[str, Ended | NotRunError]:
+        try:
+            return target, guided(fuzzer, target, corpus, found / target, seconds=share, seed=seed)
+        except NotRunError as error:
+            return target, error
 
-    executions, sound = 0, True
+    executions, sound, not_run = 0, True, None
     with ThreadPoolExecutor(at_once) as pool:
         for target, ended in pool.map(one, targets):
+            if isinstance(ended, NotRunError):
+                # What the others find is told all the same.
+                not_run = ended
+                continue
             executions += ended.executions
             say(f"{target:24} {ended.executions:12,} inputs, {ended.covered:6,} edges")
             if ended.finding is not None:
@@ -60,6 +72,8 @@ def by_coverage(fuzzer: Path, chosen: argparse.Namespace, targets: Sequence[str]
                 shown = [str(program), "show", target, str(ended.finding)]
                 subprocess.run(shown, check=False)
     say(f"libFuzzer: {executions:,} inputs of {len(targets)} targets, {'nothing' if sound else 'something'} found")
+    if sound and not_run is not None:
+        raise not_run
     return sound
 
 

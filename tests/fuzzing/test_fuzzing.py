@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,24 @@ def test_a_finding_fails_the_whole(
     said = capfd.readouterr().out
     assert "own_hello: FOUND" in said
     assert "Refused" in said, "the input is shown as a file of the corpus"
+
+
+def test_a_target_that_tries_nothing_hides_no_finding_and_is_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "BUILT", tmp_path)
+    chosen = argparse.Namespace(program=PROGRAM, at_once=2)
+    shell, rest = BROKEN.split("\n", 1)
+    dumb = f'{shell}\n[ "$DELAYMQ_FUZZ_TARGET" = http ] && exit 1\n{rest}'
+    fuzzer = program(tmp_path / "dumb", dumb)
+    assert not command.by_coverage(fuzzer, chosen, ["http", "own_hello"], 1, 3)
+    assert "own_hello: FOUND" in capfd.readouterr().out
+    sound = rest.replace(
+        "printf", 'if [ -z "$DELAYMQ_FUZZ_PLANTED" ]; then\n' + SOUND.split("\n", 1)[1] + "exit 0; fi\nprintf"
+    )
+    fuzzer = program(tmp_path / "half", f'{shell}\n[ "$DELAYMQ_FUZZ_TARGET" = http ] && exit 1\n{sound}')
+    with pytest.raises(NotRunError, match="http: libFuzzer ended with 1"):
+        command.by_coverage(fuzzer, chosen, ["http", "own_hello"], 1, 3)
 
 
 def test_one_that_does_not_see_a_planted_fault_is_no_pass(

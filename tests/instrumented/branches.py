@@ -19,9 +19,7 @@ from tidy.files import ROOT, Source, project_files
 PACKAGES = ("delaymq-core", "delaymq-simulation", "delaymq-engine", "delaymq-server")
 FLAGS = "-Cinstrument-coverage -Zcoverage-options=branch"
 ASKED = 90.0
-"""Per cent of the core's branches that are to be taken."""
-LEAST = 82.0
-"""Per cent that were taken once; fewer fail."""
+"""Per cent of the core's branches that are to be taken; fewer fail."""
 FOLDER = ROOT / "target" / "branches"
 SIMULATED = (("--seeds", "600"), ("--small-worlds", "40000"))
 """What the simulation is run with beside its tests."""
@@ -135,7 +133,5 @@ def told(counts: Mapping[Branch, int], tests: int) -> str:
     covered = per_cent(counts)
     words = f"{covered:.1f} % of {len(counts):,} branches of the core are taken by {tests} tests and the simulation"
     if covered < ASKED:
-        words += f", {ASKED:.0f} % are asked for; target/branches/untaken.txt names the others"
-    if covered < LEAST:
-        raise BrokenError(words)
+        raise BrokenError(f"{words}, {ASKED:.0f} % are asked for; target/branches/untaken.txt names the others")
     return words

@@ -80,12 +80,11 @@ def test_instances_of_one_function_count_together(tmp_path: Path, monkeypatch: p
         branches.told({}, 1)
 
 
-def test_less_than_is_asked_for_is_told_and_less_than_there_was_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fewer_branches_than_are_asked_for_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branches, "FOLDER", tmp_path)
-    counts = {branches.Branch("a.rs", line, 1, way=True): int(line > 15) for line in range(100)}
-    assert "90 % are asked for" in branches.told(counts, 1)
-    counts |= {branches.Branch("b.rs", line, 1, way=True): 0 for line in range(10)}
-    with pytest.raises(BrokenError, match=r"76\.4 %"):
-        branches.told(counts, 1)
+    counts = {branches.Branch("a.rs", line, 1, way=True): int(line >= 10) for line in range(100)}
+    assert branches.told(counts, 7) == "90.0 % of 100 branches of the core are taken by 7 tests and the simulation"
+    counts |= {branches.Branch("b.rs", 1, 1, way=True): 0}
+    with pytest.raises(BrokenError, match=r"89\.1 % of 101 .* 90 % are asked for; target/branches/untaken\.txt"):
+        branches.told(counts, 7)
+    assert "b.rs: 1 of 1 are not taken" in (tmp_path / "untaken.txt").read_text()

@@ -131,6 +131,8 @@ def main(arguments: list[str]) -> int:
     ledgers = chosen.ledgers or Path(tempfile.mkdtemp(prefix="delaymq-ledgers-", dir=memory()))
     ledgers.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="delaymq-torture-") as stores:
+        if ledgers.stat().st_dev == Path(stores).stat().st_dev:
+            print(f"torture: the ledgers in {ledgers} are on the file system of the stores: --ledgers= says where else")
         places = Places(
             Path(stores), ledgers, str(Path(chosen.program).resolve()), str(Path(chosen.packages).resolve())
         )

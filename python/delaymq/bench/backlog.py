@@ -1,5 +1,6 @@
 """Messages a second of a group that starts at the earliest of many that are ready and that nobody has pulled, cold,
-beside the speed at which the disk gives the same files."""
+beside the speed at which the disk gives the same files.
+"""
 
 from __future__ import annotations
 

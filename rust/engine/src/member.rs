@@ -291,3 +291,66 @@ impl Member {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use delaymq_core::schedule_log::Entry;
+    use delaymq_core::units::{DueKey, Location, Millis, PullOffset, ReadyNumber, Sequence};
+
+    use super::*;
+
+    const IN_FLIGHT_MAX: u32 = 8;
+
+    fn member() -> Member {
+        let subject =
+            |number, name: &str| Subject { number: SubjectNumber(number), name: Arc::from(name), needs_fact: false };
+        Member::new(subject(1, "orders"), subject(2, "%RETRY%orders%billing"), "billing", IN_FLIGHT_MAX, None)
+    }
+
+    fn deliveries(first: u64, count: u64) -> Vec<Delivery> {
+        let entry = |number: u64| {
+            let key = DueKey { due: Millis(1), sequence: Sequence(number) };
+            Entry::new(key, 1, Sequence(number), Location::NOWHERE, SubjectNumber(1))
+        };
+        let delivery = |number| Delivery {
+            offset: PullOffset(number),
+            number: ReadyNumber(number),
+            entry: entry(number),
+            attempt: 1,
+        };
+        (first..first + count).map(delivery).collect()
+    }
+
+    #[test]
+    fn what_somebody_reads_takes_room_until_it_is_handed_over_or_back() {
+        let member = member();
+        member.assigned(MAIN, deliveries(0, 6));
+        let mut unread = member.take_unread(5);
+        assert_eq!((unread.len(), member.room().0), (5, 2), "one waits, and five are read");
+        // Another one who pulls meanwhile takes what is left, and no more.
+        assert_eq!(member.take_unread(5).len(), 1);
+        assert_eq!(member.room().0, 2);
+        member.unread_again(1, VecDeque::new());
+        let (queue, first) = unread.pop_front().unwrap();
+        member.hand_over(vec![(DeliveryKey { queue, offset: first.offset.0 }, first)]);
+        member.unread_again(5, unread);
+        assert_eq!(member.room().0, 3, "one is held, four wait, and the one of the other is given up");
+        let order: Vec<u64> = member.take_unread(9).iter().map(|(_, delivery)| delivery.offset.0).collect();
+        assert_eq!(order, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn what_is_handed_back_is_news_for_who_found_nothing_meanwhile() {
+        let member = member();
+        member.assigned(MAIN, deliveries(0, 2));
+        let unread = member.take_unread(2);
+        let seen = member.news.count();
+        assert!(!member.has_unread());
+        member.unread_again(2, unread);
+        assert!(member.has_unread() && member.news.count() != seen);
+        let seen = member.news.count();
+        let all = member.take_unread(2);
+        member.unread_again(all.len(), VecDeque::new());
+        assert_eq!(member.news.count(), seen, "all of it was read");
+    }
+}

@@ -121,7 +121,7 @@ impl NamedConsumer {
         let woken = if shared.inbox.is_urgent() { shared.apply_inbox(seat) } else { Ok(Woken::default()) };
         let Consuming { group, consumer } = self.consuming;
         let PullBounds { count_max, in_flight_max, .. } = bounds;
-        let request = PullRequest { group, consumer, count_max, in_flight_max };
+        let request = PullRequest { group, consumer, count_max, in_flight_max, beside: None };
         let pulled = woken.and_then(|woken| Ok((woken, seat.owner.pull(request, &mut seat.proposals)?)));
         if let Ok((_, Pull::Deliveries(deliveries))) = &pulled {
             hands.unread.extend(deliveries);

@@ -157,7 +157,9 @@ impl Subscription {
         for turn in 0..QUEUES {
             let queue = if turn == 0 { first } else { first ^ 1 };
             let Some(Consuming { group, consumer }) = self.member.consuming(queue) else { continue };
-            let request = PullRequest { group, consumer, count_max: room, in_flight_max: self.member.in_flight_max };
+            let beside = self.member.consuming(queue ^ 1).map(|other| (other.group, other.consumer));
+            let in_flight_max = self.member.in_flight_max;
+            let request = PullRequest { group, consumer, count_max: room, in_flight_max, beside };
             match seat.owner.pull(request, &mut seat.proposals)? {
                 Pull::Deliveries(deliveries) => {
                     room = room.saturating_sub(deliveries.len());

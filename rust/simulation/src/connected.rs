@@ -82,10 +82,20 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// A history before its first turn. With `tells` it keeps what happens, in words.
+    /// The history of a seed before its first turn. With `tells` it keeps what happens, in words.
     pub fn new(seed: u64, tells: bool) -> Self {
-        let mut chance = Chance::new(seed ^ 0x436F_6E6E_6563_7465);
-        let plan = Plan::of(&mut chance);
+        Self::of(seed, Self::plan_of(seed), tells)
+    }
+
+    /// What the history of a seed is like.
+    pub fn plan_of(seed: u64) -> Plan {
+        Plan::of(&mut chance_of(seed))
+    }
+
+    /// As [`Self::new`], with another plan than the seed has.
+    pub fn of(seed: u64, plan: Plan, tells: bool) -> Self {
+        let mut chance = chance_of(seed);
+        Plan::of(&mut chance);
         let disk = Disk::new(chance.next_number());
         Self {
             clock: SimulatedClock::new(START),
@@ -260,6 +270,10 @@ impl Connected {
         node.begin_checkpoint();
         node.checkpoint_piece(budget).map(drop)
     }
+}
+
+fn chance_of(seed: u64) -> Chance {
+    Chance::new(seed ^ 0x436F_6E6E_6563_7465)
 }
 
 /// Prepares segments, where there is room for them on the disk.

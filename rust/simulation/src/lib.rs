@@ -7,6 +7,7 @@ pub mod connected;
 pub mod disk;
 pub mod ledger;
 pub mod node;
+pub mod options;
 pub mod planted;
 pub mod replica;
 pub mod seeds;

@@ -1,8 +1,8 @@
 //! `delaymq-simulation --seeds N [--start S]` runs histories, each from its seed: of a store under a cruel
 //! disk and clock, and from every fourth seed one more, of clients and a server over a cruel network. A
-//! history of a store that breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both of one seed
+//! history that breaks a promise is shrunk. `--seed X [--set OPTION=VALUE]…` runs both of one seed
 //! and tells all that happens. With `--histories connected` it is those over connections alone, one from each
-//! seed. `--small-worlds N` tries at least N different disks that a crash may leave. With
+//! seed; `--set` sets theirs then. `--small-worlds N` tries at least N different disks that a crash may leave. With
 //! `--planted NAME` a fault is in the core. The exit code is 1 where a promise was broken, 2 where the
 //! arguments are wrong.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command: it tells what it found")]
@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use delaymq_core::planted::Planted;
 use delaymq_simulation::checker::Counts;
-use delaymq_simulation::connected;
+use delaymq_simulation::connected::{self, Connected};
+use delaymq_simulation::options::Options;
 use delaymq_simulation::planted::{Plant, names};
-use delaymq_simulation::seeds::{Broken, Found, Histories, run_seeds};
-use delaymq_simulation::shrink::shrink;
+use delaymq_simulation::seeds::{Broken, Failed, Found, Histories, Plans, run_seeds};
+use delaymq_simulation::shrink::{Shrunk, shrink};
 use delaymq_simulation::small_worlds::{self, scenes::SCENES};
-use delaymq_simulation::world::{Plan, World};
+use delaymq_simulation::world::World;
 
 /// Seeds that break a promise are told in full up to so many.
 const TOLD_MAX: usize = 3;
@@ -64,34 +65,44 @@ fn arguments() -> Result<Arguments, String> {
     match (found.seeds, found.states) {
         (0, 0) => Err("--seeds N, --seed X or --small-worlds N is needed".to_owned()),
         _ if !found.set.is_empty() && !found.tells => Err("--set needs --seed".to_owned()),
-        _ => Ok(found),
+        _ => {
+            match found.histories {
+                Histories::All => check_set(World::plan_of(1), &found.set)?,
+                Histories::Connected => check_set(Connected::plan_of(1), &found.set)?,
+            }
+            Ok(found)
+        }
     }
 }
 
 fn setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("--set needs OPTION=VALUE, not {text}"))?;
     let value = value.parse().map_err(|_| format!("{name} needs a number, not {value}"))?;
-    if !World::plan_of(1).set(name, value) {
-        let names: Vec<&str> = World::plan_of(1).options().iter().map(|(name, _)| *name).collect();
-        return Err(format!("no such option: {name}; there are: {}", names.join(", ")));
-    }
     Ok((name.to_owned(), value))
 }
 
-/// The plan of the seed, with what was set on the command line.
-fn plan_of(seed: u64, arguments: &Arguments) -> Plan {
-    let mut plan = World::plan_of(seed);
-    for (name, value) in &arguments.set {
+/// What is set must be an option of the histories that are asked for.
+fn check_set<P: Options>(of_any: P, set: &[(String, u64)]) -> Result<(), String> {
+    let names: Vec<&str> = of_any.options().iter().map(|(name, _)| *name).collect();
+    match set.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+        Some((name, _)) => Err(format!("no such option: {name}; there are: {}", names.join(", "))),
+        None => Ok(()),
+    }
+}
+
+/// A plan with what was set on the command line.
+fn with_set<P: Options>(mut plan: P, set: &[(String, u64)]) -> P {
+    for (name, value) in set {
         plan.set(name, *value);
     }
     plan
 }
 
-fn command(seed: u64, set: &[(&str, u64)], arguments: &Arguments) -> String {
+fn command(seed: u64, histories: Histories, set: &[(&str, u64)], arguments: &Arguments) -> String {
     let planted = arguments.planted.as_deref().map(|name| format!(" --planted {name}")).unwrap_or_default();
     let set: Vec<String> = set.iter().map(|(name, value)| format!(" --set {name}={value}")).collect();
     let set = set.concat();
-    let histories = if arguments.histories == Histories::Connected { " --histories connected" } else { "" };
+    let histories = if histories == Histories::Connected { " --histories connected" } else { "" };
     format!("cargo run --release -p delaymq-simulation -- --seed {seed}{histories}{set}{planted}")
 }
 
@@ -103,14 +114,31 @@ fn tell(broken: &Broken, arguments: &Arguments) {
     for violation in broken.violations.iter().take(VIOLATIONS_MAX) {
         println!("  {violation}");
     }
-    println!("  replay: {}", command(seed, &[], arguments));
-    let Some(ending) = broken.ending.clone() else { return };
-    let shrunk = shrink(seed, ending);
-    println!("  shrunk in {} histories to {} operations:", shrunk.lives, shrunk.ending.plan.operations);
-    for violation in shrunk.ending.violations.iter().take(VIOLATIONS_MAX) {
+    match broken.failed {
+        Some(Failed::World(plan, lived)) => {
+            println!("  replay: {}", command(seed, Histories::All, &[], arguments));
+            let live = |plan| World::of(seed, plan, false).run().violations;
+            let shrunk = shrink(World::plan_of(seed), (plan, broken.violations.clone()), lived, live);
+            tell_shrunk(seed, Histories::All, &shrunk, arguments);
+        }
+        Some(Failed::Connected(plan, lived)) => {
+            println!("  replay: {}", command(seed, Histories::Connected, &[], arguments));
+            let live = |plan| Connected::of(seed, plan, false).run().violations;
+            let shrunk = shrink(Connected::plan_of(seed), (plan, broken.violations.clone()), lived, live);
+            tell_shrunk(seed, Histories::Connected, &shrunk, arguments);
+        }
+        None => {}
+    }
+}
+
+fn tell_shrunk<P: Options>(seed: u64, histories: Histories, shrunk: &Shrunk<P>, arguments: &Arguments) {
+    let lengths = shrunk.plan.options();
+    let length = lengths.iter().find(|(name, _)| *name == P::LENGTH).map_or(0, |(_, value)| *value);
+    println!("  shrunk in {} histories to {length} {}:", shrunk.lives, P::LENGTH);
+    for violation in shrunk.violations.iter().take(VIOLATIONS_MAX) {
         println!("    {violation}");
     }
-    println!("    replay: {}", command(seed, &shrunk.set, arguments));
+    println!("    replay: {}", command(seed, histories, &shrunk.set, arguments));
 }
 
 fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
@@ -147,9 +175,16 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
 /// True where no promise was broken.
 fn live_seeds(arguments: &Arguments, began: Instant) -> bool {
     let fault = arguments.planted.as_deref().and_then(Planted::named);
-    let plan = |seed| plan_of(seed, arguments);
+    let plans = Plans {
+        world: &|seed| with_set(World::plan_of(seed), &arguments.set),
+        // What is set is that of one of both.
+        connected: &|seed| match arguments.histories {
+            Histories::All => Connected::plan_of(seed),
+            Histories::Connected => with_set(Connected::plan_of(seed), &arguments.set),
+        },
+    };
     let seeds = arguments.first..arguments.first.saturating_add(arguments.seeds);
-    let found = run_seeds(seeds, arguments.histories, arguments.threads, arguments.tells, fault, &plan);
+    let found = run_seeds(seeds, arguments.histories, arguments.threads, arguments.tells, fault, &plans);
     for line in &found.trace {
         println!("{line}");
     }

@@ -10,7 +10,7 @@ use crate::chance::TraceHash;
 use crate::checker::Counts;
 use crate::connected::{self, Connected};
 use crate::planted::Plant;
-use crate::world::{Ending, Plan, World};
+use crate::world::{Plan, World};
 
 /// Of all histories, one in so many seeds has one over connections, too.
 const CONNECTED_EVERY: u64 = 4;
@@ -48,8 +48,30 @@ pub struct Broken {
     pub plan: String,
     /// What is wrong.
     pub violations: Vec<String>,
-    /// How it ended; none of a history over connections.
-    pub ending: Option<Ending>,
+    /// What it was like and how long it lasted, to be shrunk.
+    pub failed: Option<Failed>,
+}
+
+/// A history as it failed.
+#[derive(Clone, Copy, Debug)]
+pub enum Failed {
+    /// One of a store, after so many operations.
+    World(Plan, u64),
+    /// One over connections, after so many turns.
+    Connected(connected::Plan, u64),
+}
+
+/// The plans of the histories of a seed.
+pub struct Plans<'a> {
+    /// Of a store.
+    pub world: &'a (dyn Fn(u64) -> Plan + Sync),
+    /// Over connections.
+    pub connected: &'a (dyn Fn(u64) -> connected::Plan + Sync),
+}
+
+impl Plans<'static> {
+    /// Those that the seeds have of their own.
+    pub const OF_SEEDS: Self = Self { world: &World::plan_of, connected: &Connected::plan_of };
 }
 
 /// What histories came to.
@@ -83,19 +105,19 @@ impl Found {
         self.of_qmq.add(other.of_qmq);
         let room = ENDINGS_MAX.saturating_sub(self.broken.len());
         let kept = |(place, broken): (usize, Broken)| {
-            let ending = if place < room { broken.ending } else { None };
-            Broken { ending, ..broken }
+            let failed = if place < room { broken.failed } else { None };
+            Broken { failed, ..broken }
         };
         self.broken.extend(other.broken.into_iter().enumerate().map(kept));
         self.trace.extend(other.trace);
     }
 
-    fn live(&mut self, seed: u64, histories: Histories, plan: Plan, tells: bool) {
+    fn live(&mut self, seed: u64, histories: Histories, plans: &Plans<'_>, tells: bool) {
         if histories == Histories::All {
-            self.live_in_a_world(seed, plan, tells);
+            self.live_in_a_world(seed, (plans.world)(seed), tells);
         }
         if histories == Histories::Connected || tells || seed.is_multiple_of(CONNECTED_EVERY) {
-            self.live_connected(seed, tells);
+            self.live_connected(seed, &(plans.connected)(seed), tells);
         }
     }
 
@@ -107,33 +129,35 @@ impl Found {
         self.crashes += ending.crashes;
         self.counts.add(ending.counts);
         if !ending.violations.is_empty() {
-            let (plan, violations) = (format!("{:#?}", ending.plan), ending.violations.clone());
-            self.broken.push(Broken { seed, plan, violations, ending: Some(ending) });
+            // The drain changes a plan; what is replayed is what it began with.
+            let failed = Some(Failed::World(plan, ending.operations));
+            self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations: ending.violations, failed });
         }
     }
 
-    fn live_connected(&mut self, seed: u64, tells: bool) {
-        let connected::Ending { hash, turns, counts, qmq, violations, plan, trace } = Connected::new(seed, tells).run();
+    fn live_connected(&mut self, seed: u64, plan: &connected::Plan, tells: bool) {
+        let ending = Connected::of(seed, *plan, tells).run();
+        let connected::Ending { hash, turns, counts, qmq, violations, plan, trace } = ending;
         self.trace.extend(trace);
         self.hash.add_number(hash);
         self.operations += turns;
         self.over_connections.add(counts);
         self.of_qmq.add(qmq);
         if !violations.is_empty() {
-            self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, ending: None });
+            let failed = Some(Failed::Connected(plan, turns));
+            self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations, failed });
         }
     }
 }
 
-/// Lives the histories of these seeds, on so many threads, each with the plan that `plan` has for it; those
-/// over connections have their own.
+/// Lives the histories of these seeds, on so many threads, each with the plan that `plans` has for it.
 pub fn run_seeds(
     seeds: Range<u64>,
     histories: Histories,
     threads: usize,
     tells: bool,
     planted: Option<Planted>,
-    plan: &(dyn Fn(u64) -> Plan + Sync),
+    plans: &Plans<'_>,
 ) -> Found {
     let next = Mutex::new(seeds.start);
     let chunks = Mutex::new(BTreeMap::new());
@@ -151,7 +175,7 @@ pub fn run_seeds(
             }
             let mut found = Found::default();
             for seed in first..first.saturating_add(CHUNK).min(seeds.end) {
-                found.live(seed, histories, plan(seed), tells);
+                found.live(seed, histories, plans, tells);
             }
             chunks.lock().unwrap_or_else(PoisonError::into_inner).insert(first, found);
         }

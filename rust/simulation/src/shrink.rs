@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::world::{Ending, Plan, World};
+use crate::options::Options;
 
 /// Histories that are lived at most.
 const LIVES_MAX: usize = 300;
@@ -11,9 +11,11 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// What is left of a failing history.
 #[derive(Clone, Debug)]
-pub struct Shrunk {
-    /// How the smaller one ended.
-    pub ending: Ending,
+pub struct Shrunk<P> {
+    /// What it is like.
+    pub plan: P,
+    /// What is wrong with it.
+    pub violations: Vec<String>,
     /// The options in which its plan differs from that of its seed.
     pub set: Vec<(&'static str, u64)>,
     /// How many histories were lived to find it.
@@ -21,46 +23,50 @@ pub struct Shrunk {
 }
 
 /// The options in which two plans differ.
-pub fn differences(from: Plan, to: Plan) -> Vec<(&'static str, u64)> {
+pub fn differences<P: Options>(from: P, to: P) -> Vec<(&'static str, u64)> {
     let pairs = from.options().into_iter().zip(to.options());
     pairs.filter(|((_, before), (_, after))| before != after).map(|(_, after)| after).collect()
 }
 
-/// Lives the history of a seed with ever simpler options, as long as it still breaks a promise.
-pub fn shrink(seed: u64, failing: Ending) -> Shrunk {
-    let of_seed = World::plan_of(seed);
-    let (began, mut lives, mut best) = (Instant::now(), 0, failing);
-    let mut try_plan = |best: &mut Ending, name: &str, value: u64| {
+/// Lives a history with ever simpler options than those with which it failed, as long as it still breaks a
+/// promise. `lived` is how long it lasted before it did; `live` says what is wrong with one.
+pub fn shrink<P: Options>(
+    of_seed: P,
+    failed: (P, Vec<String>),
+    lived: u64,
+    live: impl Fn(P) -> Vec<String>,
+) -> Shrunk<P> {
+    let (began, mut lives) = (Instant::now(), 0);
+    let (mut plan, mut violations) = failed;
+    let mut try_option = |plan: &mut P, violations: &mut Vec<String>, name: &str, value: u64| {
         if lives >= LIVES_MAX || began.elapsed() > TIME_MAX {
             return false;
         }
-        let mut plan = best.plan;
-        plan.set(name, value);
+        let mut simpler = *plan;
+        simpler.set(name, value);
         lives += 1;
-        let ending = World::of(seed, plan, false).run();
-        let fails = !ending.violations.is_empty();
+        let found = live(simpler);
+        let fails = !found.is_empty();
         if fails {
-            // The drain changes a plan; what is replayed is what it began with.
-            *best = Ending { plan, ..ending };
+            (*plan, *violations) = (simpler, found);
         }
         fails
     };
-    // What happened behind the failing operation is not needed.
-    let operations = best.operations.min(best.plan.operations);
-    try_plan(&mut best, "operations", operations);
+    // What happened behind the failing moment is not needed.
+    try_option(&mut plan, &mut violations, P::LENGTH, lived);
     loop {
-        let before = best.plan.options();
+        let before = plan.options();
         for (name, _) in &before {
-            let value = best.plan.options().iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
-            for simpler in Plan::simpler(name, value) {
-                if try_plan(&mut best, name, simpler) {
+            let value = plan.options().iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
+            for simpler in P::simpler_than(name, value) {
+                if try_option(&mut plan, &mut violations, name, simpler) {
                     break;
                 }
             }
         }
-        if best.plan.options() == before {
+        if plan.options() == before {
             break;
         }
     }
-    Shrunk { set: differences(of_seed, best.plan), ending: best, lives }
+    Shrunk { set: differences(of_seed, plan), plan, violations, lives }
 }

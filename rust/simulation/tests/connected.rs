@@ -4,7 +4,9 @@
 
 use delaymq_core::planted::Planted;
 use delaymq_simulation::connected::{Connected, Counts, QmqCounts};
+use delaymq_simulation::options::Options;
 use delaymq_simulation::planted::Plant;
+use delaymq_simulation::shrink::shrink;
 
 fn first_that_finds(fault: Planted, seeds: u64) -> Option<(u64, String)> {
     let _plant = Plant::new(Some(fault));
@@ -98,6 +100,25 @@ fn seeds_that_broke_a_promise_once_are_in_order() {
         let once = Connected::new(seed, false).run();
         assert_eq!(once.violations, Vec::<String>::new(), "seed {seed} {:?}", once.plan);
     }
+}
+
+#[test]
+fn a_failing_history_over_connections_is_shrunk_and_fails_in_the_same_way_again() {
+    let _plant = Plant::new(Some(Planted::AckBeforeSync));
+    let failing = (1..=100).find_map(|seed| {
+        let ending = Connected::new(seed, false).run();
+        (!ending.violations.is_empty()).then_some((seed, ending))
+    });
+    let Some((seed, ending)) = failing else { panic!("nothing fails") };
+    let mut plan = Connected::plan_of(seed);
+    let before = plan.options();
+    let live = |plan| Connected::of(seed, plan, false).run().violations;
+    let shrunk = shrink(plan, (plan, ending.violations), ending.turns, live);
+    assert!(shrunk.plan.turns < plan.turns && shrunk.set.len() > 3, "{:?} of {before:?}", shrunk.set);
+    for (name, value) in &shrunk.set {
+        assert!(plan.set(name, *value));
+    }
+    assert_eq!(Connected::of(seed, plan, true).run().violations, shrunk.violations);
 }
 
 #[test]

@@ -71,8 +71,13 @@ fn a_groups_first_pull_is_held_and_then_the_machine_ends() {
         rig.publish("s", 0, "a");
         let place = rig.earliest("s", "g");
         rig.disk.storage().stop_after_calls(calls);
-        let request =
-            delaymq_core::store::PullRequest { group: place.0, consumer: place.1, count_max: 10, in_flight_max: 8 };
+        let request = delaymq_core::store::PullRequest {
+            group: place.0,
+            consumer: place.1,
+            count_max: 10,
+            in_flight_max: 8,
+            beside: None,
+        };
         for _ in 0..2 {
             let stopped = rig.node().pull(request, 0).is_err_and(|error| is_stopped(&error));
             if stopped || rig.try_settle().is_err() {
@@ -127,6 +132,7 @@ fn a_group_that_begins_at_latest_gets_what_comes_after_a_stop_anywhere_in_its_fi
         consumer: place.1,
         count_max: 10,
         in_flight_max: 8,
+        beside: None,
     };
     for calls in 0..12 {
         let (mut rig, place) = hold_a_first_pull(true);
@@ -511,4 +517,47 @@ fn a_wheel_that_grows_without_bound_is_seen() {
 #[test]
 fn a_step_that_is_believed_is_seen() {
     sees(Planted::StepBelieved, a_long_hold_does_not_grow_the_wheel_without_bound);
+}
+
+/// Acknowledged and not durable yet, what came from the subject still counts: a crash may bring all of it
+/// again, beside what was given from the retry subject meanwhile.
+#[test]
+fn the_two_queues_of_a_consumer_hold_no_more_than_it_may_together() {
+    let mut rig = Rig::new(small());
+    let main = rig.earliest("s", "g");
+    let retries = rig.earliest("%RETRY%s%g", "g");
+    for body in ["a", "b"] {
+        rig.publish("s", 0, body);
+        rig.publish("%RETRY%s%g", 0, body);
+    }
+    rig.settle();
+    let request = |place: rig::Place, beside: rig::Place| delaymq_core::store::PullRequest {
+        group: place.0,
+        consumer: place.1,
+        count_max: 10,
+        in_flight_max: 2,
+        beside: Some(beside),
+    };
+    let pull = |rig: &mut Rig, place, beside| match rig.node().pull(request(place, beside), 0).unwrap() {
+        Pulled::Messages(handed, _) => handed,
+        _ => Vec::new(),
+    };
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.extend(pull(&mut rig, main, retries));
+        rig.settle();
+    }
+    assert_eq!(bodies_of(&held), ["a", "b"]);
+    let offsets: Vec<u64> = held.iter().map(|one| one.delivery.offset.0).collect();
+    rig.node().acknowledge(main.0, main.1, &offsets[..1], 0).unwrap();
+    for _ in 0..3 {
+        assert!(pull(&mut rig, retries, main).is_empty(), "the acknowledgement is on its way");
+    }
+    rig.settle();
+    let mut came = Vec::new();
+    for _ in 0..3 {
+        came.extend(pull(&mut rig, retries, main));
+        rig.settle();
+    }
+    assert_eq!(bodies_of(&came), ["a"], "there is room for one");
 }

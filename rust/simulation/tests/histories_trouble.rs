@@ -300,8 +300,13 @@ fn a_run_that_cannot_be_read_for_a_moment_loses_nothing() {
     rig.checkpoint();
     rig.reopen(End::Kill);
     let place = (place.0, rig.consumer(place.0, "c"));
-    let request =
-        delaymq_core::store::PullRequest { group: place.0, consumer: place.1, count_max: 10, in_flight_max: 8 };
+    let request = delaymq_core::store::PullRequest {
+        group: place.0,
+        consumer: place.1,
+        count_max: 10,
+        in_flight_max: 8,
+        beside: None,
+    };
     for _ in 0..6 {
         rig.disk.storage().fail_call_of(Call::Read, 0, StorageFault::Io);
         drop(rig.node().pull(request, 0));

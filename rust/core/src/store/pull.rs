@@ -127,6 +127,8 @@ pub struct PullRequest {
     pub count_max: usize,
     /// The consumer never holds more than this many unfinished messages.
     pub in_flight_max: u32,
+    /// What consumes from another queue for the same user: both together hold no more.
+    pub beside: Option<(GroupNumber, ConsumerNumber)>,
 }
 
 enum Found {
@@ -199,6 +201,16 @@ impl Deciding {
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
+    /// How many messages a consumer may have that is not known to have finished them: what it holds, and what
+    /// was decided and is not applied yet.
+    fn in_flight(&self, state: &State, group: GroupNumber, consumer: ConsumerNumber) -> u64 {
+        let applied = state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
+        applied.map_or(0, |applied| {
+            let decided = self.next_offset(group, consumer).since(applied.next_offset);
+            (applied.held.len() as u64).saturating_add(decided)
+        })
+    }
+
     /// Postings that were read from runs and are not handed out.
     pub(super) fn loaded_count(&self) -> usize {
         self.loaded.len()
@@ -208,6 +220,7 @@ impl Deciding {
     pub(super) fn pull(&mut self, state: &State, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
         let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
         let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
+        let beside = request.beside.map_or(0, |(group, consumer)| self.in_flight(state, group, consumer));
         let Self { groups, loaded } = self;
         let deciding = groups.entry(request.group).or_default();
         let ending = deciding.consumers.entry(request.consumer).or_default().ending;
@@ -216,7 +229,7 @@ impl Deciding {
         }
         deciding.catch_up(group, consumer);
         deciding.propose_reserve(group, consumer, request, proposals);
-        let room = deciding.room(consumer, request);
+        let room = deciding.room(consumer, request, beside);
         let mut found = Vec::new();
         loaded.pass(group, deciding.cursor);
         let load = deciding.collect(state, loaded, group, room, &mut found)?;
@@ -271,11 +284,11 @@ impl GroupDeciding {
         proposals.push(1, !is_on(Planted::ReserveUnsynced), |bytes| encode_reserve(bytes, reserve));
     }
 
-    /// How many messages the consumer may be given now.
-    fn room(&self, consumer: &Consumer, request: PullRequest) -> usize {
+    /// How many messages the consumer may be given now, that has so many beside.
+    fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
         let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
         let unapplied = next.since(consumer.next_offset);
-        let in_flight = (consumer.held.len() as u64).saturating_add(unapplied);
+        let in_flight = (consumer.held.len() as u64).saturating_add(unapplied).saturating_add(beside);
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
         let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
         let hasty = is_on(Planted::PulledBeforeReserved);

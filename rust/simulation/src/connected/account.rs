@@ -313,11 +313,10 @@ impl Account {
         }
     }
 
-    /// A connection is lost, whoever has noticed. So many may have been in flight on it of the subject, and
-    /// so many that had come back: what is acknowledged makes room before it is durable.
+    /// A connection is lost, whoever has noticed. So many may have been in flight on it.
     pub(super) fn link_lost(&mut self, link: LinkId, in_flight_max: u32) {
         if self.lost.insert(link) {
-            self.repeats_max += u64::from(in_flight_max).saturating_mul(2);
+            self.repeats_max += u64::from(in_flight_max);
         }
     }
 

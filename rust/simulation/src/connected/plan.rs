@@ -12,6 +12,7 @@ use super::qmq::{QmqClient, Wants};
 use super::server::{LastingOptions, ServerOptions};
 use crate::chance::Chance;
 use crate::node::NodeOptions;
+use crate::options::{Options, Slot};
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
@@ -198,5 +199,64 @@ impl Plan {
         let groups = self.groups_of_subjects();
         let each = groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place));
         each.map(|(subject, group)| Client::new(subject, group, self.in_flight_max, self.needs_token)).collect()
+    }
+}
+
+impl Options for Plan {
+    const LENGTH: &'static str = "turns";
+
+    fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        let OwnerOptions { window_ms, ready_entries_max, copy_after_ms, .. } = &mut self.node.owner;
+        vec![
+            ("turns", Slot::Number(&mut self.turns)),
+            ("disk_percent", Slot::Number(&mut self.disk_percent)),
+            ("crash_percent", Slot::Number(&mut self.crash_percent)),
+            ("cut_percent", Slot::Number(&mut self.cut_percent)),
+            ("pause_percent", Slot::Number(&mut self.pause_percent)),
+            ("clock_steps", Slot::Switch(&mut self.clock_steps)),
+            ("switches", Slot::Switch(&mut self.switches)),
+            ("resets", Slot::Switch(&mut self.resets)),
+            ("has_filter", Slot::Switch(&mut self.has_filter)),
+            ("damaged_percent", Slot::Number(&mut self.damaged_percent)),
+            ("needs_token", Slot::Switch(&mut self.needs_token)),
+            ("qmq_groups", Slot::Number(&mut self.qmq_groups)),
+            ("qmq_consumers", Slot::Number(&mut self.qmq_consumers)),
+            ("subjects", Slot::Number(&mut self.subjects)),
+            ("groups", Slot::Number(&mut self.groups)),
+            ("consumers", Slot::Number(&mut self.consumers)),
+            ("in_flight_max", Slot::Small(&mut self.in_flight_max)),
+            ("piece_bytes_max", Slot::Size(&mut self.piece_bytes_max)),
+            ("calls_max", Slot::Size(&mut self.calls_max)),
+            ("os", Slot::Waits(&mut self.node.durability)),
+            ("window_ms", Slot::Number(window_ms)),
+            ("ready_entries_max", Slot::Size(ready_entries_max)),
+            ("copy_after_ms", Slot::Number(copy_after_ms)),
+        ]
+    }
+
+    fn simpler(name: &str) -> Vec<u64> {
+        match name {
+            "subjects" | "groups" | "consumers" | "in_flight_max" | "calls_max" => vec![1],
+            "piece_bytes_max" => vec![10_000],
+            "window_ms" | "ready_entries_max" => vec![1_000],
+            "copy_after_ms" => vec![600_000],
+            _ => vec![0],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_set_by_its_name() {
+        let mut plan = Plan::of(&mut Chance::new(1));
+        for (name, value) in plan.options() {
+            let other = Plan::simpler_than(name, value).first().copied().unwrap_or(value);
+            assert!(plan.set(name, other), "{name}");
+            assert!(plan.options().contains(&(name, other)), "{name} is {other}");
+        }
+        assert!(!plan.set("nothing", 1));
     }
 }

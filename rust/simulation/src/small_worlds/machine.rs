@@ -219,7 +219,7 @@ impl Machine {
     /// Pulls until something comes, or nothing twice.
     pub fn pull(&mut self, (group, consumer): Consumer, count_max: usize) -> Result<Vec<Handed>> {
         for _ in 0..3 {
-            let request = PullRequest { group, consumer, count_max, in_flight_max: IN_FLIGHT_MAX };
+            let request = PullRequest { group, consumer, count_max, in_flight_max: IN_FLIGHT_MAX, beside: None };
             let pulled = self.node()?.pull(request, 0)?;
             self.settle()?;
             match pulled {

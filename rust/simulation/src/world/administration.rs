@@ -170,7 +170,7 @@ impl World {
         let Some(true) = self.survive("send", sent) else { return };
         self.collect();
         let Some(node) = &mut self.node else { return };
-        if self.a_pull_failed || node.has_unread() {
+        if self.a_pull_failed || !self.hands_wait.is_empty() || node.has_unread() {
             return;
         }
         let Some(subject) = node.owner().state().subjects.number(&name) else { return };

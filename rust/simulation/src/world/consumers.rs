@@ -153,7 +153,7 @@ impl World {
     pub(super) fn pull(&mut self, index: usize, count_max: usize) {
         let Some(handle) = self.handles.get(index).cloned() else { return };
         let (Some(group), Some(consumer)) = (handle.group_number, handle.consumer) else { return };
-        let request = PullRequest { group, consumer, count_max, in_flight_max: self.plan.in_flight_max };
+        let request = PullRequest { group, consumer, count_max, in_flight_max: self.plan.in_flight_max, beside: None };
         let ask = self.ask(Ask::Nothing);
         let Some(node) = &mut self.node else { return };
         let result = node.pull(request, ask);

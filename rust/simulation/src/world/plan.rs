@@ -5,6 +5,7 @@ use delaymq_core::store::OwnerOptions;
 
 use crate::chance::Chance;
 use crate::node::NodeOptions;
+use crate::options::{Options, Slot};
 
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
@@ -64,37 +65,6 @@ pub struct Plan {
     pub restart_before_drain: bool,
 }
 
-/// Where a value of a plan stands.
-enum Slot<'a> {
-    Number(&'a mut u64),
-    Small(&'a mut u32),
-    Size(&'a mut usize),
-    Switch(&'a mut bool),
-    Waits(&'a mut Durability),
-}
-
-impl Slot<'_> {
-    fn get(&self) -> u64 {
-        match self {
-            Self::Number(number) => **number,
-            Self::Small(number) => u64::from(**number),
-            Self::Size(number) => **number as u64,
-            Self::Switch(on) => u64::from(**on),
-            Self::Waits(durability) => u64::from(**durability == Durability::Os),
-        }
-    }
-
-    fn set(&mut self, value: u64) {
-        match self {
-            Self::Number(number) => **number = value,
-            Self::Small(number) => **number = u32::try_from(value).unwrap_or(u32::MAX),
-            Self::Size(number) => **number = index(value),
-            Self::Switch(on) => **on = value > 0,
-            Self::Waits(durability) => **durability = if value > 0 { Durability::Os } else { Durability::Disk },
-        }
-    }
-}
-
 impl Plan {
     /// The plan of a seed.
     pub fn of(chance: &mut Chance) -> Self {
@@ -144,8 +114,11 @@ impl Plan {
             restart_before_drain: chance.percent(50),
         }
     }
+}
 
-    /// Every option by its name; the order is the one in which a failing plan is made simpler.
+impl Options for Plan {
+    const LENGTH: &'static str = "operations";
+
     fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
         let NodeOptions { durability, keeps_consumers, segment_bytes, owner, .. } = &mut self.node;
         vec![
@@ -186,22 +159,8 @@ impl Plan {
         ]
     }
 
-    /// Every option, by its name; a switch is 0 or 1.
-    pub fn options(mut self) -> Vec<(&'static str, u64)> {
-        self.slots().iter().map(|(name, slot)| (*name, slot.get())).collect()
-    }
-
-    /// Sets one option. False where there is none of that name.
-    pub fn set(&mut self, name: &str, value: u64) -> bool {
-        let mut slots = self.slots();
-        let slot = slots.iter_mut().find(|(known, _)| *known == name);
-        slot.map(|(_, slot)| slot.set(value)).is_some()
-    }
-
-    /// Values of one option that make a history simpler, the simplest first.
-    pub fn simpler(name: &str, value: u64) -> Vec<u64> {
-        let candidates = match name {
-            "operations" => vec![value / 4, value / 2, value.saturating_sub(value / 4), value.saturating_sub(1)],
+    fn simpler(name: &str) -> Vec<u64> {
+        match name {
             "subjects" | "groups" | "consumers" | "in_flight_max" => vec![1],
             "wall_rate" => vec![1_000_000],
             "segment_bytes" => vec![8 << 10],
@@ -210,8 +169,7 @@ impl Plan {
             "settle_percent" => vec![70, 20],
             "body_bytes_max" => vec![8],
             _ => vec![0],
-        };
-        candidates.into_iter().filter(|candidate| *candidate != value).collect()
+        }
     }
 }
 
@@ -227,7 +185,7 @@ mod tests {
     fn every_option_is_set_by_its_name() {
         let mut plan = Plan::of(&mut Chance::new(1));
         for (name, value) in plan.options() {
-            let other = Plan::simpler(name, value).first().copied().unwrap_or(value);
+            let other = Plan::simpler_than(name, value).first().copied().unwrap_or(value);
             assert!(plan.set(name, other), "{name}");
             assert!(plan.options().contains(&(name, other)), "{name} is {other}");
         }

@@ -204,8 +204,13 @@ impl Rig {
     }
 
     fn try_pull_once(&mut self, place: (GroupNumber, ConsumerNumber)) -> Result<Pulled> {
-        let request =
-            PullRequest { group: place.0, consumer: place.1, count_max: 1_000, in_flight_max: self.in_flight_max };
+        let request = PullRequest {
+            group: place.0,
+            consumer: place.1,
+            count_max: 1_000,
+            in_flight_max: self.in_flight_max,
+            beside: None,
+        };
         self.node().pull(request, 0)
     }
 
