@@ -44,6 +44,18 @@ impl Run {
     /// `MissingFile`, `NewerFormat`, or `Corrupt` where trailer and footer are damaged or belong
     /// to another run, kind or stream.
     pub fn open(storage: &dyn Storage, number: RunNumber, kind: RunKind, stream: &[u8; 16]) -> Result<Self> {
+        Self::open_as(storage, number, Some(kind), stream)
+    }
+
+    /// As [`Self::open`], for who takes a run of either kind.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_any(storage: &dyn Storage, number: RunNumber, stream: &[u8; 16]) -> Result<Self> {
+        Self::open_as(storage, number, None, stream)
+    }
+
+    fn open_as(storage: &dyn Storage, number: RunNumber, kind: Option<RunKind>, stream: &[u8; 16]) -> Result<Self> {
         let path = run_path(number);
         let file = storage.open(&path).map_err(|error| {
             if error.is_not_found() {
@@ -56,6 +68,8 @@ impl Run {
         let trailer = read_upto(file.as_ref(), length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
         let place = decode_trailer(&trailer, &path, length)?;
         let mut footer = read_footer(file.as_ref(), place)?;
+        let is_dispatch = footer.kind == RunKind::Dispatch as u32;
+        let kind = kind.unwrap_or(if is_dispatch { RunKind::Dispatch } else { RunKind::Schedule });
         let expected = (kind as u32, number.0, *stream);
         if (footer.kind, footer.number.0, footer.stream) != expected {
             let found = format!("{:?}", (footer.kind, footer.number.0, footer.stream));

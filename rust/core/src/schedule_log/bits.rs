@@ -154,8 +154,18 @@ impl TwoBits {
 
     /// The sequences that are pending, in order.
     pub fn pending(&self) -> impl Iterator<Item = Sequence> + '_ {
+        self.places(|word| word & !(word >> 1))
+    }
+
+    /// The sequences that became ready, in order.
+    pub fn dispatched(&self) -> impl Iterator<Item = Sequence> + '_ {
+        self.places(|word| !word & (word >> 1))
+    }
+
+    /// Where `chosen` leaves the low bit of a state.
+    fn places(&self, chosen: fn(u64) -> u64) -> impl Iterator<Item = Sequence> + '_ {
         self.words().zip(0_u64..).flat_map(move |(word, at)| {
-            let mut left = word & !(word >> 1) & 0x5555_5555_5555_5555;
+            let mut left = chosen(word) & 0x5555_5555_5555_5555;
             std::iter::from_fn(move || {
                 let bit = (left != 0).then(|| u64::from(left.trailing_zeros()))?;
                 left &= left.wrapping_sub(1);

@@ -12,6 +12,8 @@ use super::dead_letters::DeadLetterReasons;
 use super::salvage_base::{Base, base};
 use super::salvage_kept::{Gathering, Kept, Sure};
 use super::salvage_payloads::{Payloads, other_copies, reasons_of};
+use super::salvage_runs::Runs;
+use super::salvage_storage::PatientStorage;
 use super::subject_names::holds_dead_letters;
 use crate::error::{Error, Result};
 use crate::message_log::{Identity, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, list_segments, segment_path};
@@ -101,45 +103,66 @@ pub struct SalvagedMessage<'a> {
     pub due: Millis,
     /// Why it is a dead letter, where it is and that can be read.
     pub reason: Option<&'a str>,
+    /// True where nobody can say whether it was finished or cancelled.
+    pub is_doubtful: bool,
     /// The message itself.
     pub message: Message<'a>,
 }
 
-/// Looks at what can be saved.
+/// Looks at what can be saved. What the disk does not give is asked for again, and then taken for
+/// damaged.
 ///
 /// # Errors
 /// `NotAStore` where there is nothing to save from, `NewerFormat`, `Storage`.
 pub fn salvage(storage: &Arc<dyn Storage>) -> Result<Salvage> {
+    let patient = Arc::new(PatientStorage::new(storage));
+    let storage: Arc<dyn Storage> = Arc::clone(&patient) as Arc<dyn Storage>;
+    let mut found = salvage_from(&storage)?;
+    let mut damage = patient.given_up();
+    damage.append(&mut found.damage);
+    let mut told = BTreeSet::new();
+    damage.retain(|error| told.insert(error.to_string()));
+    found.damage_unlisted = damage.len().saturating_sub(LISTED_MAX) as u64;
+    damage.truncate(LISTED_MAX);
+    found.damage = damage;
+    Ok(found)
+}
+
+fn salvage_from(storage: &Arc<dyn Storage>) -> Result<Salvage> {
     let (stream, no_identity) = stream_of(storage.as_ref())?;
     let mut checkpoints = Vec::new();
     let mut unreadable: Vec<Error> = no_identity.into_iter().collect();
     for number in list_checkpoints(storage.as_ref())?.into_iter().rev() {
         match read_checkpoint(storage.as_ref(), &stream, number) {
             Ok(read) => checkpoints.push(read),
+            Err(error) if error.is_not_found() => {}
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(error) => unreadable.push(error),
         }
     }
+    let mut runs = Runs::read(storage.as_ref(), stream)?;
     let known = checkpoints.iter().map(|read| read.snapshot.position.next_sequence).max().unwrap_or_default();
-    let mut best: Option<Salvage> = None;
+    let known = known.max(runs.end());
+    let mut best: Option<(Sequence, Salvage)> = None;
     for from in checkpoints.iter().map(Some).chain([None]) {
         let mut base = base(storage, stream, from)?;
-        base.miss_below(known);
-        // Without the beginning of the log, any checkpoint knows more.
-        if base.is_blind && best.is_some() {
+        let certain_to = base.certain_to();
+        // Whoever is certain of more knows better what is finished, and what it misses is looked for everywhere.
+        if best.as_ref().is_some_and(|(to, _)| certain_to < *to || base.is_blind) {
             continue;
         }
-        let found = plan(storage, stream, base)?;
-        if best.as_ref().is_none_or(|best| found.harm() < best.harm()) {
-            best = Some(found);
+        base.miss_below(known);
+        let found = plan(storage, stream, base, &mut runs)?;
+        let is_better = |(to, best): &(Sequence, Salvage)| *to < certain_to || found.harm() < best.harm();
+        if best.as_ref().is_none_or(is_better) {
+            best = Some((certain_to, found));
         }
     }
-    let Some(mut best) = best else {
+    let Some((_, mut best)) = best else {
         return Err(Error::NotAStore { path: ".".to_owned(), found: "nothing to save".to_owned() });
     };
     unreadable.append(&mut best.damage);
-    best.damage_unlisted = unreadable.len().saturating_sub(LISTED_MAX) as u64;
-    unreadable.truncate(LISTED_MAX);
+    unreadable.append(&mut runs.take_damage());
     best.damage = unreadable;
     Ok(best)
 }
@@ -158,7 +181,10 @@ pub(super) fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)
     };
     for number in segments {
         let path = segment_path(number);
-        let file = storage.open(&path)?;
+        let file = match storage.open(&path) {
+            Err(error) if error.is_not_found() => continue,
+            other => other?,
+        };
         let block = read_upto(file.as_ref(), 0, SEGMENT_HEADER_BYTES as usize)?;
         if let Ok(header) = SegmentHeader::read(&path, &block) {
             let reason = "its log is there".to_owned();
@@ -171,14 +197,15 @@ pub(super) fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)
 }
 
 /// Gathers what is kept, and reads every payload of it.
-fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base) -> Result<Salvage> {
-    let Base { owner, late, gaps, damage, is_blind, .. } = base;
+fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs) -> Result<Salvage> {
+    let Base { owner, late, gaps: behind, damage, is_blind, .. } = base;
     let mut gathering = Gathering::new(storage, stream, owner, late, damage);
-    gathering.gather(is_blind)?;
-    let Gathering { owner, names, mut kept, missing, mut damage, late, .. } = gathering;
+    gathering.gather(runs)?;
+    let Gathering { owner, names, mut kept, missing, damage, late, mut gaps, .. } = gathering;
+    gaps.extend(behind);
     let unread = read_all(storage, &mut kept)?;
     let wanted: BTreeSet<Sequence> = unread.iter().map(|(one, _)| one.entry.payload_sequence()).collect();
-    let copies = other_copies(storage, stream, &wanted, &mut damage)?;
+    let copies = other_copies(storage, stream, runs, &wanted)?;
     let (mut moved, mut lost) = (Vec::new(), Vec::new());
     for (mut one, error) in unread {
         match copies.get(&one.entry.payload_sequence()) {
@@ -281,7 +308,8 @@ impl Salvage {
             let groups = one.groups.iter().filter_map(|group| self.group_names.get(group)).map(String::as_str);
             let subject = self.names.get(&one.entry.subject()).map_or("", String::as_str);
             let reason = self.reasons.get(&one.entry.sequence()).map(String::as_str);
-            give(&SalvagedMessage { subject, groups: groups.collect(), due: one.entry.due(), reason, message })?;
+            let (groups, due, is_doubtful) = (groups.collect(), one.entry.due(), one.sure == Sure::Doubtful);
+            give(&SalvagedMessage { subject, groups, due, reason, is_doubtful, message })?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::run::{RunKind, list_runs};
 use crate::storage::Storage;
 use crate::units::{Millis, Sequence};
 
-/// Sequences of which nothing can be read.
+/// Sequences whose facts cannot be read. A message among them is saved all the same where a run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
     /// The first.
@@ -45,6 +45,11 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Behind the last fact of which it is certain what it did.
+    pub(super) fn certain_to(&self) -> Sequence {
+        self.owner.applied()
+    }
+
     /// Facts below `known` were there: those behind the end of what could be read are gone, too.
     pub(super) fn miss_below(&mut self, known: Sequence) {
         if self.end < known {

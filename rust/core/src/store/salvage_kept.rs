@@ -7,17 +7,16 @@ use std::sync::Arc;
 use super::owner::Owner;
 use super::rescue_ready::rescue_ready;
 use super::salvage::LostMessage;
+use super::salvage_base::Gap;
 use super::salvage_late::Late;
-use super::salvage_payloads::{each_record, each_row, readable_runs};
+use super::salvage_runs::Runs;
 use super::state::State;
 use crate::dispatch_log::{Posting, read_postings};
 use crate::error::{Error, Result};
-use crate::message_log::{LOG_FOLDER, Stream, sift};
-use crate::record::{Fact, RawRecord, decode};
-use crate::run::{DispatchRow, RunKind, ScheduleRow};
-use crate::schedule_log::{Entry, EntryState};
+use crate::message_log::Stream;
+use crate::schedule_log::Entry;
 use crate::storage::Storage;
-use crate::units::{DueKey, GroupNumber, Location, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{DueKey, GroupNumber, ReadyNumber, Sequence, SubjectNumber};
 
 /// What is known of a message that is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,8 +53,8 @@ type ReadyFound = (Vec<(ReadyNumber, Entry)>, Vec<ReadyNumber>);
 
 /// Gathers them.
 pub(super) struct Gathering {
-    storage: Arc<dyn Storage>,
-    stream: Stream,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) stream: Stream,
     pub(super) owner: Owner,
     pub(super) late: Late,
     pub(super) names: BTreeMap<SubjectNumber, String>,
@@ -63,10 +62,12 @@ pub(super) struct Gathering {
     /// Messages of which not even the entry is found.
     pub(super) missing: Vec<LostMessage>,
     pub(super) damage: Vec<Error>,
-    /// Pending sequences whose entries no run shows.
-    unshown: BTreeSet<Sequence>,
-    /// Subjects of which ready numbers cannot be told any more, with how many.
-    uncounted: BTreeMap<SubjectNumber, u64>,
+    /// Where messages may have been of which nobody can say whether they were finished.
+    pub(super) gaps: Vec<Gap>,
+    /// Pending sequences whose entries are not found.
+    pub(super) unshown: BTreeSet<Sequence>,
+    /// Ready numbers that are not finished and whose entries are not found.
+    pub(super) uncounted: BTreeMap<SubjectNumber, BTreeSet<ReadyNumber>>,
 }
 
 impl Gathering {
@@ -88,23 +89,21 @@ impl Gathering {
             kept: Vec::new(),
             missing: Vec::new(),
             damage,
+            gaps: Vec::new(),
             unshown: BTreeSet::new(),
             uncounted: BTreeMap::new(),
         }
     }
 
-    /// Gathers everything. Where nothing is certain, what the runs hold is kept as well.
+    /// Gathers everything. What the runs hold is kept as well where it comes behind all that is certain.
     ///
     /// # Errors
     /// `Storage`, `NewerFormat`.
-    pub(super) fn gather(&mut self, is_blind: bool) -> Result<()> {
-        self.pending();
+    pub(super) fn gather(&mut self, runs: &mut Runs) -> Result<()> {
+        self.pending()?;
         self.ready()?;
         self.late();
-        if is_blind {
-            self.rows_of_runs()?;
-        }
-        self.search_log()?;
+        self.search(runs)?;
         for one in &self.kept {
             let number = one.entry.subject();
             self.names.entry(number).or_insert_with(|| format!("salvaged.{number}"));
@@ -112,10 +111,11 @@ impl Gathering {
         Ok(())
     }
 
-    fn pending(&mut self) {
+    fn pending(&mut self) -> Result<()> {
         let schedule = &self.owner.state().schedule;
         let (late, kept, damage) = (&self.late, &mut self.kept, &mut self.damage);
         let mut shown = BTreeSet::new();
+        let mut failed = None;
         schedule.each_pending(
             &mut |entry| {
                 shown.insert(entry.sequence());
@@ -123,14 +123,21 @@ impl Gathering {
                     kept.push(Kept { entry: *entry, sure: Sure::Pending, groups: Vec::new() });
                 }
             },
-            &mut |block| damage.push(block.error),
+            &mut |block| match block.error {
+                error @ Error::Storage { .. } => drop(failed.get_or_insert(error)),
+                error => damage.push(error),
+            },
         );
+        if let Some(error) = failed {
+            return Err(error);
+        }
         if (shown.len() as u64) < schedule.pending() {
             let all = schedule.windows().iter().filter(|window| window.pending() > 0);
             let all = all.flat_map(|window| window.bits().pending());
             let unshown = all.filter(|sequence| !shown.contains(sequence) && !late.cancelled.contains(sequence));
             self.unshown = unshown.collect();
         }
+        Ok(())
     }
 
     fn ready(&mut self) -> Result<()> {
@@ -142,8 +149,12 @@ impl Gathering {
             } else {
                 rescue_ready(&self.storage, &mut self.owner.state, subject, &unread, &found)?
             };
-            if again.len() < unread.len() {
-                self.uncounted.insert(subject, unread.len().saturating_sub(again.len()) as u64);
+            let mut left: BTreeSet<ReadyNumber> = unread.into_iter().collect();
+            for (number, _) in &again {
+                left.remove(number);
+            }
+            if !left.is_empty() {
+                self.uncounted.insert(subject, left);
             }
             for (number, entry) in found.into_iter().chain(again) {
                 if let Some(groups) = unfinished_by(self.owner.state(), subject, number) {
@@ -184,100 +195,11 @@ impl Gathering {
             }
         }
     }
-
-    /// Without anything certain, what stands in any run may be unfinished.
-    fn rows_of_runs(&mut self) -> Result<()> {
-        let mut known: BTreeSet<Sequence> = self.late.messages.keys().copied().collect();
-        let mut rows = Vec::new();
-        let (runs, mut damage) = readable_runs(self.storage.as_ref(), self.stream)?;
-        let mut damaged = |error| damage.push(error);
-        for run in runs.iter().filter(|run| run.kind() == RunKind::Schedule) {
-            let mut take = |row: &ScheduleRow| {
-                rows.push(Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject));
-            };
-            each_row(run, &mut take, &mut damaged);
-        }
-        for run in runs.iter().filter(|run| run.kind() == RunKind::Dispatch) {
-            let mut take = |row: &DispatchRow| {
-                let key = DueKey { due: row.due, sequence: row.sequence };
-                rows.push(Entry::new(key, row.attempt, row.payload_sequence, row.location, row.subject));
-            };
-            each_row(run, &mut take, &mut damaged);
-        }
-        self.damage.append(&mut damage);
-        for entry in rows {
-            if known.insert(entry.sequence()) && !self.late.cancelled.contains(&entry.sequence()) {
-                self.kept.push(Kept { entry, sure: Sure::Doubtful, groups: Vec::new() });
-            }
-        }
-        Ok(())
-    }
-
-    /// What the runs do not show any more comes from the log, as far as that has it.
-    fn search_log(&mut self) -> Result<()> {
-        if self.unshown.is_empty() && self.uncounted.is_empty() {
-            return Ok(());
-        }
-        let known: BTreeSet<Sequence> = self.kept.iter().map(|one| one.entry.sequence()).collect();
-        let state = self.owner.state();
-        let (unshown, uncounted, kept) = (&mut self.unshown, &mut self.uncounted, &mut self.kept);
-        sift(&self.storage, self.stream, &mut |find| {
-            each_record(&find, &mut |record, location| {
-                let sequence = record.sequence;
-                let Some(entry) = entry_of(record, location) else { return };
-                if unshown.remove(&sequence) {
-                    kept.push(Kept { entry, sure: Sure::Pending, groups: Vec::new() });
-                } else if state.schedule.state(sequence) == EntryState::Dispatched
-                    && let Some(left) = uncounted.get_mut(&entry.subject())
-                    && !known.contains(&sequence)
-                {
-                    *left = left.saturating_sub(1);
-                    kept.push(Kept { entry, sure: Sure::Doubtful, groups: Vec::new() });
-                }
-            });
-        })?;
-        let gone = |what: &str| Error::MissingFile {
-            path: LOG_FOLDER.to_owned(),
-            reason: format!("neither a run nor the log has {what} any more"),
-        };
-        for sequence in &self.unshown {
-            let error = gone("this pending message");
-            self.missing.push(LostMessage { subject: String::new(), sequence: *sequence, due: None, error });
-        }
-        for (subject, left) in &self.uncounted {
-            let name = self.names.get(subject).cloned().unwrap_or_default();
-            for _ in 0..*left {
-                let error = gone("this ready message");
-                self.missing.push(LostMessage { subject: name.clone(), sequence: Sequence(0), due: None, error });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The entry that a record makes. Where that of a retry or redrive has its payload is found later.
-fn entry_of(record: &RawRecord<'_>, location: Location) -> Option<Entry> {
-    let sequence = record.sequence;
-    match decode(record)? {
-        Fact::Message(message) => {
-            Some(Entry::new(DueKey { due: message.due, sequence }, 1, sequence, location, message.subject))
-        }
-        Fact::Retry(retry) => {
-            let (key, attempt) =
-                (DueKey { due: retry.due, sequence }, u16::try_from(retry.attempt).unwrap_or(u16::MAX));
-            Some(Entry::new(key, attempt, retry.payload_sequence?, Location::NOWHERE, retry.target))
-        }
-        Fact::Redrive(redrive) => {
-            let key = DueKey { due: redrive.due, sequence };
-            Some(Entry::new(key, 1, redrive.payload_sequence, Location::NOWHERE, redrive.target))
-        }
-        _ => None,
-    }
 }
 
 /// The groups that have not finished a ready message, empty where all of the subject have not;
 /// `None` where it is finished.
-fn unfinished_by(state: &State, subject: SubjectNumber, number: ReadyNumber) -> Option<Vec<GroupNumber>> {
+pub(super) fn unfinished_by(state: &State, subject: SubjectNumber, number: ReadyNumber) -> Option<Vec<GroupNumber>> {
     let entry = state.subjects.get(subject)?;
     if entry.gone.contains(number.0) {
         return None;

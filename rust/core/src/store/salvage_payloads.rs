@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::dead_letters::DeadLetterReasons;
+use super::salvage_runs::Runs;
 use crate::error::{Error, Result};
 use crate::message_log::{Find, Stream, segment_path, sift};
 use crate::record::message::KIND_MESSAGE;
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, RawRecord, Records, decode};
-use crate::run::{Row, RowScan, Run, RunKind, ScanBuffer, ScheduleRow, list_runs, read_payload, run_path};
+use crate::run::{read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Location, LocationFile, Sequence};
 
@@ -65,8 +66,8 @@ impl Payloads {
 pub(super) fn other_copies(
     storage: &Arc<dyn Storage>,
     stream: Stream,
+    runs: &mut Runs,
     wanted: &BTreeSet<Sequence>,
-    damage: &mut Vec<Error>,
 ) -> Result<BTreeMap<Sequence, Location>> {
     let mut found = BTreeMap::new();
     if wanted.is_empty() {
@@ -79,17 +80,11 @@ pub(super) fn other_copies(
         }
     };
     sift(storage, stream, &mut |find| each_record(&find, &mut offer))?;
-    let (runs, _) = readable_runs(storage.as_ref(), stream)?;
-    let mut take = |row: &ScheduleRow| {
+    runs.each_schedule_row(&mut |row| {
         if row.length > 0 && wanted.contains(&row.payload_sequence) {
             found.entry(row.payload_sequence).or_insert(row.location);
         }
-    };
-    // A damaged block is told where its rows are missed; one that fails to be read may hold what is wanted.
-    let mut failed = |error: Error| damage.extend(matches!(error, Error::Storage { .. }).then_some(error));
-    for run in runs.iter().filter(|run| run.kind() == RunKind::Schedule) {
-        each_row::<ScheduleRow>(run, &mut take, &mut failed);
-    }
+    })?;
     Ok(found)
 }
 
@@ -130,40 +125,5 @@ pub(super) fn each_record(find: &Find<'_>, show: &mut dyn FnMut(&RawRecord<'_>, 
         }
         Find::Record { record, location, .. } => show(record, *location),
         Find::Damage(_) => {}
-    }
-}
-
-/// Every run whose footer can be read, named by a checkpoint or not, and what is wrong with the others.
-///
-/// # Errors
-/// `Storage`, `NewerFormat`.
-pub(super) fn readable_runs(storage: &dyn Storage, stream: Stream) -> Result<(Vec<Run>, Vec<Error>)> {
-    let (mut runs, mut damage) = (Vec::new(), Vec::new());
-    for number in list_runs(storage)? {
-        let of = |kind| match Run::open(storage, number, kind, &stream.id) {
-            Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => Err(error),
-            opened => Ok(opened),
-        };
-        match of(RunKind::Schedule)?.or(of(RunKind::Dispatch)?) {
-            Ok(run) => runs.push(run),
-            Err(error) => damage.push(error),
-        }
-    }
-    Ok((runs, damage))
-}
-
-/// Shows the rows of a run, and what is wrong with blocks that cannot be read.
-pub(super) fn each_row<R: Row>(run: &Run, show: &mut dyn FnMut(&R), damaged: &mut dyn FnMut(Error)) {
-    let mut buffer = ScanBuffer::default();
-    let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
-    loop {
-        match scan.next_row() {
-            Ok(None) => break,
-            Ok(Some(row)) => show(&row),
-            Err(block) => {
-                damaged(block.error);
-                scan.skip_block();
-            }
-        }
     }
 }
