@@ -49,7 +49,8 @@ def test_the_details_that_name_a_case() -> None:
     assert values("restart", "moment") == ["publish", "delivery"] * 2
     assert values("burst", "consumer") == ["rust", "python"]
     assert values("subjects", "subjects") == [10_000]
-    assert values("backlog", "ready") == [10_000_000]
+    assert values("backlog", "ready") == [10_000_000, 2_000_000]
+    assert values("backlog", "body_bytes") == [64, 1_024]
     assert [case.n for case in planned(["backlog"], quick=True, messages=7)] == [7]
 
 

@@ -18,6 +18,7 @@ __all__ = ["cases", "disk_bytes"]
 READY = 10_000_000
 READY_LARGE = 2_000_000
 READY_QUICK = 100_000
+READY_LARGE_QUICK = 20_000
 BODY_BYTES = 64
 BODY_BYTES_LARGE = 1_024
 CONSUMERS = 2  # of the group: one for each processor of a small machine
@@ -40,7 +41,7 @@ def cases(quick: bool, messages: int | None = None) -> Sequence[Case]:
         messages: How many are ready, whatever `quick` says; how far it is, is told on standard error.
     """
     small = messages or (READY_QUICK if quick else READY)
-    large = READY_QUICK if quick else READY_LARGE
+    large = READY_LARGE_QUICK if quick else READY_LARGE
     sizes = [(small, BODY_BYTES)] + ([] if messages else [(large, BODY_BYTES_LARGE)])
     return [
         Case(
