@@ -14,10 +14,11 @@ from amnesia.filesystem import LOSSES, keep, say
 from amnesia.torturing import judge
 
 SHOWN = re.compile(
-    r" broken: [^:]*\b[1-9]\d* lost\b|the drain ended with [348]\b|by itself with [37]\b|: 4 before the cut"
+    r" broken: [^:]*\b[1-9]\d* (lost|finished_again)\b|the drain ended with [348]\b|by itself with [37]\b"
+    r"|: 4 before the cut"
 )
-"""Messages are lost, or the store refuses to open, is damaged when it is verified, or meets what must not be: without
-the fault the same cuts leave nothing of that."""
+"""Messages are lost, or come after their acknowledgement was answered; or the store refuses to open, is damaged when it
+is verified, or meets what must not be. Without the fault the same cuts leave nothing of that."""
 Torture = Callable[[int, "Totals"], list[str]]
 """Of the store of one seed; what is wrong with it."""
 
