@@ -69,3 +69,18 @@ pub trait Options: Copy {
         candidates.into_iter().filter(|candidate| *candidate != value).collect()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::Options;
+
+    /// Every option of a plan is set by its name, to another value than it has.
+    pub(crate) fn are_set_by_their_names<P: Options>(mut plan: P) {
+        for (name, value) in plan.options() {
+            let other = P::simpler_than(name, value).first().copied().unwrap_or(value);
+            assert!(plan.set(name, other), "{name}");
+            assert!(plan.options().contains(&(name, other)), "{name} is {other}");
+        }
+        assert!(!plan.set("nothing", 1));
+    }
+}

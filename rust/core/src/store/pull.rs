@@ -201,16 +201,6 @@ impl Deciding {
         consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
     }
 
-    /// How many messages a consumer may have that is not known to have finished them: what it holds, and what
-    /// was decided and is not applied yet.
-    fn in_flight(&self, state: &State, group: GroupNumber, consumer: ConsumerNumber) -> u64 {
-        let applied = state.groups.get(&group).and_then(|group| group.consumers.get(&consumer));
-        applied.map_or(0, |applied| {
-            let decided = self.next_offset(group, consumer).since(applied.next_offset);
-            (applied.held.len() as u64).saturating_add(decided)
-        })
-    }
-
     /// Postings that were read from runs and are not handed out.
     pub(super) fn loaded_count(&self) -> usize {
         self.loaded.len()
@@ -220,7 +210,10 @@ impl Deciding {
     pub(super) fn pull(&mut self, state: &State, request: PullRequest, proposals: &mut Proposals) -> Result<Pull> {
         let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
         let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
-        let beside = request.beside.map_or(0, |(group, consumer)| self.in_flight(state, group, consumer));
+        let beside = request.beside.and_then(|(group, consumer)| {
+            let applied = state.groups.get(&group)?.consumers.get(&consumer)?;
+            Some(in_flight(applied, self.next_offset(group, consumer)))
+        });
         let Self { groups, loaded } = self;
         let deciding = groups.entry(request.group).or_default();
         let ending = deciding.consumers.entry(request.consumer).or_default().ending;
@@ -229,7 +222,7 @@ impl Deciding {
         }
         deciding.catch_up(group, consumer);
         deciding.propose_reserve(group, consumer, request, proposals);
-        let room = deciding.room(consumer, request, beside);
+        let room = deciding.room(consumer, request, beside.unwrap_or_default());
         let mut found = Vec::new();
         loaded.pass(group, deciding.cursor);
         let load = deciding.collect(state, loaded, group, room, &mut found)?;
@@ -244,6 +237,12 @@ impl Deciding {
         }
         Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
     }
+}
+
+/// How many messages a consumer may have that is not known to have finished them: what it holds, and what
+/// was decided, up to the offset `next`, and is not applied yet.
+fn in_flight(consumer: &Consumer, next: PullOffset) -> u64 {
+    (consumer.held.len() as u64).saturating_add(next.since(consumer.next_offset))
 }
 
 /// An unfinished message without a posting in memory or in any run: the views are not what the log
@@ -287,8 +286,7 @@ impl GroupDeciding {
     /// How many messages the consumer may be given now, that has so many beside.
     fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
         let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
-        let unapplied = next.since(consumer.next_offset);
-        let in_flight = (consumer.held.len() as u64).saturating_add(unapplied).saturating_add(beside);
+        let in_flight = in_flight(consumer, next).saturating_add(beside);
         let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
         let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
         let hasty = is_on(Planted::PulledBeforeReserved);

@@ -180,16 +180,12 @@ fn index(number: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::tests::are_set_by_their_names;
 
     #[test]
     fn every_option_is_set_by_its_name() {
-        let mut plan = Plan::of(&mut Chance::new(1));
-        for (name, value) in plan.options() {
-            let other = Plan::simpler_than(name, value).first().copied().unwrap_or(value);
-            assert!(plan.set(name, other), "{name}");
-            assert!(plan.options().contains(&(name, other)), "{name} is {other}");
-        }
-        assert!(!plan.set("nothing", 1));
+        let plan = Plan::of(&mut Chance::new(1));
+        are_set_by_their_names(plan);
         // What a plan says of itself names each field.
         let words = format!("{plan:?}");
         let own = words.split("node:").next().unwrap_or_default().matches(": ").count()
