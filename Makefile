@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 5000
+# Messages that are pending in `make bench-scale`.
+SCALE ?= 100000000
 # Kills, and power cuts of image files, between two of them.
 SOAK_KILLS ?= 320
 SOAK_POWER_CUTS ?= 1500
@@ -54,6 +56,12 @@ demo: $(INSTALLED) ## Publish 200,000 messages, kill the process twice, count wh
 .PHONY: bench
 bench: $(INSTALLED) ## Measure each row beside its limit; BENCH="append commit" ARGS="--json --quick"
 	$(BIN)/delaymq bench $(BENCH) $(ARGS)
+
+.PHONY: bench-scale
+bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=100000000 of them, and bursts of a tenth; 40 GB of disk, half an hour
+	for scale in $$(( $(SCALE) / 100 )) $$(( $(SCALE) / 10 )) $(SCALE); do $(BIN)/delaymq bench restart --scale $$scale $(ARGS) || exit 1; done
+	for name in room changes lateness; do $(BIN)/delaymq bench $$name --scale $(SCALE) $(ARGS) || exit 1; done
+	$(BIN)/delaymq bench burst --scale $$(( $(SCALE) / 10 )) $(ARGS)
 
 .PHONY: bench-suites
 bench-suites: $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
@@ -184,6 +192,7 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, tort
 	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	$(MAKE) --no-print-directory io-errors ARGS=--all >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
+	$(MAKE) --no-print-directory bench-scale
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while :; do \
 	  start=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \

@@ -16,6 +16,10 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "publish": ("a", "x"),
     "consume": ("a", "--group", "g", "--timeout", "1ms"),
     "cancel": (RECEIPT,),
+    "move": (RECEIPT, "--delay", "1s"),
+    "look-up": (RECEIPT,),
+    "pending": (),
+    "forecast": (),
     "groups list": (),
     "groups start": ("a", "g"),
     "groups reset": ("a", "g", "--start", "latest"),
@@ -27,10 +31,11 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "inspect": (),
     "verify": (),
     "salvage": (),
+    "simulate": ("--rate", "1", "--to", "2100-01-01T00:00:00Z"),
 }
 """Each verb that works on a store, and what it needs beside its place."""
 
-ON_FILES = ("inspect", "verify", "salvage")
+ON_FILES = ("inspect", "verify", "salvage", "simulate")
 """Those that read files, and so ask no server."""
 
 SERVED = {verb: arguments for verb, arguments in ON_A_STORE.items() if verb not in ON_FILES}

@@ -73,11 +73,27 @@ SECTIONS = (
             Entry("connect_async", "client/asyncio_client.py:AsyncClient.connect"),
         ),
     ),
-    Section("Store", "", (Entry("Store", "store.py:Store,administration.py:Administration"),)),
+    Section(
+        "Store",
+        "",
+        (
+            Entry(
+                "Store",
+                "store.py:Store,keys.py:Keyed,pending.py:Looking,forecast.py:Forecasting,administration.py:Administration",
+            ),
+        ),
+    ),
     Section(
         "Client",
         "A store of another process, behind a server. What its methods do, `Store` says.",
-        (Entry("Client", "client/sync.py:Client,client/administration.py:ClientAdministration", "Store"),),
+        (
+            Entry(
+                "Client",
+                "client/sync.py:Client,client/keys.py:ClientKeyed,client/pending.py:ClientLooking,"
+                "client/administration.py:ClientAdministration",
+                "Store",
+            ),
+        ),
     ),
     Section(
         "Messages",
@@ -87,6 +103,7 @@ SECTIONS = (
             Entry("Receipt", "_core.pyi:Receipt"),
             Entry("Receipts", "_core.pyi:Receipts"),
             Entry("Outcome", "receipt.py:Outcome"),
+            Entry("Moved", "receipt.py:Moved"),
             Entry("Subscription", "subscription.py:Subscription"),
             Entry("Message", "message.py:Message,message.py:Received"),
             Entry("backoff", "retries.py:backoff"),
@@ -99,6 +116,11 @@ SECTIONS = (
         (
             Entry("Status", "status.py:Status"),
             Entry("Progress", "status.py:Progress"),
+            Entry("LookedUp", "pending.py:LookedUp"),
+            Entry("Fate", "pending.py:Fate"),
+            Entry("Pending", "pending.py:Pending"),
+            Entry("Forecast", "forecast.py:Forecast"),
+            Entry("Slot", "forecast.py:Slot"),
             Entry("Group", "administration.py:Group"),
             Entry("Consumer", "administration.py:Consumer"),
             Entry("Subject", "administration.py:Subject"),
@@ -116,12 +138,18 @@ SECTIONS = (
         "On asyncio",
         "The same names as in the plain face, for the coroutines of one event loop.",
         (
-            Entry("AsyncStore", "async_store.py:AsyncStore,async_administration.py:AsyncAdministration", "Store"),
+            Entry(
+                "AsyncStore",
+                "async_store.py:AsyncStore,async_keys.py:AsyncKeyed,async_pending.py:AsyncLooking,"
+                "async_administration.py:AsyncAdministration",
+                "Store",
+            ),
             Entry("AsyncSubscription", "async_subscription.py:AsyncSubscription", "Subscription"),
             Entry("AsyncMessage", "async_message.py:AsyncMessage", "Message"),
             Entry(
                 "AsyncClient",
-                "client/asyncio_client.py:AsyncClient,client/async_administration.py:AsyncClientAdministration",
+                "client/asyncio_client.py:AsyncClient,client/keys.py:AsyncClientKeyed,client/async_pending.py:AsyncClientLooking,"
+                "client/async_administration.py:AsyncClientAdministration",
                 "Client",
             ),
         ),

@@ -1,11 +1,13 @@
 //! So many messages due in the same millisecond: seconds until a consumer has them all.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::units::Millis;
-use delaymq_engine::{Due, Store, SubscribeOptions};
+use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
 
-use crate::case::{Case, Failure, Figures, now_us, publish, wait_applied};
+use crate::case::{Case, Failure, Figures, now_us, percentiles, publish, take_late, wait_applied};
 use crate::memory::anonymous_bytes;
 
 const SUBJECT: &str = "bench.burst";
@@ -15,11 +17,19 @@ const IN_FLIGHT_MAX: u32 = 16_384;
 const LOOK_EVERY: u64 = 20_000;
 const SILENCE: Duration = Duration::from_secs(30);
 
+/// Another subject, of which a little is due all the while.
+const NEIGHBOUR: &str = "bench.neighbour";
+const NEIGHBOUR_EVERY_MS: u64 = 2;
+const NEIGHBOUR_MESSAGES: u64 = 30_000;
+
 /// Publishes the burst and tells when it is due: `due_ms`.
 fn prepare(store: &Store, case: &Case) -> Result<u64, Failure> {
     let messages = case.count("messages")?;
     let due_ms = now_us() / 1_000 + case.count("lead_ms")?;
     publish(store, SUBJECT, messages, (10_000, &[0xA5; 64]), |_| Due::At(Millis(due_ms)))?;
+    publish(store, NEIGHBOUR, NEIGHBOUR_MESSAGES, (10_000, &[0x5A; 64]), |number| {
+        Due::At(Millis(due_ms + number * NEIGHBOUR_EVERY_MS))
+    })?;
     wait_applied(store)?;
     if now_us() / 1_000 >= due_ms {
         return Err(Failure("the burst was due before all of it was published: a longer lead_ms is needed".to_owned()));
@@ -27,13 +37,28 @@ fn prepare(store: &Store, case: &Case) -> Result<u64, Failure> {
     Ok(due_ms)
 }
 
-/// Consumes the burst, acknowledging all, and tells the seconds from the due time to the last message.
+/// Consumes what is due of the other subject until told to stop, and tells in milliseconds how late each message was.
+fn neighbour(subscription: &Subscription, stop: &AtomicBool) -> Result<Vec<f64>, Failure> {
+    let mut late = Vec::new();
+    while !stop.load(Ordering::Acquire) {
+        take_late(subscription, (PULL_MESSAGES, Duration::from_millis(50)), &mut late)?;
+    }
+    subscription.close()?;
+    Ok(late)
+}
+
+/// Consumes the burst, acknowledging all, and tells the seconds from the due time to the last message, and how late
+/// messages of another subject came meanwhile.
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let messages = case.count("messages")?;
     let store = case.open(|_| ())?;
     let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
     let subscription = store.subscribe(SUBJECT, "bench", options)?;
+    let beside = store.subscribe(NEIGHBOUR, "bench", SubscribeOptions::default())?;
     let due_ms = prepare(&store, case)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    let beside = std::thread::spawn(move || neighbour(&beside, &told));
     let empty = anonymous_bytes();
     let mut highest = empty;
     let (mut came, mut early, mut heard) = (0_u64, 0_u64, Instant::now());
@@ -44,6 +69,10 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         keys.extend(batch.iter().map(|message| message.key));
         subscription.acknowledge(&keys)?;
         if batch.is_empty() {
+            if now_us() < due_ms * 1_000 {
+                // A large one is due later than that after it was published.
+                heard = Instant::now();
+            }
             if heard.elapsed() > SILENCE {
                 return Err(Failure(format!("{came} of {messages} messages came")));
             }
@@ -56,10 +85,23 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         }
         came = came.saturating_add(batch.len() as u64);
     }
+    stop.store(true, Ordering::Release);
+    let mut late = beside.join().map_err(|_| Failure("who consumes beside it has failed".to_owned()))??;
+    let beside = percentiles(&mut late);
     subscription.close()?;
     store.close()?;
     #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
     let seconds = last_us.saturating_sub(due_ms * 1_000) as f64 / 1e6;
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    Ok(Figures::from([("value", seconds), ("early", early as f64), ("memory_growth_bytes", highest - empty)]))
+    let early = early as f64 + beside.get("early").copied().unwrap_or(0.0);
+    let of_neighbour = |name| beside.get(name).copied().unwrap_or(0.0);
+    Ok(Figures::from([
+        ("value", seconds),
+        ("early", early),
+        ("memory_growth_bytes", highest - empty),
+        ("neighbour_p50_ms", of_neighbour("p50_ms")),
+        ("neighbour_p99_ms", of_neighbour("p99_ms")),
+        ("neighbour_max_ms", of_neighbour("max_ms")),
+        ("neighbour_count", of_neighbour("count")),
+    ]))
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use delaymq_engine::{Due, Durability, Options, PublishBatch, Store};
+use delaymq_engine::{Due, Durability, Options, PublishBatch, Store, Subscription};
 
 const SETTLE_MAX: Duration = Duration::from_secs(6);
 const SETTLE_PAUSE: Duration = Duration::from_secs(1);
@@ -164,4 +164,40 @@ pub(crate) fn percentiles(values: &mut [f64]) -> Figures {
         ("early", early as f64),
         ("count", values.len() as f64),
     ])
+}
+
+/// Bytes that this process has had read for it, by any call.
+pub(crate) fn bytes_read() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}
+
+/// How long until a message is due that nobody is to see in a bench: a week to 37 days, spread by its number.
+pub(crate) fn far_ms(number: u64) -> u64 {
+    const FAR_MS: u64 = 7 * 86_400_000;
+    const SPREAD_MS: u64 = 30 * 86_400_000;
+    FAR_MS + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % SPREAD_MS
+}
+
+/// True while a run or a checkpoint of the store in this folder is being written.
+pub(crate) fn is_writing(folder: &Path) -> bool {
+    let folders = ["runs", "checkpoints"].map(|name| std::fs::read_dir(folder.join(name)));
+    let mut names = folders.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
+    names.any(|path| path.extension().is_some_and(|extension| extension == "tmp"))
+}
+
+/// Takes what is due and acknowledges it; adds to `late` by how many milliseconds each message came after its due time.
+pub(crate) fn take_late(
+    subscription: &Subscription,
+    (count_max, wait): (usize, Duration),
+    late: &mut Vec<f64>,
+) -> Result<usize, Failure> {
+    let batch = subscription.pull(count_max, wait)?;
+    let now = now_us();
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
+    late.extend(batch.iter().map(|message| now as f64 / 1e3 - message.due.0 as f64));
+    let keys: Vec<_> = batch.iter().map(|message| message.key).collect();
+    subscription.acknowledge(&keys)?;
+    Ok(batch.len())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use delaymq_core::units::Millis;
 use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
 
-use crate::case::{Case, Failure, Figures, now_us, percentiles, publish};
+use crate::case::{Case, Failure, Figures, far_ms, now_us, percentiles, publish, take_late, wait_applied};
 
 const SUBJECT: &str = "bench.lateness";
 const PULL_MESSAGES: usize = 1_024;
@@ -18,9 +18,10 @@ const SILENCE: Duration = Duration::from_secs(10); // after it, what has not com
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let (rate, milliseconds) = (case.count("rate_per_s")?, case.count("milliseconds")?);
     let messages = rate.saturating_mul(milliseconds) / 1_000;
-    let store = case.open(|_| ())?;
+    let store = case.open(|options| options.owner.keep_finished_ms = 0)?;
     let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
     let subscription = store.subscribe(SUBJECT, "bench", options)?;
+    fill(case, &store)?;
     // Five microseconds for each message to be published are several times what it takes.
     let first_ms = now_us() / 1_000 + case.count("lead_ms")? + messages / 200;
     publish(&store, SUBJECT, messages, (1_000, &[0xA5; 64]), |number| {
@@ -43,20 +44,22 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
+/// Publishes as many messages that are due long after as the case says, and waits until they lie in runs.
+fn fill(case: &Case, store: &Store) -> Result<(), Failure> {
+    let pending = case.count("pending")?;
+    if pending > 0 {
+        publish(store, "bench.far", pending, (10_000, &[0xA5; 64]), |number| Due::After(far_ms(number)))?;
+        wait_applied(store)?;
+        store.checkpoint()?;
+    }
+    Ok(())
+}
+
 fn consume(subscription: &Subscription, messages: u64) -> Result<Vec<f64>, Failure> {
     let mut late = Vec::with_capacity(usize::try_from(messages).unwrap_or(0));
-    let (mut keys, mut heard) = (Vec::with_capacity(PULL_MESSAGES), Instant::now());
+    let mut heard = Instant::now();
     while (late.len() as u64) < messages {
-        let batch = subscription.pull(PULL_MESSAGES, Duration::from_millis(500))?;
-        let now = now_us();
-        keys.clear();
-        for message in &batch {
-            #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
-            late.push(now as f64 / 1e3 - message.due.0 as f64);
-            keys.push(message.key);
-        }
-        subscription.acknowledge(&keys)?;
-        if !batch.is_empty() {
+        if take_late(subscription, (PULL_MESSAGES, Duration::from_millis(500)), &mut late)? > 0 {
             heard = Instant::now();
         } else if heard.elapsed() > SILENCE {
             return Err(Failure(format!("{} of {messages} messages came", late.len())));

@@ -6,15 +6,19 @@ mod append;
 mod backlog;
 mod burst;
 mod case;
+mod changes;
 mod client;
 mod commit;
 mod consuming;
+mod forecast;
 mod frames;
 mod hostile;
 mod lateness;
+mod listing;
 mod memory;
 mod producing;
 mod restart;
+mod room;
 mod served_lateness;
 mod standing;
 mod subjects;
@@ -28,13 +32,16 @@ mod limits {
     pub(crate) mod burst;
     pub(crate) mod commit;
     pub(crate) mod consumer;
+    pub(crate) mod forecast;
     pub(crate) mod group;
     pub(crate) mod heap;
+    pub(crate) mod listing;
     pub(crate) mod memory;
     pub(crate) mod prepared;
     pub(crate) mod producer;
     pub(crate) mod read;
     pub(crate) mod relay;
+    pub(crate) mod room;
     pub(crate) mod subjects;
     pub(crate) mod tick;
 }
@@ -55,15 +62,20 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "backlog_limit" => limits::backlog::run(case),
         "burst" => burst::run(case),
         "burst_limit" => limits::burst::run(case),
+        "changes" => changes::run(case),
         "commit" => commit::run(case),
         "commit_limit" => limits::commit::run(case),
         "consuming" => consuming::run(case),
         "consuming_limit" => limits::consumer::run(case),
+        "forecast" => forecast::run(case),
+        "forecast_limit" => limits::forecast::run(case),
         "held" => standing::held(case),
         "hostile" => hostile::run(case),
         "idle" => standing::idle(case),
         "lateness" => lateness::run(case),
         "lateness_limit" => limits::tick::run(case),
+        "listing" => listing::run(case),
+        "listing_limit" => limits::listing::run(case),
         "memory" => memory::run(case),
         "memory_limit" => limits::memory::run(case),
         "memory_recent" => memory::recent(case),
@@ -75,6 +87,8 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "restart_fill" => restart::fill(case),
         "restart_limit" => limits::read::run(case),
         "restart_forget" => limits::read::forget(case),
+        "room" => room::run(case),
+        "room_limit" => limits::room::run(case),
         "subjects" => subjects::run(case),
         "subjects_limit" => limits::subjects::run(case),
         "served_lateness" => served_lateness::run(case),

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use delaymq_engine::{Due, SubscribeOptions};
+use delaymq_engine::{Due, Options, SubscribeOptions};
 
-use crate::case::{Case, Failure, Figures, publish, wait_applied};
+use crate::case::{Case, Failure, Figures, bytes_read, far_ms, is_writing, publish, wait_applied};
+use crate::memory::anonymous_bytes;
 
 const DUE: &str = "bench.due";
-const FAR_MS: u64 = 7 * 86_400_000;
-const SPREAD_MS: u64 = 30 * 86_400_000;
 const SOON_MS: u64 = 50; // due while the process is dead
 /// Without an unfinished file for so long, no checkpoint is under way.
 const QUIET: Duration = Duration::from_secs(1);
@@ -22,11 +21,9 @@ const DELIVERY_WAIT: Duration = Duration::from_secs(60);
 pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     let pending = case.count("pending")?;
     let body = vec![0xA5; usize::try_from(case.count("body_bytes")?).unwrap_or(0)];
-    let store = case.open(|_| ())?;
+    let store = case.open(lean)?;
     drop(store.subscribe(DUE, "bench", SubscribeOptions::default())?);
-    publish(&store, "bench.far", pending, (10_000, &body), |number| {
-        Due::After(FAR_MS + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % SPREAD_MS)
-    })?;
+    publish(&store, "bench.far", pending, (10_000, &body), |number| Due::After(far_ms(number)))?;
     wait_applied(&store)?;
     wait_for_checkpoints(case);
     publish(&store, DUE, 1, (1, &body), |_| Due::After(SOON_MS))?;
@@ -34,13 +31,16 @@ pub(crate) fn fill(case: &Case) -> Result<Figures, Failure> {
     Ok(Figures::new())
 }
 
+/// Nothing that is finished is kept, so that the log does not hold what lies in runs.
+fn lean(options: &mut Options) {
+    options.owner.keep_finished_ms = 0;
+}
+
 /// Waits until no run or checkpoint is being written.
 fn wait_for_checkpoints(case: &Case) {
     let (started, mut since) = (Instant::now(), Instant::now());
     while since.elapsed() < QUIET && started.elapsed() < QUIET_WAIT_MAX {
-        let folders = ["runs", "checkpoints"].map(|folder| std::fs::read_dir(case.folder.join(folder)));
-        let mut names = folders.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
-        if names.any(|path| path.extension().is_some_and(|extension| extension == "tmp")) {
+        if is_writing(&case.folder) {
             since = Instant::now();
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -52,9 +52,9 @@ fn wait_for_checkpoints(case: &Case) {
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let read_before = bytes_read();
     let started = Instant::now();
-    let store = case.open(|_| ())?;
+    let store = case.open(lean)?;
     let opened = started.elapsed();
-    publish(&store, "bench.far", 1, (1, &[0xA5; 64]), |_| Due::After(FAR_MS))?;
+    publish(&store, "bench.far", 1, (1, &[0xA5; 64]), |_| Due::After(far_ms(0)))?;
     let answered = started.elapsed();
     let subscription = store.subscribe(DUE, "bench", SubscribeOptions::default())?;
     let batch = subscription.pull(1, DELIVERY_WAIT)?;
@@ -76,13 +76,7 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         ("read_bytes", read),
         ("facts", status.recovered_facts as f64),
         ("pending", status.pending as f64),
+        ("memory_bytes", anonymous_bytes()),
     ];
     Ok(Figures::from(figures))
-}
-
-/// Bytes that this process has had read for it, by any call.
-fn bytes_read() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
-    line.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }

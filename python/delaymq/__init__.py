@@ -22,9 +22,16 @@ The whole face, on one page; `help(delaymq.Store)` and so on say more:
     stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
 
 Store
-    publish(subject, body, *, delay | at | level, tags, attributes, message_id) -> Receipt
+    publish(subject, body, *, delay | at | level, jitter, tags, attributes, message_id,
+            key, if_exists="replace" | "keep" | "error", deduplicate) -> Receipt
     publish_many(subject, bodies, delays) -> Receipts      or publish_many([Publish(…), …])
     cancel(receipt) -> Outcome                             cancel_many(receipts)
+    move(receipt, *, delay | at) -> Moved                  move_many(receipts, *, delay | at)
+    cancel_key, look_up_key (subject, key)                 move_key(subject, key, *, delay | at)
+    look_up(receipt) -> LookedUp, with its Fate            look_up_many(receipts)
+    pending(subject, prefix=, due_from=, due_before=, after=) -> Pending, one after the other
+    pending_counts(subject, prefix=) -> {subject: int}
+    forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
     status() -> Status    checkpoint()    pin(duration) -> Pin    close()    path    is_open
     open(path, *, …, progress=function)                    the function is told of Progress
@@ -72,8 +79,10 @@ from delaymq.errors import (
     ForeignReceipt,
     ForkedProcess,
     InvalidArgument,
+    KeyTaken,
     Locked,
     MissingFile,
+    NamesFull,
     NewerFormat,
     NotAStore,
     PermissionDenied,
@@ -89,8 +98,10 @@ from delaymq.errors import (
     WrongLoop,
     WrongType,
 )
+from delaymq.forecast import Forecast, Slot
 from delaymq.message import Message, Publish
-from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.pending import Fate, LookedUp, Pending
+from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.store import Progress, Status, Store
 from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` reads as `gzip.open` does
 from delaymq.subscription import Subscription
@@ -124,17 +135,24 @@ __all__ = [
     "DelayQueue",
     "DelaymqError",
     "DiskFull",
+    "Fate",
+    "Forecast",
     "ForeignReceipt",
     "ForkedProcess",
     "Group",
     "Inspection",
     "InvalidArgument",
+    "KeyTaken",
     "Locked",
+    "LookedUp",
     "Message",
     "MissingFile",
+    "Moved",
+    "NamesFull",
     "NewerFormat",
     "NotAStore",
     "Outcome",
+    "Pending",
     "PermissionDenied",
     "Pin",
     "Poisoned",
@@ -143,6 +161,7 @@ __all__ = [
     "Publish",
     "Receipt",
     "Receipts",
+    "Slot",
     "Status",
     "Stopping",
     "StorageError",

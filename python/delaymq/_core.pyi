@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, final, overload
 
+from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
+from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
 from delaymq._server_choices import ServerChoices
 
 __version__: str
@@ -26,12 +28,6 @@ Body: TypeAlias = bytes | bytearray | memoryview
 Delivery: TypeAlias = tuple[int, str, bytes, int, int, int, bool, int, int, bytes, bytes]
 """key, subject, body, due_ms, published_ms, attempt, redelivered, sequence, first_due_ms, meta, and what a
 server told of the receipt, which is empty where the store is in this process"""
-
-Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
-"""message_id, tags, attributes; None instead of all three where there is nothing"""
-
-Row: TypeAlias = tuple[str, Body, int, bool, object]
-"""subject, body, due_ms, absolute, meta"""
 
 @final
 class Receipt:
@@ -55,6 +51,9 @@ class Receipt:
     @property
     def sequence(self) -> int:
         """The place of the message in the store's order of facts."""
+    @property
+    def size(self) -> int | None:
+        """Bytes of the body; None where the receipt comes from a list, which does not look at bodies."""
     def __hash__(self) -> int: ...
 
 @final
@@ -108,19 +107,17 @@ class Store:
     """An open store."""
 
     @staticmethod
-    def open(
-        path: str,
-        *,
-        progress: Callable[[int, int, int], None] | None,
-        **options: object,
-    ) -> Store:
+    def open(path: str, *, progress: Callable[[int, int, int], None] | None, **options: object) -> Store:
         """Opens and recovers; `progress(facts, bytes, bytes_whole)` is called on this thread.
 
         Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
         holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
-        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_entries_max. An unknown name is refused.
+        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_entries_max, keys_max, ids_max,
+        id_window_ms. An unknown name is refused.
         """
-    def publish(self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /) -> Receipt:
+    def publish(
+        self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
+    ) -> Receipt:
         """Stores one message; `absolute` says that `due_ms` counts from 1970, not from now."""
     def publish_many(
         self, subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /
@@ -132,6 +129,8 @@ class Store:
         """The store as an event loop holds it."""
     def cancel_many(self, receipts: list[Receipt], /) -> tuple[str, ...]:
         """The values of `Outcome`, in order; ForeignReceipt where one is of another store, before any is cancelled."""
+    def move_many(self, moves: list[tuple[Receipt, int, bool]], /) -> tuple[tuple[str, Receipt | None], ...]:
+        """As `cancel_many`, with new receipts; receipt, `due_ms` and absolute of each, as `publish` has them."""
     def subscribe(self, subject: str, group: str, start: str, in_flight_max: int, /) -> Subscription:
         """A consumer; `start` is "earliest" or "latest"."""
     def status(self) -> dict[str, Any]:
@@ -173,7 +172,7 @@ class Unblocked:
     """The calls of an event loop to a store."""
 
     def publish(
-        self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /
+        self, subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
     ) -> Receipts | Publishing:
         """As `Store.publish`: the receipts where the message is durable already."""
     def publish_many(
@@ -199,6 +198,8 @@ class Publishing:
     def position(self) -> int | None:
         """It is durable when everything below this is visible; None while there is no room for it."""
     @property
+    def is_on_terms(self) -> bool:
+        """Whether its receipts have to be waited for, on a thread that may."""
     def receipts(self) -> Receipts:
         """The receipts; they mean nothing before the publish is durable."""
     def submit(self) -> None:
@@ -245,7 +246,9 @@ class Request:
     @staticmethod
     def ping() -> Request: ...
     @staticmethod
-    def publish(subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, /) -> Request:
+    def publish(
+        subject: str, body: Body, due_ms: int, absolute: bool, meta: Meta | None, terms: Terms | None, /
+    ) -> Request:
         """One message, as `Store.publish`. Its answer: `Receipts`."""
     @staticmethod
     def publish_many(subject: str, bodies: Sequence[Body], delays: int | Sequence[timedelta | float], /) -> Request: ...
@@ -254,6 +257,16 @@ class Request:
     @staticmethod
     def cancel(receipts: list[Receipt], stream: bytes, /) -> Request:
         """As `Store.cancel_many`; ForeignReceipt where one is of another stream."""
+    @staticmethod
+    def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
+    @staticmethod
+    def cancel_key(subject: str, key: str, /) -> Request:
+        """Its answer: as that of `cancel`, of one."""
+    @staticmethod
+    def move_key(subject: str, key: str, due_ms: int, absolute: bool, /) -> Request: ...
+    @staticmethod
+    def look_up_key(subject: str, key: str, /) -> Request:
+        """Its answer: `Receipts`, of one or none."""
     @staticmethod
     def subscribe(number: int, names: tuple[str, str, str], start: str, in_flight_max: int, /) -> Request:
         """A consumer without credit, by subject, group and its own name.
@@ -300,6 +313,27 @@ class Request:
         """As `groups`, with what `consumers` of a store tells."""
     @staticmethod
     def end_consumer(subject: str, group: str, consumer: str, /) -> Request: ...
+    @staticmethod
+    def look_up(receipts: list[Receipt], stream: bytes, /) -> Request:
+        """As `look_up_many` of a store; ForeignReceipt where one is of another stream."""
+    @staticmethod
+    def pending(asked: PendingAsked, after: str | None, limit: int, stream: bytes, /) -> Request:
+        """A page of what is pending; what the store of this stream would refuse is refused.
+
+        Its answer: `PendingPage`.
+        """
+    @staticmethod
+    def forecast(asked: ForecastAsked, begins: int, /) -> Request:
+        """A piece of the forecast, from these milliseconds on unless 0.
+
+        Its answer: slots, the rows of damaged blocks, and where the next piece begins, 0 for nowhere.
+        """
+    @staticmethod
+    def pending_counts(subject: str | None, prefix: str | None, after: str, /) -> Request:
+        """A piece of the counts.
+
+        Its answer: where the next one begins, "" for nowhere, and subjects with their counts.
+        """
     def __len__(self) -> int: ...
 
 @final
@@ -361,38 +395,3 @@ def salvage(path: str, into: str | None, progress: Callable[[int, int], object] 
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:
     """Runs one measurement of the `benches` crate; RuntimeError where it cannot be made."""
-
-# What operators do.
-
-def groups(store: Store) -> list[dict[str, Any]]:
-    """The fields of `delaymq.Group`, for each group of a subject of users."""
-
-def subjects(store: Store) -> list[dict[str, Any]]:
-    """The fields of `delaymq.Subject`, for each subject of users; expired_before_ms for its expiry."""
-
-def start_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Makes a group; `start` is "earliest" or "latest". One that is there is refused."""
-
-def reset_group(store: Store, subject: str, group: str, start: str, /) -> None:
-    """Lets a group that nobody consumes for begin again."""
-
-def remove_group(store: Store, subject: str, group: str, /) -> None:
-    """Removes a group that nobody consumes for, with what it gave back and its dead letters."""
-
-def expire(store: Store, subject: str, older_than_ms: int, /) -> int:
-    """Gives up ready messages that were due so long ago and that nobody holds; how many."""
-
-def consumers(store: Store, subject: str, group: str, /) -> list[dict[str, Any]]:
-    """The fields of `delaymq.Consumer`, for each consumer of the group and of its retry subject."""
-
-def end_consumer(store: Store, subject: str, group: str, consumer: str, /) -> int:
-    """Ends a consumer that a client named; how many messages it held."""
-
-def check_subject(name: str, /) -> None:
-    """Refuses what no subject can be named."""
-
-def dead_letters(store: Store, subject: str, group: str, limit: int, /) -> list[dict[str, Any]]:
-    """The fields of `delaymq.DeadLetter`, the oldest first; died_ms and published_ms for the times."""
-
-def redrive(store: Store, subject: str, group: str, limit: int | None, /) -> int:
-    """Brings dead letters back; how many."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from delaymq import _core
-from delaymq._refusals import wrong_type
+from delaymq._refusals import refused, wrong_type
 from delaymq._retire import Retirement
 from delaymq.durations import Duration, delay_ms
 from delaymq.errors import Locked, StoreError
@@ -25,6 +25,10 @@ Durability = Literal["disk", "os"]
 SEGMENT_BYTES = 128 * 1024 * 1024
 DELAY_MAX = timedelta(days=3653)  # ten years
 KEEP_FINISHED = timedelta(hours=72)
+DEDUPLICATE_FOR = timedelta(minutes=10)
+DEDUPLICATE_MS_MIN = 60_000  # clients publish again for nearly so long, and rely on it
+NAMES_MAX = 1_048_576  # keys of pending messages; ids that are remembered
+HOT_MINUTE_MESSAGES = 600_000  # ten thousand a second, for a minute
 
 
 class Choices(NamedTuple):
@@ -53,8 +57,12 @@ class Choices(NamedTuple):
         delay_max: Duration,
         keep_finished: Duration,
         expire: Mapping[str, Duration] | None = None,
+        deduplicate_for: Duration = DEDUPLICATE_FOR,
+        keys_max: int = NAMES_MAX,
+        message_ids_max: int = NAMES_MAX,
         progress: Callable[[Progress], object] | None,
         clock: Clock | None = None,
+        hot_minute_messages: int = HOT_MINUTE_MESSAGES,
     ) -> Choices:
         """Checks the arguments of `open`.
 
@@ -73,7 +81,11 @@ class Choices(NamedTuple):
             "segment_bytes": segment_bytes,
             "delay_ms_max": delay_ms(delay_max, "delay_max"),
             "keep_finished_ms": policy.keep_finished_ms,
+            "id_window_ms": _window_ms(deduplicate_for),
+            "keys_max": keys_max,
+            "ids_max": message_ids_max,
             "clock": clock,
+            "hot_minute_messages": hot_minute_messages,
         }
         return cls(_folder(path), options, policy, None if progress is None else _telling(progress))
 
@@ -152,3 +164,10 @@ def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int]
         progress(Progress(facts, bytes_, bytes_whole))
 
     return tell
+
+
+def _window_ms(deduplicate_for: Duration) -> int:
+    window_ms = delay_ms(deduplicate_for, "deduplicate_for")
+    if window_ms < DEDUPLICATE_MS_MIN:
+        raise refused("deduplicate_for", "at least a minute", deduplicate_for)
+    return window_ms

@@ -13,21 +13,35 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from delaymq import _core
+from delaymq._attending import abandon, look_after
 from delaymq._blocking import BlockingCalls
 from delaymq._event_loop import EventLoop
 from delaymq._gathering import listed
+from delaymq._moving import move_of, moved, moves_of
 from delaymq._node import Node
 from delaymq._opening import Opening
 from delaymq._publishing import sent
-from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
-from delaymq._retire import EVERY_S, Pin, pinned
+from delaymq._recover import (
+    DEDUPLICATE_FOR,
+    DELAY_MAX,
+    HOT_MINUTE_MESSAGES,
+    KEEP_FINISHED,
+    NAMES_MAX,
+    SEGMENT_BYTES,
+    Choices,
+    Durability,
+)
+from delaymq._retire import Pin, pinned
 from delaymq._wakeups import Wakeups
 from delaymq.async_administration import AsyncAdministration
+from delaymq.async_keys import AsyncKeyed
+from delaymq.async_pending import AsyncLooking
 from delaymq.async_subscription import AsyncSubscription
-from delaymq.durations import Duration, due_of
+from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
+from delaymq.keys import IfExists, named, terms_of
 from delaymq.message import NO_TAGS, Publish, about
-from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Progress, Status
 from delaymq.store import IN_FLIGHT_MAX, Start
 
@@ -39,7 +53,7 @@ __all__ = ["AsyncStore", "open_async"]
 TURN = 64  # publishes after which others on the loop have their turn
 
 
-class AsyncStore(AsyncAdministration):
+class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed):
     """A folder of messages that are kept until they are due, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
@@ -56,7 +70,7 @@ class AsyncStore(AsyncAdministration):
         self._published = 0
         self._closing: asyncio.Future[None] | None = None
         if node.retiring.has_work:
-            event_loop.loop.call_soon(_look_after, weakref.ref(self))
+            event_loop.loop.call_soon(look_after, weakref.ref(self))
 
     @classmethod
     def open(
@@ -69,8 +83,12 @@ class AsyncStore(AsyncAdministration):
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
         expire: Mapping[str, Duration] | None = None,
+        deduplicate_for: Duration = DEDUPLICATE_FOR,
+        keys_max: int = NAMES_MAX,
+        message_ids_max: int = NAMES_MAX,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
+        hot_minute_messages: int = HOT_MINUTE_MESSAGES,
     ) -> Opening[Self]:
         """Opens the store in a folder, to be awaited or entered.
 
@@ -92,8 +110,12 @@ class AsyncStore(AsyncAdministration):
                 delay_max=delay_max,
                 keep_finished=keep_finished,
                 expire=expire,
+                deduplicate_for=deduplicate_for,
+                keys_max=keys_max,
+                message_ids_max=message_ids_max,
                 progress=progress,
                 clock=clock,
+                hot_minute_messages=hot_minute_messages,
             )
             return await cls._started(chosen)
 
@@ -107,7 +129,7 @@ class AsyncStore(AsyncAdministration):
         try:
             node = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(lambda done: _abandon(done, blocking))
+            starting.add_done_callback(lambda done: abandon(done, blocking))
             raise
         except BaseException:
             blocking.end()
@@ -146,19 +168,25 @@ class AsyncStore(AsyncAdministration):
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
         message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
     ) -> Receipt:
         """Stores one message, as `delaymq.Store.publish` does.
 
         Cancelled while it waits, the message is stored or it is not, and never twice.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned, Closed, ForkedProcess: As there.
-            WrongLoop: This is not the loop that opened the store.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed: As there.
+            ForkedProcess, WrongLoop: This is not the process, or the loop, that opened the store.
         """
         due, absolute = due_of(delay, at, level)
-        await self._turn()
-        begun = self._unblocked.publish(subject, body, due, absolute, about(message_id, tags, attributes))
-        return (begun if isinstance(begun, Receipts) else await self._settled(begun))[0]
+        self._event_loop.check()
+        terms = terms_of(key, if_exists, deduplicate)
+        meta = about(named(message_id, deduplicate), tags, attributes)
+        begun = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
+        return (await self._settled(begun))[0]
 
     @overload
     async def publish_many(
@@ -167,6 +195,8 @@ class AsyncStore(AsyncAdministration):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
@@ -176,30 +206,33 @@ class AsyncStore(AsyncAdministration):
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts:
         """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many` does.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned, Closed, ForkedProcess: As there.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed, ForkedProcess: As
+                there.
             WrongLoop: This is not the loop that opened the store.
         """
-        await self._turn()
-        begun = sent(self._unblocked, messages, bodies, delays)
-        return begun if isinstance(begun, Receipts) else await self._settled(begun)
-
-    async def _turn(self) -> None:
-        """Leaves the loop to others now and then, before anything is submitted."""
         self._event_loop.check()
+        return await self._settled(sent(self._unblocked, messages, bodies, delays, jitter))
+
+    async def _settled(self, begun: _core.Publishing | Receipts) -> Receipts:
         self._published += 1
         if self._published % TURN == 0:
+            # Others have their turn now and then, behind what was submitted: so coroutines that began in order are
+            # stored in order.
             await asyncio.sleep(0)
-
-    async def _settled(self, begun: _core.Publishing) -> Receipts:
+        if isinstance(begun, Receipts):
+            return begun
         if begun.position is None:
             await self._event_loop.blocking.call(begun.submit)
         if begun.position is not None:
             await self._event_loop.wakeups.reached(begun.position)
-        return begun.receipts
+        # What becomes of messages on terms is known once they are applied, which a thread waits for.
+        return await self._event_loop.blocking.call(begun.receipts) if begun.is_on_terms else begun.receipts()
 
     async def cancel(self, receipt: Receipt) -> Outcome:
         """Takes a message back, if it is still pending. The answer is durable.
@@ -219,6 +252,32 @@ class AsyncStore(AsyncAdministration):
         """
         words = await self._call(self._core.cancel_many, listed(receipts, "receipts", "an iterable of Receipt"))
         return [Outcome(word) for word in words]
+
+    async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+        """Gives a message that is still pending another due time, and a new receipt. It is durable.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
+                `delaymq.Store.move`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return moved(await self._call(self._core.move_many, move_of(receipt, delay, at)))[0]
+
+    async def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]:
+        """Gives messages another due time, with one wait for all; each is judged alone.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
+                `delaymq.Store.move_many`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return moved(await self._call(self._core.move_many, moves_of(receipts, delay, at)))
 
     def subscribe(
         self,
@@ -338,22 +397,3 @@ Answer = TypeVar("Answer")
 
 open_async = AsyncStore.open
 """`AsyncStore.open`, for those who name no class; `delaymq.open_async` is this."""
-
-
-def _look_after(reference: weakref.ref[AsyncStore]) -> None:
-    """Has expiry looked after on another thread, now and then while the store is open."""
-    store = reference()
-    if store is None or store._closing is not None:  # noqa: SLF001 - the store's own timer
-        return
-    event_loop = store._event_loop  # noqa: SLF001
-    looking = event_loop.blocking.begin(store._node.retiring.look)  # noqa: SLF001
-    # A store that is closed or poisoned meanwhile tells those who use it.
-    looking.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-    event_loop.loop.call_later(EVERY_S, _look_after, reference)
-
-
-def _abandon(starting: asyncio.Future[Node], blocking: BlockingCalls) -> None:
-    """The one who opened a store was cancelled meanwhile: nobody will close it."""
-    if not starting.cancelled() and starting.exception() is None:
-        blocking.begin(starting.result().stop)
-    blocking.end()

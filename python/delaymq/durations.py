@@ -6,6 +6,7 @@ What is shorter than a millisecond rounds up, so that nothing becomes due early.
 from __future__ import annotations
 
 import math
+import secrets
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -20,6 +21,7 @@ __all__ = [
     "delay_ms",
     "due_ms",
     "due_of",
+    "jittered",
     "level_ms",
     "moment",
     "wait_ms",
@@ -34,6 +36,8 @@ TIMEDELTA_MS_MAX = timedelta.max // timedelta(milliseconds=1)
 MOMENT_MS_MAX = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 FLOAT_NOISE = 2.0**-51  # relative error of a decimal literal times 1000
 MILLISECONDS_MAX = 2**63 - 1  # what crosses into the core; its own limit is far lower
+DRAW_BYTES = 16  # so many that the rest of a division favours nobody who could notice
+JITTER_MS_MAX = 3_650 * 86_400_000  # ten years: as far ahead as a store takes messages by default
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """RocketMQ's delay levels 1 to 18, in seconds."""
 
@@ -122,6 +126,43 @@ def due_of(delay: Duration | None, at: datetime | None, level: int | None) -> tu
             f"{given[1]}: expected {expected}, found {found}", argument=given[1], expected=expected, found=found
         )
     return (level_ms(level), False) if level is not None else (due_ms(cast("datetime", at)), True)
+
+
+def jittered(due: int, jitter: Duration | None) -> int:
+    """Milliseconds with as many added as chance says: none to all of the jitter, each as likely.
+
+    Args:
+        due: Milliseconds, from whenever they count.
+        jitter: A timedelta or seconds, at most ten years, or None.
+
+    Raises:
+        WrongType: The jitter is neither a timedelta nor a number, or it is a bool.
+        InvalidArgument: It is negative, infinite, not a number, or longer than ten years.
+        TooLarge: It does not fit into 63 bits of milliseconds.
+    """
+    most = jitter_ms(jitter)
+    return due + secrets.randbelow(most + 1) if most else due
+
+
+def jitter_ms(jitter: Duration | None) -> int:
+    """The most that chance may add, in milliseconds; 0 for None.
+
+    Raises:
+        WrongType, InvalidArgument, TooLarge: As `jittered`.
+    """
+    if jitter is None:
+        return 0
+    most = delay_ms(jitter, "jitter")
+    if most > JITTER_MS_MAX:
+        raise refused("jitter", "at most ten years", jitter)
+    return most
+
+
+def draws(most: int, count: int) -> list[int]:
+    """So many numbers from 0 to `most`, each as likely, from one look at chance."""
+    chance = secrets.token_bytes(DRAW_BYTES * count)
+    starts = range(0, len(chance), DRAW_BYTES)
+    return [int.from_bytes(chance[start : start + DRAW_BYTES]) % (most + 1) for start in starts]
 
 
 def wait_ms(timeout: Duration | None, argument: str = "timeout") -> int | None:

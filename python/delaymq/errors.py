@@ -21,6 +21,8 @@
         ├── Poisoned                              a write failed; open the store again
         ├── Closed                                the store or subscription is closed
         ├── ForkedProcess                         a forked child used its parent's store
+        ├── KeyTaken                              a pending message has the key
+        ├── NamesFull                             no room for one more key, or id
         ├── AlreadySettled                        a message was settled a second time
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
         ├── TimedOut         (TimeoutError)       a wait ended before what it waited for
@@ -54,8 +56,10 @@ __all__ = [
     "ForeignReceipt",
     "ForkedProcess",
     "InvalidArgument",
+    "KeyTaken",
     "Locked",
     "MissingFile",
+    "NamesFull",
     "NewerFormat",
     "NotAStore",
     "PermissionDenied",
@@ -160,6 +164,23 @@ class DiskFull(StorageError):
     def __init__(self, message: str = "", *, errno: int = _errno.ENOSPC, **details: object) -> None:
         """As its base, with ENOSPC."""
         super().__init__(message, errno=errno, **details)
+
+
+class KeyTaken(StoreError):
+    """The key is taken by a message that is pending, and `if_exists` is `"error"`; nothing was stored.
+
+    `found` is the receipt of the message that has it, as text; `index` the place of the one that was refused.
+    """
+
+
+class NamesFull(StoreError):
+    """There is no room for one more key, or message id; nothing was stored. `argument` says which.
+
+    Attributes:
+        limit: How many there are at most.
+    """
+
+    limit: int | None = None
 
 
 class PermissionDenied(StorageError, PermissionError):

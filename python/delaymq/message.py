@@ -15,6 +15,7 @@ from delaymq.errors import AlreadySettled, Closed
 
 if TYPE_CHECKING:
     from delaymq._core import Delivery
+    from delaymq.keys import IfExists
 
 __all__ = ["Message", "Publish", "Received"]
 
@@ -35,6 +36,11 @@ class Publish:
         tags: Words to tell messages of a subject apart by.
         attributes: Text by name, carried along.
         message_id: A name of your own; by default it is the text of the receipt.
+        key: A name of your own for what is pending; one pending message of a subject has it.
+        if_exists: What is done where the key is taken: `"replace"`, `"keep"` or `"error"`, the default.
+        deduplicate: True stores a message of the same subject and `message_id` once within ten minutes.
+        jitter: A timedelta or seconds, or None: as much of it as chance says is added to the due time. The
+            receipt tells what came of it.
     """
 
     subject: str
@@ -45,6 +51,10 @@ class Publish:
     tags: Sequence[str] = NO_TAGS
     attributes: Mapping[str, str] | None = None
     message_id: str | None = None
+    key: str | None = None
+    if_exists: IfExists | None = None
+    deduplicate: bool = False
+    jitter: Duration | None = None
 
 
 class Settling(Protocol):
@@ -133,7 +143,7 @@ class Received:
 
     @property
     def receipt(self) -> _core.Receipt:
-        """The receipt that it was published with.
+        """The receipt that it was published with, also where it was moved to another time and has another one.
 
         Raises:
             ForkedProcess: The store was opened by the parent process.

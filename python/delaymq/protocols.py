@@ -19,8 +19,9 @@ from delaymq.message import NO_TAGS
 if TYPE_CHECKING:
     from delaymq.async_message import AsyncMessage
     from delaymq.durations import Duration
+    from delaymq.keys import IfExists
     from delaymq.message import Message, Publish
-    from delaymq.receipt import Outcome, Receipt, Receipts
+    from delaymq.receipt import Moved, Outcome, Receipt, Receipts
     from delaymq.store import Start
 
 __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscribing"]
@@ -69,6 +70,10 @@ class DelayQueue(Protocol):
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
         message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
     ) -> Receipt: ...
     @overload
     def publish_many(
@@ -77,11 +82,26 @@ class DelayQueue(Protocol):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
     def cancel(self, receipt: Receipt) -> Outcome: ...
     def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]: ...
+    def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved: ...
+    def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]: ...
+    def cancel_key(self, subject: str, key: str) -> Outcome: ...
+    def move_key(
+        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+    ) -> Moved: ...
+    def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
     def subscribe(
         self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
     ) -> Consumer: ...
@@ -142,6 +162,10 @@ class AsyncDelayQueue(Protocol):
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
         message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
     ) -> Receipt: ...
     @overload
     async def publish_many(
@@ -150,11 +174,26 @@ class AsyncDelayQueue(Protocol):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
     async def cancel(self, receipt: Receipt) -> Outcome: ...
     async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]: ...
+    async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved: ...
+    async def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]: ...
+    async def cancel_key(self, subject: str, key: str) -> Outcome: ...
+    async def move_key(
+        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+    ) -> Moved: ...
+    async def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
     def subscribe(
         self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
     ) -> Subscribing: ...

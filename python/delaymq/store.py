@@ -13,15 +13,28 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 
 from delaymq import _core
 from delaymq._gathering import listed
+from delaymq._moving import move_of, moved, moves_of
 from delaymq._node import Node
 from delaymq._publishing import sent
-from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, Choices, Durability
+from delaymq._recover import (
+    DEDUPLICATE_FOR,
+    DELAY_MAX,
+    HOT_MINUTE_MESSAGES,
+    KEEP_FINISHED,
+    NAMES_MAX,
+    SEGMENT_BYTES,
+    Choices,
+    Durability,
+)
 from delaymq._retire import Pin, pinned
 from delaymq.administration import Administration
-from delaymq.durations import Duration, due_of
+from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
+from delaymq.forecast import Forecasting
+from delaymq.keys import IfExists, Keyed, named, terms_of
 from delaymq.message import NO_TAGS, Publish, about
-from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.pending import Looking
+from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
@@ -36,7 +49,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store(Administration):
+class Store(Administration, Forecasting, Looking, Keyed):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
@@ -60,8 +73,12 @@ class Store(Administration):
         delay_max: Duration = DELAY_MAX,
         keep_finished: Duration = KEEP_FINISHED,
         expire: Mapping[str, Duration] | None = None,
+        deduplicate_for: Duration = DEDUPLICATE_FOR,
+        keys_max: int = NAMES_MAX,
+        message_ids_max: int = NAMES_MAX,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
+        hot_minute_messages: int = HOT_MINUTE_MESSAGES,
     ) -> Self:
         """Opens the store in a folder, recovering what a crash left.
 
@@ -77,9 +94,12 @@ class Store(Administration):
             expire: For subjects, how long after it was due a message that nobody took is given up, by
                 `expire`, about once a minute. A subject that does not exist yet is looked for again
                 each time, without a word. By default nothing that is unfinished ever goes.
+            deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
+            keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
+            message_ids_max: How many ids may be remembered; the same.
             progress: Called now and then while the store recovers.
-            clock: A `delaymq.testing.Clock` that a test turns, and then `"os"` spares the disk all
-                syncs; None is the system's.
+            clock: A `delaymq.testing.Clock` that a test turns, and `"os"` without any syncs; None is the system's.
+            hot_minute_messages: A minute in which more are due is told in the log, once; 600,000 by default.
 
         Raises:
             Locked: Another process has it open.
@@ -99,8 +119,12 @@ class Store(Administration):
             delay_max=delay_max,
             keep_finished=keep_finished,
             expire=expire,
+            deduplicate_for=deduplicate_for,
+            keys_max=keys_max,
+            message_ids_max=message_ids_max,
             progress=progress,
             clock=clock,
+            hot_minute_messages=hot_minute_messages,
         )
         node = Node.started(chosen, watches=True)
         return cls(node.core, node.folder, node)
@@ -126,6 +150,10 @@ class Store(Administration):
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
         message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
     ) -> Receipt:
         """Stores one message, to be delivered when it is due.
 
@@ -139,9 +167,18 @@ class Store(Administration):
             tags: At most 10 words to tell messages of a subject apart by.
             attributes: Text by name, carried along; keys and values at most 32 KiB together.
             message_id: A name of your own, made as a subject's; by default the text of the receipt.
+            key: A name of your own for what is pending, made as a subject's: one pending message of a subject has
+                it. It is free again when that is dispatched or cancelled.
+            if_exists: What is done where the key is taken: `"replace"` cancels the message that has it, `"keep"`
+                leaves it and stores nothing, `"error"`, which is the default, raises KeyTaken.
+            deduplicate: True stores a message of the same subject and `message_id` once within ten minutes
+                (`deduplicate_for`), however often it is published; one without an id gets one.
+            jitter: A timedelta or seconds, at most ten years: as much of it as chance says is added to the due
+                time, so that what is published together is not due together. `receipt.due` tells what came of it.
 
         Returns:
-            The receipt, once the message is as durable as the store was opened for.
+            The receipt, once the message is as durable as the store was opened for. Of one that was kept, or that
+            was published before, it is the receipt that it has.
 
         Raises:
             WrongType: An argument has the wrong type; nothing was stored.
@@ -149,12 +186,16 @@ class Store(Administration):
                 ahead; nothing was stored.
             TooLarge: The body, or tags, attributes and id together, are over the limit; nothing was stored.
             DiskFull: There is no room for new messages; nothing was stored.
+            KeyTaken: A pending message has the key; nothing was stored.
+            NamesFull: There is no room for one more key, or id; nothing was stored.
             Poisoned: A write failed now or earlier; it may or may not have been stored.
             Closed: The store is closed.
             ForkedProcess: The store was opened by the parent process.
         """
         due, absolute = due_of(delay, at, level)
-        return self._core.publish(subject, body, due, absolute, about(message_id, tags, attributes))
+        terms = terms_of(key, if_exists, deduplicate)
+        meta = about(named(message_id, deduplicate), tags, attributes)
+        return self._core.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
 
     @overload
     def publish_many(
@@ -163,6 +204,8 @@ class Store(Administration):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
@@ -172,11 +215,14 @@ class Store(Administration):
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts:
         """Stores up to 10,000 messages, all or none: the fast way.
 
         Either `publish_many(subject, bodies, delays)`, where delays is one delay for all or one for
-        each body, or `publish_many(list of Publish)`.
+        each body, or `publish_many(list of Publish)`. With `jitter`, a timedelta or seconds, each of the bodies
+        is due later by as much of it as chance says; a `Publish` has its own.
 
         Returns:
             The receipts, in the order of the messages.
@@ -184,9 +230,10 @@ class Store(Administration):
         Raises:
             WrongType, InvalidArgument, TooLarge: As `publish`; `index` is the place of the refused
                 message, and nothing of the whole was stored.
-            DiskFull, Poisoned, Closed, ForkedProcess: As `publish`.
+            KeyTaken: A pending message has the key of one; `index` says which, and nothing of the whole was stored.
+            DiskFull, NamesFull, Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return sent(self._core, messages, bodies, delays)
+        return sent(self._core, messages, bodies, delays, jitter)
 
     def cancel(self, receipt: Receipt) -> Outcome:
         """Takes a message back, if it is still pending, for all groups. The answer is durable.
@@ -210,6 +257,50 @@ class Store(Administration):
         """
         chosen = listed(receipts, "receipts", "an iterable of Receipt")
         return [Outcome(word) for word in self._core.cancel_many(chosen)]
+
+    def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+        """Gives a message that is still pending another due time, for all groups, and a new receipt. It is durable.
+
+        Args:
+            receipt: Of the message; it is not found any more afterwards.
+            delay: A timedelta or seconds from now, as `publish` takes it.
+            at: An aware datetime instead; one that has passed is due now.
+
+        Returns:
+            What was found, and the new receipt where it was moved. The same call again (of the same receipt to the
+            same `at`, or by the same `delay`) has the same answer, for the last 65,536 moves of the store; after
+            that, and to another time, the old receipt is not found.
+
+        Raises:
+            WrongType: It is not a `Receipt`, or the time has the wrong type; nothing was moved.
+            ForeignReceipt: Another store gave it out.
+            InvalidArgument: It was altered; not one of `delay` and `at` is given; the time is refused, as by
+                `publish`. Nothing was moved.
+            TooLarge: The delay does not fit into 63 bits of milliseconds.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return moved(self._core.move_many(move_of(receipt, delay, at)))[0]
+
+    def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]:
+        """Gives messages another due time, with one wait for all; each is judged alone, as `move` judges it.
+
+        Args:
+            receipts: Of the messages.
+            delay: One for all, or a sequence with one for each.
+            at: The same, of aware datetimes.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As `move`; `index` says which, and nothing was moved.
+            ForeignReceipt: Another store gave one of them out, `index` says which; nothing was moved.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return moved(self._core.move_many(moves_of(receipts, delay, at)))
 
     def subscribe(
         self,

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amnesia.filesystem import FUSE, FileSystem, keep, not_run, say, work_folder
 from amnesia.torturing import Ledger, judge
@@ -54,6 +54,10 @@ HISTORY = {
     "--subjects": 1,
     "--quiet-ms": 60,
 }
+FOLDERS = ("mkdir", "open_folder", "fsync_folder")
+"""Calls that give names to what is new. Each also fails once, and then nothing outlives that was not synced: what the
+next process finds there need not be durable.
+"""
 STEPS = (14, 8)
 """Of the publisher, in each of the two lives."""
 ENDS_WITHIN_S = 120  # a call that is interrupted for ever is made a thousand times, on a busy machine
@@ -180,10 +184,20 @@ def sampled(kind: str, error: str, times: str, seen: int, chosen: argparse.Names
     return iter([Case(kind, place, error, times, chance.choice(AFTERWARDS)) for place in places])
 
 
-def rows_of(counts: dict[str, int], chosen: argparse.Namespace) -> list[Iterator[Case]]:
+class Row(NamedTuple):
+    """Cases that are worked on one after the other."""
+
+    cases: Iterator[Case]
+    climbs: bool
+    """It is over when a call did not fail."""
+
+
+def rows_of(counts: dict[str, int], chosen: argparse.Namespace) -> list[Row]:
     """Rows of cases, the longest first; what is worked on at once are rows."""
     by_length = sorted(KINDS, key=lambda kind: -counts[kind])
-    rows = [climbing(kind, "EIO", "ever", AFTERWARDS) for kind in by_length]
+    rows = [Row(climbing(kind, "EIO", "ever", AFTERWARDS), climbs=True) for kind in by_length]
+    if not chosen.all:
+        rows += [Row(climbing(kind, "EIO", "once", ("cut all",)), climbs=True) for kind in FOLDERS]
     for kind in by_length:
         others = [
             (error, times) for error in (*ERRORS, "short") for times in TIMES if (error, times) != ("EIO", "ever")
@@ -192,27 +206,27 @@ def rows_of(counts: dict[str, int], chosen: argparse.Namespace) -> list[Iterator
             if error == "short" and kind != "write":
                 continue
             if chosen.all:
-                rows += [climbing(kind, error, times, (afterwards,)) for afterwards in AFTERWARDS]
+                rows += [Row(climbing(kind, error, times, (afterwards,)), climbs=True) for afterwards in AFTERWARDS]
             else:
-                rows.append(sampled(kind, error, times, counts[kind], chosen))
+                rows.append(Row(sampled(kind, error, times, counts[kind], chosen), climbs=False))
     return rows
 
 
-def work_on(state: Sweep, rows: Iterator[Iterator[Case]], disk: FileSystem, *, climbs_all: bool) -> None:
-    """Takes one row after the other; one that climbs is over when a call did not fail."""
+def work_on(state: Sweep, rows: Iterator[Row], disk: FileSystem) -> None:
+    """Takes one row after the other."""
     while True:
         with state.lock:
             row = next(rows, None)
         if row is None:
             return
-        for case in row:
+        for case in row.cases:
             failed, _ = state.history(disk, case)
             is_swept = (case.error, case.times) == ("EIO", "ever")
             with state.lock:
                 state.failed += failed
                 if failed and is_swept:
                     state.sites[case.kind] = max(state.sites[case.kind], case.place)
-            if not failed and (climbs_all or is_swept):
+            if not failed and row.climbs:
                 break
 
 
@@ -223,7 +237,7 @@ def sweep(state: Sweep, chosen: argparse.Namespace, counts: dict[str, int]) -> N
     def work(number: int) -> None:
         try:
             with FileSystem(state.daemon, state.folder / f"disk-{number}") as disk:
-                work_on(state, rows, disk, climbs_all=chosen.all)
+                work_on(state, rows, disk)
         except Exception as error:  # noqa: BLE001 - a thread's own error must fail the run
             state.fails(None, repr(error))
 

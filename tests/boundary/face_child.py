@@ -142,6 +142,13 @@ class Driven:
         outcome: delaymq.Outcome = self.face.call(lambda: self.store.cancel(delaymq.Receipt.parse(receipt)))
         return outcome.value
 
+    def move(self, receipt: str, delay_ms: int) -> list[Any]:
+        parsed = delaymq.Receipt.parse(receipt)
+        moved: delaymq.Moved = self.face.call(lambda: self.store.move(parsed, delay=delay_ms / 1000))
+        again: delaymq.Moved = self.face.call(lambda: self.store.move(parsed, delay=delay_ms / 1000))
+        assert again == moved
+        return [moved.outcome.value, None if moved.receipt is None else str(moved.receipt)]
+
     def cancel_many(self, receipts: list[str]) -> list[str]:
         parsed = [delaymq.Receipt.parse(receipt) for receipt in receipts]
         return [outcome.value for outcome in self.face.call(lambda: self.store.cancel_many(parsed))]

@@ -65,6 +65,7 @@ class Model:
     def __init__(self, face: str, folder: str) -> None:
         self.face, self.folder = face, folder
         self.child = Child(face, folder)
+        self.published_with: dict[str, str] = {}  # what a message says, also where it was moved
         self.receipts: dict[str, str] = {}
         self.tags: dict[str, list[str]] = {}
         self.far: set[str] = set()
@@ -84,6 +85,7 @@ class Model:
             receipts = self.child("publish_many", bodies, delay_ms)
         else:
             receipts = [self.child("publish", bodies[0], delay_ms, tag)]
+        self.published_with.update(zip(bodies, receipts, strict=True))
         self.receipts.update(zip(bodies, receipts, strict=True))
         self.tags.update((body, [] if tag is None else [tag]) for body in bodies)
         if delay_ms > 1000:
@@ -91,6 +93,21 @@ class Model:
 
     def cancel(self, body: str) -> None:
         self.cancelled_with(body, self.child("cancel", self.receipts[body]))
+
+    def move(self, body: str, delay_ms: int) -> None:
+        outcome, receipt = self.child("move", self.receipts[body], delay_ms)
+        if body in self.far - self.cancelled:
+            assert outcome == "done"
+        if outcome == "done":
+            assert body not in self.seen.keys() | self.cancelled
+            self.receipts[body] = receipt
+            self.far = self.far | {body} if delay_ms > 1000 else self.far - {body}
+        elif outcome == "not_found":
+            done = self.finished | self.acknowledged | self.unsure | self.dead | self.redriven
+            assert body in done | self.cancelled
+        else:
+            assert outcome == "already_dispatched", outcome
+            assert body not in self.cancelled
 
     def cancel_many(self, bodies: list[str]) -> None:
         outcomes = self.child("cancel_many", [self.receipts[body] for body in bodies])
@@ -121,7 +138,7 @@ class Model:
 
     def taken(self, row: list[Any], which: int) -> str:
         body, receipt, attempt, redelivered, tags, early = row
-        assert self.receipts[body] == receipt
+        assert self.published_with[body] == receipt
         assert self.tags[body] == tags
         assert not early
         assert body not in self.cancelled | self.far | self.held.keys() | self.finished | self.dead
@@ -270,6 +287,12 @@ class BothFaces(RuleBasedStateMachine):
     def cancel(self, at: int) -> None:
         for model in self.models:
             model.cancel(f"body {at % self.count}")
+
+    @precondition(lambda self: self.count)
+    @rule(at=st.integers(0, 10_000), delay_ms=DELAYS_MS)
+    def move(self, at: int, delay_ms: int) -> None:
+        for model in self.models:
+            model.move(f"body {at % self.count}", delay_ms)
 
     @rule(timeout=st.sampled_from([0, 0.01]), then=st.sampled_from([None, None, "hold", 0, 3]), which=WHICH)
     def consume(self, timeout: float, then: str | int | None, which: int) -> None:

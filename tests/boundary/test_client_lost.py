@@ -16,11 +16,14 @@ from faces import Served
 from proxies import (
     ACKNOWLEDGE,
     CANCEL,
+    CANCEL_KEY,
     EXPIRE,
     FLUSH,
     GIVE_BACK,
     GROUPS,
+    MOVE_KEY,
     PUBLISH,
+    PUBLISH_ON_TERMS,
     REDRIVE,
     REMOVE_GROUP,
     RESET_GROUP,
@@ -93,18 +96,64 @@ def test_a_publish_that_never_arrives_is_in_doubt_too(remote: Remote, served: Se
     ids=["one", "named", "many", "mixed"],
 )
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_a_publish_in_doubt_is_sent_again_under_its_id_where_that_is_asked_for(
+def test_a_publish_in_doubt_is_sent_again_under_its_id_and_stored_once_where_that_is_asked_for(
     remote: Remote, served: Served, relay: Relay, publish: Callable[[Any], Any], is_stored: bool
 ) -> None:
     with remote.connected(relay.url, retry_ambiguous=True) as client:
-        (relay.lose_answer_of if is_stored else relay.lose_request)(PUBLISH)
+        (relay.lose_answer_of if is_stored else relay.lose_request)(PUBLISH_ON_TERMS)
         assert remote.call(lambda: publish(client))
+    assert len(relay.bodies(PUBLISH_ON_TERMS)) == 1 + is_stored
     with served.store.subscribe("a", group="g") as messages:
-        found = [messages.get(20) for _ in range(1 + is_stored)]
+        found = messages.get(20)
         assert messages.get(0.1) is None
-    ids = {message.message_id for message in found if message}
-    assert len(ids) == 1
-    assert not ids.pop().startswith("dmq1-")
+    assert found is not None
+    assert not found.message_id.startswith("dmq1-")
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_what_is_published_with_an_id_to_tell_it_by_is_sent_again_by_itself(
+    remote: Remote, served: Served, relay: Relay, is_stored: bool
+) -> None:
+    with remote.connected(relay.url) as client:
+        (relay.lose_answer_of if is_stored else relay.lose_request)(PUBLISH_ON_TERMS)
+        receipt = remote.call(lambda: client.publish("a", b"", delay=3600, key="k", deduplicate=True))
+    assert len(relay.bodies(PUBLISH_ON_TERMS)) == 1 + is_stored
+    assert served.store.look_up_key("a", "k") == receipt
+    assert served.store.status().pending == 1
+
+
+def test_what_the_server_may_have_forgotten_is_not_published_again(
+    remote: Remote, served: Served, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("sync", "asyncio_client"):
+        monkeypatch.setattr(f"delaymq.client.{module}.AGAIN_FOR_S", -1.0)  # as if the server had been away for long
+    with remote.connected(relay.url, retry_ambiguous=True) as client:
+        relay.lose_answer_of(PUBLISH_ON_TERMS)
+        with pytest.raises(AmbiguousError, match="for too long"):
+            remote.call(lambda: client.publish("a", b"", delay=3600))
+        remote.call(lambda: client.publish("a", b"", delay=3600))
+    assert len(relay.bodies(PUBLISH_ON_TERMS)) == 2
+    assert served.store.status().pending == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "ask"),
+    [
+        (PUBLISH_ON_TERMS, lambda client: client.publish("a", b"new", delay=60, key="k", if_exists="replace")),
+        (CANCEL_KEY, lambda client: client.cancel_key("a", "k")),
+        (MOVE_KEY, lambda client: client.move_key("a", "k", delay=60)),
+    ],
+)
+def test_what_is_asked_by_key_is_not_asked_twice_by_itself(
+    remote: Remote, served: Served, relay: Relay, command: int, ask: Callable[[Any], Any]
+) -> None:
+    """Another message may have the key by then."""
+    served.store.publish("a", b"", delay=3600, key="k")
+    with remote.connected(relay.url) as client:
+        relay.lose_answer_of(command)
+        with pytest.raises(AmbiguousError, match="may have been done or not"):
+            remote.call(lambda: ask(client))
+    assert len(relay.bodies(command)) == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +200,7 @@ def test_a_cancel_whose_answer_is_lost_for_good_is_in_doubt(remote: Remote, serv
     ("command", "ask"),
     [
         (CANCEL, lambda client, receipt: client.cancel(receipt)),
-        (PUBLISH, lambda client, _: client.publish("a", b"x", message_id="mine")),
+        (PUBLISH_ON_TERMS, lambda client, _: client.publish("a", b"x", message_id="mine")),
     ],
 )
 def test_what_is_refused_when_it_is_asked_again_is_in_doubt_all_the_same(

@@ -35,7 +35,7 @@ def held_interpreter() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_thread_that_computes_makes_no_message_late(tmp_path: Path) -> None:
-    numbers = {"rate_per_s": 1000, "milliseconds": 2000, "lead_ms": 300, "disk": 0}
+    numbers = {"rate_per_s": 1000, "milliseconds": 2000, "lead_ms": 300, "pending": 0, "disk": 0}
     with held_interpreter():
         figures = _core.measure("lateness", str(tmp_path / "store"), numbers)
     assert figures["count"] == 2000

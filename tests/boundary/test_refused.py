@@ -89,6 +89,7 @@ TIMES = [
     Bad(Timestamp(2030, 1, 1, tzinfo=UTC), WrongType, ".to_pydatetime()"),
     *(Bad(value, WrongType, "time zone") for value in (1_800_000_000, 1.5, False, "2030-01-01", date(2030, 1, 1))),
 ]
+NEAR_TIMES = [bad for bad in TIMES if bad.advice != "at most"]
 LEVELS = [
     *(Bad(value, InvalidArgument, "1 to 18") for value in (0, 19, -1, 10**5000)),
     *(Bad(value, WrongType, "int") for value in (True, "1", 1.0, math.nan)),
@@ -191,6 +192,7 @@ TABLE: list[tuple[str, str, list[Bad], Call]] = [
         "tags": TAGS,
         "attributes": ATTRIBUTES,
         "message_id": IDS,
+        "jitter": DELAYS,
     }.items()
     for call, made in published(argument)
     if not (argument in ("delay", "at", "level", "attributes", "message_id") and None in [bad.value for bad in values])
@@ -199,9 +201,23 @@ TABLE += [
     ("publish_many(bodies)", "body", BODIES, lambda face, value: face.store.publish_many("a", [b"", value])),
     ("publish_many(delays)", "delays", DURATIONS, lambda face, value: face.store.publish_many("a", [b""], [value])),
     ("publish_many(delay for all)", "delays", SCALARS, lambda face, value: face.store.publish_many("a", [b""], value)),
+    ("publish_many(jitter)", "jitter", DELAYS, lambda face, value: face.store.publish_many("a", [b""], jitter=value)),
+    (
+        "publish_many(delays with jitter)",
+        "delays",
+        DURATIONS,
+        lambda face, value: face.store.publish_many("a", [b""], [value], jitter=1),
+    ),
     ("cancel", "receipt", RECEIPTS, lambda face, value: face.store.cancel(value)),
     ("cancel_many", "receipt", RECEIPTS, lambda face, value: face.store.cancel_many([value])),
     ("cancel_many(receipts)", "receipts", HEAPS, lambda face, value: face.store.cancel_many(value)),
+    ("move", "receipt", RECEIPTS, lambda face, value: face.store.move(value, delay=5)),
+    ("move_many", "receipt", RECEIPTS, lambda face, value: face.store.move_many([value], delay=5)),
+    ("move_many(receipts)", "receipts", HEAPS, lambda face, value: face.store.move_many(value, delay=5)),
+    # The time is looked at first; one that is too far ahead only where the receipt is one of the store.
+    ("move(delay)", "delay", DURATIONS, lambda face, value: face.store.move(None, delay=value)),
+    ("move_many(delay)", "delay", DURATIONS, lambda face, value: face.store.move_many([None], delay=[value])),
+    ("move(at)", "at", NEAR_TIMES, lambda face, value: face.store.move(None, at=value)),
     ("subscribe(subject)", "subject", NAMES, lambda face, value: face.store.subscribe(value, group="g")),
     ("subscribe(group)", "group", NAMES, lambda face, value: face.store.subscribe("a", group=value)),
     ("subscribe(start)", "start", STARTS, lambda face, value: face.store.subscribe("a", group="g", start=value)),

@@ -36,7 +36,7 @@ def test_what_expires_is_an_explicit_choice_and_is_reported(folder: Path, caplog
 
 def test_expiry_is_looked_after_again_and_on_a_loop_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_retire, "EVERY_S", 0.05)
-    monkeypatch.setattr("delaymq.async_store.EVERY_S", 0.05)
+    monkeypatch.setattr("delaymq._attending.EVERY_S", 0.05)
 
     async def main() -> None:
         async with delaymq.open_async(folder, durability="os", expire={"metrics": timedelta(milliseconds=1)}) as store:

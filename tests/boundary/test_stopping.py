@@ -99,11 +99,15 @@ def test_what_was_fetched_and_never_taken_counts_as_an_attempt(face: Face, in_fl
     face.call(face.messages.close)
     face.messages = face.call(lambda: face.store.subscribe("consumed", group="g", in_flight_max=in_flight_max))
     face.call(lambda: face.store.publish_many("consumed", [b"taken", b"untouched"]))
-    face.call(face.call(lambda: face.messages.get(5)).ack)
+    # Not acknowledged: over TCP the server may send the next one as soon as it hears that a place is free.
+    assert face.call(lambda: face.messages.get(5)).body == b"taken"
     face.call(face.messages.close)
     face.messages = face.call(lambda: face.store.subscribe("consumed", group="g"))
-    untouched = face.call(lambda: face.messages.get(5))
-    assert (untouched.body, untouched.attempt, untouched.redelivered) == (b"untouched", attempt, attempt > 1)
+    found = [face.call(lambda: face.messages.get(5)) for _ in range(2)]
+    assert {message.body: (message.attempt, message.redelivered) for message in found} == {
+        b"taken": (2, True),
+        b"untouched": (attempt, attempt > 1),
+    }
 
 
 @pytest.mark.usefixtures("over_tcp")

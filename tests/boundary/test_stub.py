@@ -10,7 +10,7 @@ from pathlib import Path
 def test_the_stub_is_what_the_extension_is(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy.stubtest", "delaymq._core", "--concise"]
     allowed = tmp_path / "allowed"
-    names = ("Body", "Delivery", "Event", "Meta", "ReadyTuple", "Row", "__all__")
+    names = ("Body", "Delivery", "Event", "Meta", "PendingAsked", "PendingPage", "ReadyTuple", "Row", "__all__")
     allowed.write_text("".join(f"delaymq._core.{name}\n" for name in names))
     ended = subprocess.run(
         [*command, "--allowlist", str(allowed), "--ignore-unused-allowlist"],

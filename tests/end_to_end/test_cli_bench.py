@@ -93,7 +93,7 @@ def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Pat
 
 
 def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None:
-    asked = ("bench", "backlog", "--quick", "--messages", "30000", "--json", "--folder", str(tmp_path))
+    asked = ("bench", "backlog", "--quick", "--scale", "30000", "--json", "--folder", str(tmp_path))
     row = json.loads(command(*asked).stdout)
     assert (row["n"], row["detail"]["ready"]) == (30_000, 30_000)
     assert 0 < row["detail"]["disk_bytes"] <= disk_bytes(30_000)
@@ -103,10 +103,10 @@ def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("wheel", "--messages", "5"), "--messages is for backlog alone"),
-        (("--messages", "5"), "--messages is for backlog alone"),
-        (("backlog", "--messages", "0"), "'0' is not a number from 1 to"),
-        (("backlog", "--messages", "1e6"), "'1e6' is not a number from 1 to"),
+        (("wheel", "--scale", "5"), "--scale is for lateness, restart, changes, room, burst, backlog alone"),
+        (("--scale", "5"), "--scale is for lateness, restart, changes, room, burst, backlog alone"),
+        (("backlog", "--scale", "0"), "'0' is not a number from 1 to"),
+        (("backlog", "--scale", "1e6"), "'1e6' is not a number from 1 to"),
     ],
 )
 def test_a_number_of_messages_that_cannot_be_is_refused(given: tuple[str, ...], words: str) -> None:
@@ -119,7 +119,7 @@ def test_a_backlog_that_the_disk_has_no_room_for_is_not_begun(monkeypatch: pytes
     free = disk_bytes(1_000) - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     monkeypatch.setattr(cli_bench, "run_benches", lambda *_, **__: pytest.fail("it was begun"))
-    chosen = argparse.Namespace(names=["backlog"], quick=True, server=False, messages=1_000, folder=None, json=True)
+    chosen = argparse.Namespace(names=["backlog"], quick=True, server=False, scale=1_000, folder=None, json=True)
     with pytest.raises(UsageError, match=f"of which {free} are free"):
         cli_bench.run(chosen)
 

@@ -98,6 +98,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     found.place = ("--store", str(found.folder))
     assert found.run("verify --json")[0]["problems"] == []
     assert found.run("salvage --json")[0]["damage"] == []
+    assert found.run("simulate --json", "--rate", "1", "--to", "2100-01-01T00:00:00Z")
     of_damaged(found)
     return found
 
@@ -105,7 +106,18 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
 def of_a_queue(found: Printed) -> None:
     """What every store is asked, in a folder and behind a server; one of its dead letters goes back."""
     [receipt] = found.run("publish --json", "a", "x", "--delay", "1h")
-    found.run("cancel --json", receipt["receipt"])
+    [moved] = found.run("move --json", receipt["receipt"], "--delay", "2h")
+    [known] = found.run("look-up --json", moved["new_receipt"])
+    [listed] = found.run("pending --json", "a")
+    assert (listed["due"], listed["subject"], known["fate"]) == (known["due"], known["subject"], "pending")
+    assert {"subject": "a", "pending": 1} in found.run("pending --counts --json")
+    assert [one["messages"] for one in found.run("forecast --json", "a")] == [1]
+    found.run("cancel --json", moved["new_receipt"])
+    named = ("k", "--subject", "a")
+    found.run("publish --json", "a", "x", "--delay", "1h", "--key", "k")
+    found.run("move --json --key", *named, "--delay", "2h")
+    found.run("look-up --json --key", *named)
+    found.run("cancel --json --key", *named)
     found.run("status --json")
     assert found.run("dead list --json", "a", "g")
     found.run("dead redrive --json", "a", "g", "--limit", "1")

@@ -56,6 +56,17 @@ def test_what_is_not_due_waits(place: Place) -> None:
     assert consumed(place, "a", "--group", "g", "--count", "1", "--timeout", "10s") == ["soon"]
 
 
+def test_what_is_spread_is_told_in_its_receipt(place: Place) -> None:
+    arguments = ("a", "x", "--at", "2030-01-01T00:00:00Z", "--jitter", "30s", "--json")
+    dues = {json.loads(line)["due"] for _ in range(3) for line in published(place, *arguments)}
+    assert len(dues) > 1
+    assert all("2030-01-01T00:00:00" <= due < "2030-01-01T00:00:31" for due in dues)
+    line = json.dumps({"body": "y", "at": "2030-01-01T00:00:00Z", "jitter": "30s"}).encode()
+    [receipt] = published(place, "a", "--jsonl", "-", given=line)
+    assert 0 <= (delaymq.Receipt.parse(receipt).due.timestamp() - 1_893_456_000) <= 30
+    assert "--jitter" in refused(2, "publish", "a", "x", "--jitter", "30", *place)
+
+
 def test_a_body_from_standard_input_is_kept_byte_for_byte(place: Place) -> None:
     published(place, "a", "-", given=b"\x00\xff\n")
     [line] = consumed(place, "a", "--group", "g", "--jsonl", "--until-empty")
@@ -149,6 +160,46 @@ def test_a_receipt_takes_its_message_back(place: Place) -> None:
     assert json.loads(ended.stdout) == {"receipt": late, "outcome": "done"}
 
 
+def test_a_receipt_moves_its_message(place: Place) -> None:
+    [late] = published(place, "a", "x", "--delay", "1h")
+    [now] = published(place, "a", "y")
+    ended = command("move", late, now, "--delay", "2h", *place)
+    assert ended.returncode == 7
+    [(done, moved), other] = [line.split("  ") for line in ended.stdout.splitlines()]
+    assert (done, other) == ("done", ["already_dispatched", now])
+    ended = command("move", "-", "--at", "2030-12-31T18:00:00Z", "--json", *place, given=f"{moved}\n\n".encode())
+    assert ended.returncode == 0
+    said = json.loads(ended.stdout)
+    again = said.pop("new_receipt")
+    assert said == {"receipt": moved, "outcome": "done", "due": "2030-12-31T18:00:00+00:00"}
+    ended = command("move", moved, "--delay", "0s", "--json", *place)
+    assert ended.returncode == 7
+    assert json.loads(ended.stdout) == {"receipt": moved, "outcome": "not_found", "new_receipt": None, "due": None}
+    assert command("move", again, "--delay", "0s", *place).returncode == 0
+    assert sorted(consumed(place, "a", "--group", "g", "--until-empty")) == ["x", "y"]
+
+
+def test_a_key_names_what_is_pending(place: Place) -> None:
+    def named(verb: str, *arguments: str) -> tuple[int, list[str]]:
+        ended = command(verb, "--subject", "a", "--key", "k", *arguments, *place)
+        return ended.returncode, ended.stdout.split()
+
+    [first] = published(place, "a", "x", "--delay", "1h", "--key", "k")
+    assert "the key is taken" in refused(7, "publish", "a", "y", "--delay", "1h", "--key", "k", *place)
+    assert published(place, "a", "y", "--delay", "1h", "--key", "k", "--if-exists", "keep") == [first]
+    assert named("look-up") == (0, ["pending", first])
+    [second] = published(place, "a", "y", "--delay", "1h", "--key", "k", "--if-exists", "replace")
+    code, (done, third) = named("move", "--delay", "2h")
+    assert (code, done, third in {first, second}) == (0, "done", False)
+    assert named("cancel") == (0, ["done", "k"])
+    assert named("cancel") == (7, ["not_found", "k"])
+    assert named("look-up", "--json")[0] == 7
+    line = b'{"subject": "a", "body": "z", "message_id": "m", "key": "k", "if_exists": "keep", "deduplicate": true}'
+    once = [command("publish", "--jsonl", "-", *place, given=line).stdout for _ in range(2)]
+    assert once[0] == once[1] != ""
+    assert consumed(place, "a", "--group", "g", "--until-empty") == ["z"]
+
+
 def test_the_configuration_stands_in_for_options(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "delaymq.toml"
     file.write_text(f"store.path = '{folder}'\nstore.durability = 'os'\nconsume.group = 'g'\n")
@@ -181,6 +232,12 @@ def test_what_is_refused_is_one_line_and_a_code(folder: Path, tmp_path: Path) ->
     assert "expected SUBJECT and BODY (- reads it from standard input)" in refused(2, "publish", "a", *place)
     assert "no group" in refused(2, "consume", "a", *place)
     assert "receipt 1: " in refused(2, "cancel", "word", *place)
+    assert "receipt 1: " in refused(2, "move", "word", "--delay", "1s", *place)
+    assert "--delay" in refused(2, "move", "word", *place)
+    for arguments in (("--key", "k"), ("--subject", "a"), ("word", "--subject", "a", "--key", "k"), ()):
+        assert "--subject" in refused(2, "cancel", *arguments, *place)
+    assert "white space" in refused(2, "look-up", "--subject", "a b", "--key", "k", *place)
+    assert "if_exists" in refused(2, "publish", "a", "b", "--if-exists", "keep", *place)
     assert "unrecognized arguments: --nothing" in refused(2, "consume", "a", "--nothing")
     assert "invalid choice" in refused(2, "sell")
     assert "white space" in refused(2, "publish", "a b", "x", *place)
@@ -234,6 +291,6 @@ def test_ctrl_c_on_a_terminal(place: Place) -> None:
 
 def test_help_has_examples_that_name_every_verb() -> None:
     shown = command("--help").stdout
-    for verb in ("publish", "consume", "cancel", "status", "verify", "config", "bench", "demo"):
+    for verb in ("publish", "consume", "cancel", "move", "status", "verify", "config", "bench", "demo"):
         assert f"\n    {verb} " in shown
         assert "examples:\n  " in command(verb, "--help").stdout

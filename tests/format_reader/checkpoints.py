@@ -48,15 +48,22 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     read: Row = {"position": _position(cursor)}
     read |= _numbers(cursor, delay_ms_max=8, voided=8, next_group=4, next_consumer=4, next_run=4)
     read["epochs"] = _rows(cursor, _epoch)
-    read["subjects"] = _rows(cursor, _subject if version > 1 else _subject_of_format_1)
+    read["subjects"] = _rows(cursor, lambda at: _subject(at, version))
     read["groups"] = _rows(cursor, lambda at: _group(at, version))
     read["ended_groups"] = _rows(cursor, _ended_group)
     read["windows"] = _rows(cursor, _window)
-    demand(cursor.offset == logical_length, cursor.offset, f"part 8 at {logical_length}", cursor.offset)
+    read["moves"] = _rows(cursor, _move) if version > 3 else []
+    read["keys"] = _rows(cursor, _named) if version > 4 else []
+    read["ids"] = _rows(cursor, lambda at: _named(at) | _numbers(at, until_ms=8, noted=8)) if version > 4 else []
+    demand(cursor.offset == logical_length, cursor.offset, f"part 11 at {logical_length}", cursor.offset)
     read |= _numbers(cursor, feed_due_ms=8, feed_sequence=8, floor=4)
     read["segments"] = _rows(cursor, lambda at: _numbers(at, segment=4) | {"position": _position(at)})
     read["schedule_runs"] = _rows(cursor, _run)
     read["dispatch_runs"] = _rows(cursor, _run)
+    if version > 4:
+        read["minutes"] = _rows(cursor, lambda at: _numbers(at, minute=4, messages=8, bytes=8))
+        read["ended"] = _rows(cursor, _ended)
+        demand(len(read["ended"]) == len(read["windows"]), cursor.offset, len(read["windows"]), len(read["ended"]))
     demand(cursor.at_end, cursor.offset, "the end", "more bytes")
     return read
 
@@ -81,11 +88,14 @@ def _epoch(cursor: Cursor) -> Row:
     return _numbers(cursor, epoch=4) | {"nonce": cursor.take(16)} | _numbers(cursor, first_sequence=8)
 
 
-def _subject(cursor: Cursor) -> Row:
+def _subject(cursor: Cursor, version: int) -> Row:
+    if version == 1:
+        return _subject_of_format_1(cursor)
     row = _numbers(cursor, number=4) | {"name": _text(cursor)}
     row |= _numbers(cursor, next=8, finished_below=8, gone_below=8)
     row["gone"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
-    return row | _numbers(cursor, ended_before=8, expired=8, expired_before_ms=8)
+    row |= _numbers(cursor, ended_before=8, expired=8, expired_before_ms=8)
+    return row | _numbers(cursor, pending=8) if version > 3 else row
 
 
 def _subject_of_format_1(cursor: Cursor) -> Row:
@@ -121,6 +131,19 @@ def _window(cursor: Cursor) -> Row:
     bits = int.from_bytes(cursor.take((length + 31) // 32 * 8), "little")
     demand(bits >> (2 * length) == 0, cursor.offset, "zero bits behind the last sequence", hex(bits))
     return row | {"states": [STATES[(bits >> (2 * place)) & 3] for place in range(length)]}
+
+
+def _ended(cursor: Cursor) -> Row:
+    row = _numbers(cursor, below=4, is_known=4)
+    return row | {"cells": _rows(cursor, lambda at: _numbers(at, subject=4, minute=4, messages=8, bytes=8))}
+
+
+def _move(cursor: Cursor) -> Row:
+    return _numbers(cursor, target=8, due_ms=8, sequence=8, is_relative=4, delay_ms=8)
+
+
+def _named(cursor: Cursor) -> Row:
+    return {"name": cursor.pair()} | _numbers(cursor, due_ms=8, sequence=8, subject=4, size=4)
 
 
 def _run(cursor: Cursor) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-FORMATS = (1, 2, 3)
+FORMATS = (1, 2, 3, 4, 5)
 U32_MASK = 0xFFFF_FFFF
 
 
@@ -56,6 +56,10 @@ class Cursor:
     def __init__(self, data: bytes, offset: int = 0) -> None:
         self.data = data
         self.offset = offset
+
+    def pair(self) -> tuple[int, int]:
+        """Two numbers of 8 bytes: the hash of a name."""
+        return self.number(8), self.number(8)
 
     def take(self, size: int) -> bytes:
         taken = self.data[self.offset : self.offset + size]

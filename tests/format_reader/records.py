@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,13 +33,23 @@ RETRY = Layout(
     ("destination", 4),
     ("reserved", 4),
 )
+CANCEL_OF_FORMAT_3 = Layout(("target_due_ms", 8), ("target_sequence", 8))
+CANCEL = Layout(("target_due_ms", 8), ("target_sequence", 8), ("subject", 4), ("size", 4))
+MOVE = Layout(("target_due_ms", 8), ("target_sequence", 8), ("due_ms", 8), ("delay_ms", 8), ("subject", 4), ("size", 4))
+FLAG_RELATIVE = 1
+OF_EARLIER_FORMATS = {"retry": RETRY_OF_FORMAT_1, "cancel": CANCEL_OF_FORMAT_3}
 DESTINATIONS = {0: "again", 1: "dead_letter"}
 REASON_BYTES_MAX = 1_024
+TERMS_ROW_BYTES = 40
+MOVE_BY_DELAY = 2
+Pair = tuple[int, int]
+NO_NAME = (0, 0)
 ENDS = {0: "alone", 1: "with_retries"}
 
 KINDS: dict[int, tuple[str, Layout]] = {
     1: ("message", Layout(("due_ms", 8), ("published_ms", 8), ("subject", 4), ("meta_length", 4))),
-    2: ("cancel", Layout(("target_due_ms", 8), ("target_sequence", 8))),
+    2: ("cancel", CANCEL),
+    3: ("move", MOVE),
     4: ("ready", Layout(("count", 4), ("reserved", 4))),
     5: ("subject", NAMES),
     6: ("group", NAMES),
@@ -67,6 +78,14 @@ KINDS: dict[int, tuple[str, Layout]] = {
     18: ("expire", Layout(("subject", 4), ("reserved", 4), ("due_before_ms", 8))),
     19: ("group_reset", NAMES),
     20: ("attach", Layout(("subject", 4), ("start", 4), ("block", 4), ("group_length", 4))),
+    21: ("terms", Layout(("messages", 4), ("keys_max", 4), ("ids_max", 4), ("reserved", 4), ("id_window_ms", 8))),
+    22: (
+        "by_key",
+        Layout(
+            *(("key_low", 8), ("key_high", 8), ("due_ms", 8), ("delay_ms", 8)),
+            *(("target_due_ms", 8), ("target_sequence", 8), ("what", 4), ("subject", 4)),
+        ),
+    ),
 }
 
 
@@ -127,10 +146,12 @@ def _fields(
         fields["ranges"] = _pairs(payload)
     elif layout is RETRY:
         fields |= _destination(fields.pop("destination"), payload, offset)
+    elif name in {"cancel", "move"}:
+        fields |= _command(name, header["flags"], fields)
+    elif name in SHAPES:
+        fields = SHAPES[name](fields, payload, offset)
     elif layout is NAMES:
         fields = _names(name, fields["first"], fields["second"], payload.decode("utf-8"))
-    elif name == "attach":
-        fields |= _attach(fields.pop("start"), fields.pop("group_length"), payload)
     elif name == "epoch_start":
         fields |= {"nonce": layout.bytes_of(fixed, "nonce"), "node": layout.bytes_of(fixed, "node")}
     fields.pop("reserved", None)
@@ -141,8 +162,14 @@ def _kind(kind: int, fixed: bytes, offset: int) -> tuple[str, Layout]:
     if kind not in KINDS:
         raise DamagedError(offset + 4, "a known kind", kind)
     name, layout = KINDS[kind]
-    is_of_format_1 = name == "retry" and len(fixed) == RETRY_OF_FORMAT_1.size
-    return name, RETRY_OF_FORMAT_1 if is_of_format_1 else layout
+    earlier = OF_EARLIER_FORMATS.get(name)
+    return name, earlier if earlier is not None and len(fixed) == earlier.size else layout
+
+
+def _command(name: str, flags: int, fields: dict[str, Any]) -> dict[str, Any]:
+    if name == "cancel":
+        return {"subject": 0, "size": 0} | fields
+    return fields if flags & FLAG_RELATIVE else fields | {"delay_ms": None}
 
 
 def _entries(count: int, payload: bytes, offset: int) -> list[tuple[int, int, int]]:
@@ -152,10 +179,44 @@ def _entries(count: int, payload: bytes, offset: int) -> list[tuple[int, int, in
     return [(row["due_ms"], row["sequence"], row["subject"]) for row in rows]
 
 
-def _attach(start: int, group_length: int, payload: bytes) -> dict[str, Any]:
+def _attach(fields: dict[str, Any], payload: bytes, _offset: int) -> dict[str, Any]:
     cursor = Cursor(payload)
-    group = cursor.text(group_length)
-    return {"start": STARTS[start], "group": group, "consumer": cursor.text(len(payload) - cursor.offset)}
+    group = cursor.text(fields.pop("group_length"))
+    return fields | {
+        "start": STARTS[fields["start"]],
+        "group": group,
+        "consumer": cursor.text(len(payload) - cursor.offset),
+    }
+
+
+def _terms(fields: dict[str, Any], payload: bytes, offset: int) -> dict[str, Any]:
+    demand(len(payload) % TERMS_ROW_BYTES == 0, offset, f"rows of {TERMS_ROW_BYTES} bytes", f"{len(payload)} bytes")
+    cursor = Cursor(payload)
+    rows: list[tuple[int, Pair | None, Pair | None, int]] = []
+    for _ in range(len(payload) // TERMS_ROW_BYTES):
+        key, name, place, if_exists = cursor.pair(), cursor.pair(), cursor.number(4), cursor.number(4)
+        rows.append((place, None if key == NO_NAME else key, None if name == NO_NAME else name, if_exists))
+    return fields | {"rows": rows}
+
+
+def _by_key(fields: dict[str, Any], _payload: bytes, _offset: int) -> dict[str, Any]:
+    what = fields["what"]
+    return {
+        "key": (fields["key_low"], fields["key_high"]),
+        "subject": fields["subject"],
+        "target_due_ms": fields["target_due_ms"],
+        "target_sequence": fields["target_sequence"],
+        "due_ms": fields["due_ms"],
+        "delay_ms": fields["delay_ms"] if what == MOVE_BY_DELAY else None,
+        "what": "move" if what else "cancel",
+    }
+
+
+SHAPES: dict[str, Callable[[dict[str, Any], bytes, int], dict[str, Any]]] = {
+    "attach": _attach,
+    "terms": _terms,
+    "by_key": _by_key,
+}
 
 
 def _destination(number: int, payload: bytes, offset: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,8 @@ from format_reader.records import Record, read_record
 BLOCK_BYTES = 4096
 GROUP_BLOCKS = 4
 HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+MINUTE_MAX = 2**32 - 1
 SCHEDULE, DISPATCH = 1, 2
 
 HEADER = Layout(
@@ -24,6 +27,9 @@ HEADER = Layout(
     ("row_count", 8),
     ("payload_start", 8),
 )
+CELL_BLOCK = Layout(
+    ("check", 4), ("count", 2), ("used_bytes", 2), ("run", 4), ("index", 4), ("subject", 4), ("minute", 4)
+)
 BLOCK = Layout(("check", 4), ("count", 2), ("row_bytes", 2), ("index", 4), ("run", 4))
 SCHEDULE_ROW = Layout(
     ("due_ms", 8),
@@ -34,7 +40,7 @@ SCHEDULE_ROW = Layout(
     ("attempt", 2),
     ("reserved", 2),
     ("length", 4),
-    ("reserved_end", 4),
+    ("size_and_one", 4),
 )
 DISPATCH_ROW = Layout(
     ("subject", 4),
@@ -100,6 +106,7 @@ def read_run(data: bytes) -> Run:
     demand(header["payload_start"] == start, 48, start, header["payload_start"])
     rows = [row for index in range(blocks) for row in _block(data, header, index)]
     _demand_footer_of(footer, header["kind"], rows, trailer["footer_offset"])
+    _demand_cells(data, header, footer, rows)
     payloads = _payloads(data, header, footer, rows) if header["kind"] == SCHEDULE else {}
     return Run(header, footer, rows, payloads, len(data), trailer["footer_check"])
 
@@ -124,11 +131,16 @@ def read_footer(data: bytes) -> tuple[dict[str, int], dict[str, Any]]:
 def _footer(data: bytes) -> dict[str, Any]:
     footer: dict[str, Any] = FOOTER.read(data) | {"stream": FOOTER.bytes_of(data, "stream")}
     at = FOOTER.size
-    for name, words in (("fence", 2), ("reference", 2), ("bucket", 3), ("subject", 4)):
+    # A schedule run counts blocks of cells where a dispatch run counts subjects.
+    last = ("cell", 3) if footer["kind"] == SCHEDULE else ("subject", 4)
+    footer |= {"cell_count": footer["subject_count"]} if last[0] == "cell" else {}
+    footer |= {"cells": [], "subjects": []}
+    for name, words in (("fence", 2), ("reference", 2), ("bucket", 3), last):
         table = Layout(*((str(word), 8) for word in range(words)))
         count = footer.pop(f"{name}_count")
         footer[f"{name}s"] = [tuple(table.read(data, at + row * table.size).values()) for row in range(count)]
         at += count * table.size
+    footer.pop("subject_count", None)
     demand(at == len(data), at, "the footer's end", len(data))
     return footer
 
@@ -176,12 +188,57 @@ def _demand_footer_of(footer: dict[str, Any], kind: int, rows: list[dict[str, in
         "references": sorted(references.items()),
         "buckets": _buckets(rows) if kind == SCHEDULE else [],
         "subjects": _subjects(rows) if kind == DISPATCH else [],
-        "payload_bytes": footer_offset - footer["payload_start"],
+        "payload_bytes": footer_offset - footer["payload_start"] - BLOCK_BYTES * len(footer["cells"]),
     }
     # Files with 0 rows are held for what they say of dead letters, not for payloads.
     found = footer | {"references": [(file, rows) for file, rows in footer["references"] if rows]}
     for name, expected in said.items():
         demand(found[name] == expected, footer_offset, f"{name} {expected}", found[name])
+
+
+def _demand_cells(data: bytes, header: dict[str, int], footer: dict[str, Any], rows: list[dict[str, int]]) -> None:
+    """The cells of a schedule run must be what its rows say; formats before 5 have none."""
+    expected: dict[tuple[int, int], tuple[int, int]] = {}
+    for row in rows if footer["cells"] else []:
+        key = (row["subject"], min(row["due_ms"] // MINUTE_MS, MINUTE_MAX))
+        messages, size = expected.get(key, (0, 0))
+        expected[key] = (messages + 1, size + max(row["size_and_one"] - 1, 0))
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    start = footer["payload_start"] + footer["payload_bytes"]
+    for index, fence in enumerate(footer["cells"]):
+        found += _cell_block(data[start + index * BLOCK_BYTES :][:BLOCK_BYTES], header["number"], index, fence, start)
+    demand(found == sorted(expected.items()), start, "the cells of the rows", "others")
+
+
+def _cell_block(
+    block: bytes, run: int, index: int, fence: tuple[int, int, int], at: int
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    head = CELL_BLOCK.read(block)
+    demand(head["check"] == crc32(block[4:]), at, hex(crc32(block[4:])), hex(head["check"]))
+    said = (head["run"], head["index"], head["subject"], head["minute"], head["count"])
+    demand(said == (run, index, *fence), at, (run, index, *fence), said)
+    end = CELL_BLOCK.size + head["used_bytes"]
+    demand(not any(block[end:]), at, "zeros", "other bytes")
+    numbers = list(_numbers(block[CELL_BLOCK.size : end]))
+    demand(len(numbers) == 4 * head["count"], at, f"{head['count']} cells", len(numbers))
+    cells = []
+    subject, minute = head["subject"], head["minute"]
+    for place in range(0, len(numbers), 4):
+        subjects, minutes, messages, size = numbers[place : place + 4]
+        subject, minute = subject + subjects, minutes if subjects else minute + minutes
+        cells.append(((subject, minute), (messages, size)))
+    return cells
+
+
+def _numbers(data: bytes) -> Iterator[int]:
+    """Numbers of seven bits to a byte, the lowest first."""
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield number
+            number = shift = 0
 
 
 def _buckets(rows: list[dict[str, int]]) -> list[tuple[int, int, int]]:

@@ -41,6 +41,7 @@ class History:
     folder: Path
     published: list[tuple[Receipt, str, bytes]] = field(default_factory=list)
     cancelled: list[Receipt] = field(default_factory=list)
+    moved: list[tuple[Receipt, Receipt]] = field(default_factory=list)
     acknowledged: list[Message] = field(default_factory=list)
     audited: list[Message] = field(default_factory=list)
     given_back: list[Message] = field(default_factory=list)
@@ -85,6 +86,10 @@ def publish(made: History, store: delaymq.Store, turn: int) -> None:
     for receipt in receipts[::10]:
         assert store.cancel(receipt) is Outcome.DONE
         made.cancelled.append(receipt)
+    for receipt, later in ((receipts[2], {"delay": 2 * FAR_SECONDS}), (receipts[4], {"at": receipts[6].due})):
+        new = store.move(receipt, **later).receipt
+        assert new is not None
+        made.moved.append((receipt, new))
 
 
 def consume(made: History, store: delaymq.Store) -> None:
@@ -148,7 +153,19 @@ def wait_and_rot(made: History) -> None:
             if found is not None:
                 made.audited.append(found)
                 found.ack()
+        name_some(made, store)
     flip(path, at)
+
+
+def name_some(made: History, store: delaymq.Store) -> None:
+    """What has keys and ids, behind every checkpoint: moved, cancelled and replaced."""
+    for how in ({"key": "k"}, {"key": "l", "message_id": "m", "deduplicate": True}):
+        made.published.append((store.publish(SUBJECTS[0], b"named", delay=FAR_SECONDS, **how), SUBJECTS[0], b"named"))
+    new = store.move(made.published[-1][0], delay=FAR_SECONDS + 1).receipt
+    assert new is not None
+    made.moved.append((made.published[-1][0], new))
+    store.move_key(SUBJECTS[0], "l", delay=FAR_SECONDS + 2)
+    store.cancel_key(SUBJECTS[0], "k")
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +210,18 @@ def test_every_receipt_proves_itself_under_its_epochs_nonce(history: History, re
 def test_every_cancel_names_its_message(history: History, read: Store) -> None:
     found = [record.fields["target_sequence"] for record in read.of_kind("cancel")]
     assert found == [receipt.sequence for receipt in history.cancelled]
+
+
+def test_every_move_names_its_message_and_when_it_is_due(history: History, read: Store) -> None:
+    found = [
+        (record.fields["target_sequence"], record.sequence, record.fields["due_ms"], record.fields["delay_ms"])
+        for record in read.of_kind("move")
+    ]
+    delays = [2 * FAR_SECONDS * 1_000, None] * 6 + [FAR_SECONDS * 1_000 + 1_000]
+    assert found == [
+        (receipt.sequence, new.sequence, round(new.due.timestamp() * 1_000), delay_ms)
+        for (receipt, new), delay_ms in zip(history.moved, delays, strict=True)
+    ]
 
 
 def test_no_ready_fact_was_written_before_its_entries_were_due(read: Store) -> None:
@@ -313,8 +342,12 @@ def test_the_bits_of_a_checkpoint_are_what_the_log_says(read: Store) -> None:
         for target, sequence in cancelled.items():
             if sequence < end:
                 assert states[target] == "cancelled"
+        moved = {record.fields["target_sequence"]: record.sequence for record in read.of_kind("move")}
+        for target, sequence in moved.items():
+            if sequence < end:
+                assert (states[target], states[sequence]) == ("nothing", "pending")
         for record in read.of_kind("message"):
-            if record.sequence < end and record.sequence not in cancelled:
+            if record.sequence < end and record.sequence not in cancelled | moved:
                 far = record.fields["due_ms"] > record.fields["published_ms"]
                 assert states[record.sequence] == ("pending" if far else "dispatched")
 

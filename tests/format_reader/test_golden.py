@@ -38,6 +38,7 @@ EPOCH_START = {
     "previous_sequence": 0,
     "delay_ms_max": 315_576_000_000,
 }
+TARGET = {"target_due_ms": DUE, "target_sequence": 7, "subject": 3, "size": 8}
 RANGES = [(10, 3), (20, 1)]
 RETRY = {
     "group": 5,
@@ -54,7 +55,30 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         "message",
         {"due_ms": NOW, "published_ms": NOW, "subject": 4, "opaque": False, "body": b"kept as it came"},
     ),
-    "record_cancel": ("cancel", {"target_due_ms": DUE, "target_sequence": 7}),
+    "record_cancel": ("cancel", TARGET),
+    "record_cancel_of_format_3": ("cancel", TARGET | {"subject": 0, "size": 0}),
+    "record_move": ("move", TARGET | {"due_ms": NOW + 900_000, "delay_ms": None}),
+    "record_move_by_delay": ("move", TARGET | {"due_ms": NOW + 900_000, "delay_ms": 900_000}),
+    "record_terms": (
+        "terms",
+        {
+            "messages": 2,
+            "keys_max": 1_000,
+            "ids_max": 2_000,
+            "id_window_ms": 600_000,
+            "rows": [(0, (0x0102, 0x0304), (0x0506, 0x0708), 1), (1, (0x090A, 0x0B0C), None, 0)],
+        },
+    ),
+    "record_by_key_cancel": (
+        "by_key",
+        {"key": (0x0102, 0x0304), "subject": 3, "target_due_ms": 0, "target_sequence": 0}
+        | {"due_ms": 0, "delay_ms": None, "what": "cancel"},
+    ),
+    "record_by_key_move": (
+        "by_key",
+        {"key": (0x0102, 0x0304), "subject": 3, "target_due_ms": DUE, "target_sequence": 7}
+        | {"due_ms": NOW + 900_000, "delay_ms": 900_000, "what": "move"},
+    ),
     "record_ready": ("ready", {"entries": [(DUE, 7, 3), (DUE, 9, 4), (DUE + 1, 8, 3)]}),
     "record_subject": ("subject", {"number": 3, "name": "order.timeout"}),
     "record_group": ("group", {"subject": 3, "start": "earliest", "name": "billing"}),
@@ -182,7 +206,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 3,
+        "format_version": 5,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -251,6 +275,28 @@ def test_a_schedule_run_says_what_was_written() -> None:
     assert run.footer["references"] == [(3, 22), (7, 66), (0x8000_000C, 2)]
 
 
+def test_a_schedule_run_says_what_is_due_of_each_subject_in_each_minute() -> None:
+    run = read_run(read_golden("run_schedule")[1])
+    # The reader has held the cells against the rows.
+    assert run.footer["cells"] == [(3, DUE // 60_000, 3)]
+    assert [row["size_and_one"] for row in run.rows[5:8]] == [7, 0, 9]
+
+
+def test_a_schedule_run_of_format_4_has_no_cells() -> None:
+    run = read_run(read_golden("run_schedule_of_format_4")[1])
+    assert (run.header["format"], run.footer["cells"], len(run.rows)) == (4, [], 90)
+    assert {row["size_and_one"] for row in run.rows} == {0}
+
+
+def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
+    checkpoint, before = (read_checkpoint(read_golden(name)[1]) for name in ("checkpoint", "checkpoint_of_format_4"))
+    assert (checkpoint["format_version"], before["format_version"]) == (5, 4)
+    pending = sum(subject["pending"] for subject in checkpoint["body"]["subjects"])
+    assert sum(minute["messages"] for minute in checkpoint["body"]["minutes"]) == pending
+    assert [ended["is_known"] for ended in checkpoint["body"]["ended"]] == [1]
+    assert "minutes" not in before["body"]
+
+
 def test_a_dispatch_run_says_what_was_written() -> None:
     run = read_run(read_golden("run_dispatch")[1])
     assert (run.header["kind"], run.header["number"]) == (2, 13)
@@ -274,6 +320,39 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
 
 def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
+    body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
+    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (5, 1, b"golden stream 01")
+    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (36, NOW)
+    same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")
+    assert {name: body[name] for name in same} == {name: before[name] for name in same}
+    assert [subject["pending"] for subject in body["subjects"]] == [4, 1, 0]
+    assert body["windows"][0]["states"] == [*before["windows"][0]["states"], "nothing", "pending", "pending"]
+    first = {"due_ms": NOW + 50_000, "sequence": 34, "subject": 1, "size": 5}
+    second = {"due_ms": NOW + 70_000, "sequence": 35, "subject": 1, "size": 9}
+    assert body["keys"] == [first | {"name": (0x0102, 0x0304)}, second | {"name": (0x090A, 0x0B0C)}]
+    assert body["ids"] == [first | {"name": (0x0506, 0x0708), "until_ms": NOW + 600_000, "noted": 34}]
+
+
+def test_a_checkpoint_of_format_4_says_what_was_written() -> None:
+    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_4")[1])
+    body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_3")[1])["body"]
+    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (4, 1, b"golden stream 01")
+    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (33, NOW)
+    same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "floor")
+    assert {name: body[name] for name in same} == {name: before[name] for name in same}
+    assert [subject.pop("pending") for subject in body["subjects"]] == [2, 1, 0]
+    assert body["subjects"] == before["subjects"]
+    states, earlier = body["windows"][0]["states"], before["windows"][0]["states"]
+    assert states == [*earlier[:12], "nothing", *earlier[13:], "nothing", "pending"]
+    assert body["moves"] == [
+        {"target": 13, "due_ms": NOW + 120_000, "sequence": 31, "is_relative": 1, "delay_ms": 120_000},
+        {"target": 31, "due_ms": NOW + 43_200_000, "sequence": 32, "is_relative": 0, "delay_ms": 0},
+    ]
+    assert (body["keys"], body["ids"]) == ([], [])
+
+
+def test_a_checkpoint_of_format_3_says_what_was_written() -> None:
+    checkpoint = read_checkpoint(read_golden("checkpoint_of_format_3")[1])
     body = checkpoint["body"]
     assert (checkpoint["number"], checkpoint["stream"]) == (1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (31, NOW)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from delaymq.bench import BENCHES, planned
+from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench.machine import STATUS, anonymous_bytes
 from tidy.documents import Row, table_after
 
@@ -44,14 +44,32 @@ def test_the_details_that_name_a_case() -> None:
     assert values("asyncio_client", "call") == ["publish", "consume"]
     assert values("held_pulls", "pulls") == [10_000]
     assert values("idle", "connections") == [2000]
-    assert values("wheel", "pending") == [1_000_000]
+    assert values("wheel", "pending") == values("listing", "pending") == [1_000_000]
     assert values("restart", "pending") == [1_000_000, 1_000_000, 10_000_000, 10_000_000]
     assert values("restart", "moment") == ["publish", "delivery"] * 2
+    assert values("changes", "call") == ["cancel", "move"]
+    assert values("room", "moment") == ["pending", "cancelled"]
+    assert values("changes", "pending") == values("room", "pending") == [2_000_000] * 2
     assert values("burst", "consumer") == ["rust", "python"]
     assert values("subjects", "subjects") == [10_000]
     assert values("backlog", "ready") == [10_000_000, 2_000_000]
     assert values("backlog", "body_bytes") == [64, 1_024]
-    assert [case.n for case in planned(["backlog"], quick=True, messages=7)] == [7]
+
+
+def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
+    assert [case.n for case in planned(["backlog"], quick=True, scale=7)] == [7]
+    found = {
+        name: [(case.n, case.detail.get("pending")) for case in planned([name], quick=False, scale=1_000_000)]
+        for name in SCALED
+    }
+    assert found == {
+        "lateness": [(200_000, 1_000_000)],
+        "restart": [(1_000_000, 1_000_000)] * 2,
+        "changes": [(500_000, 1_000_000)] * 2,
+        "room": [(1_000_000, 1_000_000)] * 2,
+        "burst": [(1_000_000, None)],
+        "backlog": [(1_000_000, None)],
+    }
 
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:

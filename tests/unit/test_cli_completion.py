@@ -53,7 +53,7 @@ def completed(line: str, tmp_path: Path) -> list[str]:
 def test_bash_finishes_words(tmp_path: Path) -> None:
     assert completed("delaymq pub", tmp_path) == ["publish"]
     assert completed("delaymq con", tmp_path) == ["consume", "config"]
-    assert completed("delaymq publish --de", tmp_path) == ["--delay"]
+    assert completed("delaymq publish --del", tmp_path) == ["--delay"]
     assert completed("delaymq config ch", tmp_path) == ["check"]
     assert completed("delaymq config check --js", tmp_path) == ["--json"]
     assert completed("delaymq completion z", tmp_path) == ["zsh"]

@@ -35,7 +35,8 @@ def test_the_table_of_settings_is_the_one_in_the_code() -> None:
 
 def test_every_verb_is_told_of() -> None:
     for verb in VERBS:
-        assert f"| `{verb.__name__.rpartition('.')[2]}` |" in PAGE
+        name = verb.__name__.rpartition(".")[2].replace("_", "-")
+        assert f"| `{name}` |" in PAGE
 
 
 def test_every_name_that_is_read_or_printed_is_told_of() -> None:

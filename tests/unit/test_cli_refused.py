@@ -17,6 +17,7 @@ ALONE = {"token", "config keys", "completion", "bench", "demo"}
 
 TIMES = (
     ("publish", "--delay"),
+    ("move", "--delay"),
     ("consume", "--timeout"),
     ("consume", "--idle"),
     ("inspect", "--every"),
@@ -26,6 +27,7 @@ COUNTS = (
     ("publish", "--level"),
     ("consume", "--count"),
     ("consume", "--in-flight-max"),
+    ("pending", "--limit"),
     ("dead list", "--limit"),
     ("dead redrive", "--limit"),
     ("demo", "--messages"),
@@ -68,7 +70,7 @@ def refused(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_verb_stands_in_the_table() -> None:
     known = {name.split()[0] for name in (*CONFIGURED, *ALONE)}
-    assert known == {verb.__name__.rpartition(".")[2] for verb in VERBS}
+    assert known == {verb.__name__.rpartition(".")[2].replace("_", "-") for verb in VERBS}
 
 
 @pytest.mark.parametrize("verb", ON_A_STORE)

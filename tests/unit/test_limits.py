@@ -22,11 +22,12 @@ from delaymq import (
     subscription,
 )
 from delaymq._blocking import THREADS_MAX
-from delaymq._recover import DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES
+from delaymq._recover import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES
 from delaymq.administration import DEAD_LETTERS
 from delaymq.cli import publish as publish_verb
 from delaymq.client import chosen as client_chosen
-from delaymq.client import intake
+from delaymq.client import commands, intake
+from delaymq.client import publishing as client_publishing
 from delaymq.testing import open_store
 from tidy import documents
 from tidy.files import Source
@@ -36,6 +37,7 @@ PAGE = Source("docs/limits.md", (ROOT / "docs" / "limits.md").read_text("utf-8")
 NUMBER = re.compile(r"\*\*([\d,]+)\*\*")
 OPTIONS = "rust/engine/src/options.rs"
 DEFAULTS = "rust/core/src/store/options.rs"
+FEED = "rust/core/src/schedule_log/feed.rs"
 LOADED = "rust/core/src/store/loaded.rs"
 SEGMENT = "rust/core/src/message_log/segment.rs"
 MESSAGE = "rust/core/src/record/limits.rs"
@@ -43,6 +45,7 @@ SERVER = "rust/server/src/options.rs"
 CONNECTION = "rust/core/src/wire/connection_limits.rs"
 UNFINISHED = "rust/core/src/wire/unfinished.rs"
 SCALES = "rust/core/src/wire/scales.rs"
+TERMS = "rust/core/src/record/terms.rs"
 TAGS = "rust/core/src/queues/tags.rs"
 
 
@@ -77,7 +80,7 @@ def threads() -> int:
 
 
 EXPECTED: dict[str, Callable[[], list[int]]] = {
-    "subject, group, message id": lambda: [1, constant(MESSAGE, "NAME_CHARACTERS_MAX")],
+    "subject, group, message id, key": lambda: [1, constant(MESSAGE, "NAME_CHARACTERS_MAX")],
     "body": lambda: [constant(MESSAGE, "BODY_BYTES_MAX")],
     "tag, name of an attribute": lambda: [1, constant(MESSAGE, "WORD_BYTES_MAX")],
     "tags of a message": lambda: [constant(MESSAGE, "TAGS_MAX")],
@@ -88,6 +91,22 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "bytes of one `publish_many`": lambda: [constant(OPTIONS, "BATCH_BYTES_MAX")],
     "delay of a publish or a `nack`": lambda: [DELAY_MAX.days],
     "RocketMQ's levels": lambda: [1, len(durations.LEVELS_S)],
+    "keys that pending messages have": lambda: [2 ** matched(TERMS, r"keys_max: 1 << (\d+)")],
+    "ids that are remembered, of what was published with `deduplicate`": lambda: [
+        2 ** matched(TERMS, r"ids_max: 1 << (\d+)")
+    ],
+    "how long an id is remembered": lambda: [
+        matched(TERMS, r"id_window_ms: ([\d_]+) \}\n    \}"),
+        DEDUPLICATE_MS_MIN,
+    ],
+    "how long after it was sent first a client publishes again what has an id": lambda: [
+        int(client_publishing.AGAIN_FOR_S)
+    ],
+    "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
+    "receipts of one `cancel_many` or `move_many`": lambda: [commands.COMMANDS_MAX],
+    "moves that are remembered, so that the same one again is answered as the first time": lambda: [
+        constant("rust/core/src/store/recent_moves.rs", "RECENT_MOVES_MAX")
+    ],
     "jump of the machine's clock that holds dispatch": lambda: [
         constant("rust/core/src/clock.rs", "STEP_AHEAD_MS_MAX")
     ],
@@ -109,7 +128,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
     "checkpoints kept": lambda: [constant("rust/core/src/store/retention.rs", "CHECKPOINTS_KEPT")],
-    "a checkpoint is taken": lambda: [default("checkpoint_bytes"), default("checkpoint_facts")],
+    "a checkpoint is taken": lambda: [
+        default("checkpoint_bytes"),
+        default("checkpoint_facts"),
+        default("reclaim_bytes"),
+    ],
     "threads of its own": lambda: [threads(), THREADS_MAX],
     "messages due within the next **4,000** ms, without their bodies": lambda: [
         default("window_ms"),
@@ -173,12 +196,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
+    "subjects that flood at the same time, each with a lane of its own": lambda: [constant(FEED, "LANES_MAX") - 1],
 }
 WITHOUT_A_NUMBER = {
     "due time",
-    "turns between subjects",
     "groups, consumers, threads and coroutines that wait",
-    "messages that came since the last checkpoint",
     "pending messages in runs",
     "bodies",
 }
@@ -244,11 +266,11 @@ def about(**given: Any) -> Publish:
 
 
 AT_THE_LIMIT: list[tuple[str, int, type[DelaymqError], Call]] = [
-    ("subject, group, message id", 1, InvalidArgument, lambda opened, size: opened.publish("ä" * size, b"")),
-    ("subject, group, message id", 1, InvalidArgument, lambda opened, size: opened.start_group("a", "ä" * size)),
+    ("subject, group, message id, key", 1, InvalidArgument, lambda opened, size: opened.publish("ä" * size, b"")),
+    ("subject, group, message id, key", 1, InvalidArgument, lambda opened, size: opened.start_group("a", "ä" * size)),
     ("body", 0, TooLarge, lambda opened, size: opened.publish("a", bytes(size))),
     (
-        "subject, group, message id",
+        "subject, group, message id, key",
         1,
         InvalidArgument,
         lambda opened, size: opened.publish_many([about(message_id="ä" * size)]),

@@ -4,6 +4,6 @@ A module for each row of the product says which cases it has; `runs` interleaves
 makes the rows; `row` is what is printed. What is measured in Rust stands in the `benches` crate.
 """
 
-from delaymq.bench.runs import BENCHES, planned, run
+from delaymq.bench.runs import BENCHES, SCALED, planned, run
 
-__all__ = ["BENCHES", "planned", "run"]
+__all__ = ["BENCHES", "SCALED", "planned", "run"]

@@ -32,24 +32,24 @@ def disk_bytes(ready: int) -> int:
     return DISK_BYTES_PREPARED + ready * DISK_BYTES_EACH
 
 
-def cases(quick: bool, messages: int | None = None) -> Sequence[Case]:
-    """Two rows, of small bodies and of large ones; the small ones alone where `messages` are asked for. The store is
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """Two rows, of small bodies and of large ones; the small ones alone where a `scale` is asked for. The store is
     filled once, with groups of its own for each run; every drain is a process of its own.
 
     Args:
         quick: Fewer messages, one run.
-        messages: How many are ready, whatever `quick` says; how far it is, is told on standard error.
+        scale: How many are ready, whatever `quick` says; how far it is, is told on standard error.
     """
-    small = messages or (READY_QUICK if quick else READY)
+    small = scale or (READY_QUICK if quick else READY)
     large = READY_LARGE_QUICK if quick else READY_LARGE
-    sizes = [(small, BODY_BYTES)] + ([] if messages else [(large, BODY_BYTES_LARGE)])
+    sizes = [(small, BODY_BYTES)] + ([] if scale else [(large, BODY_BYTES_LARGE)])
     return [
         Case(
             bench="backlog",
             unit="messages/s",
             durability="disk",
             n=ready,
-            pairs=_drained(ready, body_bytes, runs_of(quick), tells=messages is not None),
+            pairs=_drained(ready, body_bytes, runs_of(quick), tells=scale is not None),
             limit_words="every byte of the log and the runs read once, file by file, by as many threads, as cold",
             detail={"ready": ready, "body_bytes": body_bytes, "consumers": CONSUMERS, "from": "rust"},
         )

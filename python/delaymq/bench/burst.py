@@ -18,6 +18,7 @@ __all__ = ["cases"]
 
 LEAD_MS = 10_000  # for publishing all before it is due
 LEAD_QUICK_MS = 3000
+LEAD_MESSAGES_EACH_MS = 250  # that are published in a millisecond at the least
 SUBJECT = "bench.burst"
 BODY = bytes(64)
 PUBLISH_BATCH = 10_000
@@ -26,10 +27,17 @@ IN_FLIGHT_MAX = 16_384
 LOOK_EVERY = 20_000  # messages between two looks at the memory
 
 
-def cases(quick: bool) -> Sequence[Case]:
-    """To a consumer in Rust, and to Python objects; both acknowledge all."""
-    messages = 50_000 if quick else 1_000_000
-    numbers = {"messages": messages, "lead_ms": LEAD_QUICK_MS if quick else LEAD_MS, "disk": 1}
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """To a consumer in Rust, and to Python objects; both acknowledge all. Beside the first another subject has a
+    message due every 2 ms.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: How many are due at once, to the consumer in Rust alone.
+    """
+    messages = scale or (50_000 if quick else 1_000_000)
+    lead_ms = LEAD_QUICK_MS if quick else LEAD_MS + (scale or 0) // LEAD_MESSAGES_EACH_MS
+    numbers = {"messages": messages, "lead_ms": lead_ms, "disk": 1}
     rust_limit = measurement("burst_limit", **numbers)
     words = "ready facts and acknowledgements written with a sync for each 1,024, every message read once"
 
@@ -45,7 +53,7 @@ def cases(quick: bool) -> Sequence[Case]:
     rows = (
         ("rust", in_rust, rust_limit, words),
         ("python", in_python, python_limit, words + "; then as many Message objects made from ready tuples"),
-    )
+    )[: 1 if scale else None]
     return [
         Case(
             bench="burst",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +17,18 @@ __all__ = ["cases"]
 
 CASES = ((1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing"))
 SERVED_RATE_PER_S = 1000
+RATE_AT_SCALE_PER_S = 20_000
 
 
-def cases(quick: bool) -> Sequence[Case]:
-    """1,000/s and 20,000/s alone, 1,000/s beside a busy Python thread and beside publishing, and over TCP."""
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """1,000/s and 20,000/s alone, 1,000/s beside a busy Python thread and beside publishing, and over TCP.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: Instead of these: 20,000/s while so many that are due much later are pending.
+    """
+    if scale:
+        return [_case(RATE_AT_SCALE_PER_S, "nothing", quick=quick, pending=scale)]
     return [*(_case(rate_per_s, beside, quick=quick) for rate_per_s, beside in CASES), _served(quick=quick)]
 
 
@@ -29,9 +37,9 @@ def _numbers(rate_per_s: int, *, quick: bool) -> dict[str, int]:
     return {"rate_per_s": rate_per_s, "milliseconds": 200 if quick else 10_000, "lead_ms": lead_ms, "disk": 1}
 
 
-def _case(rate_per_s: int, beside: str, *, quick: bool) -> Case:
+def _case(rate_per_s: int, beside: str, *, quick: bool, pending: int = 0) -> Case:
     numbers = _numbers(rate_per_s, quick=quick)
-    alone = measurement("lateness", beside_publishing=int(beside == "publishing"), **numbers)
+    alone = measurement("lateness", beside_publishing=int(beside == "publishing"), pending=pending, **numbers)
 
     def ours(folder: Path) -> Figures:
         if beside != "python":
@@ -39,7 +47,8 @@ def _case(rate_per_s: int, beside: str, *, quick: bool) -> Case:
         with computing():
             return alone(folder)
 
-    return _beside_its_limit(ours, numbers, {"beside": beside}, quick=quick)
+    named: dict[str, object] = {"beside": beside, "pending": pending} if pending else {"beside": beside}
+    return _beside_its_limit(ours, numbers, named, quick=quick or pending > 0)
 
 
 def _served(*, quick: bool) -> Case:
@@ -53,7 +62,7 @@ def _served(*, quick: bool) -> Case:
     return replace(_beside_its_limit(ours, numbers, {"over": "tcp"}, quick=quick), is_served=True)
 
 
-def _beside_its_limit(ours: Measurement, numbers: dict[str, int], named: dict[str, str], *, quick: bool) -> Case:
+def _beside_its_limit(ours: Measurement, numbers: dict[str, int], named: Mapping[str, object], *, quick: bool) -> Case:
     return Case(
         bench="lateness",
         unit="ms",

@@ -18,13 +18,18 @@ PENDING_QUICK = (200_000,)
 BODY_BYTES = 64
 DUE_PAUSE_S = 0.1  # until what was published last is due
 MOMENTS = {"publish": "publish_s", "delivery": "delivery_s"}
-TOLD = ("open_s", "read_bytes", "facts")
+TOLD = ("open_s", "read_bytes", "facts", "memory_bytes")
 
 
-def cases(quick: bool) -> Sequence[Case]:
-    """For each number pending, one row for each moment; both come from the same restarts."""
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """For each number pending, one row for each moment; both come from the same restarts.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: How many are pending, whatever `quick` says.
+    """
     found: list[Case] = []
-    for pending in PENDING_QUICK if quick else PENDING:
+    for pending in (scale,) if scale else PENDING_QUICK if quick else PENDING:
         restarts = Restarts(pending, runs_of(quick))
         found += [_case(restarts, moment) for moment in MOMENTS]
     return found

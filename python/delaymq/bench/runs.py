@@ -12,9 +12,12 @@ from delaymq.bench import (
     asyncio_client,
     backlog,
     burst,
+    changes,
     commit,
     event_loop,
+    forecast,
     lateness,
+    listing,
     loopback,
     memory,
     publish,
@@ -26,7 +29,7 @@ from delaymq.bench import (
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Row, summary
 
-__all__ = ["BENCHES", "planned", "run"]
+__all__ = ["BENCHES", "SCALED", "planned", "run"]
 
 BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "append": append.cases,
@@ -36,6 +39,10 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "wheel": wheel.cases,
     "lateness": lateness.cases,
     "restart": restart.cases,
+    "listing": listing.cases,
+    "forecast": forecast.cases,
+    "changes": changes.cases,
+    "room": changes.cases_room,
     "memory": memory.cases,
     "burst": burst.cases,
     "asyncio": event_loop.cases,
@@ -51,18 +58,29 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
 }
 
 
-def planned(names: Sequence[str], *, quick: bool, served: bool = False, messages: int | None = None) -> list[Case]:
+SCALED: dict[str, Callable[[bool, int | None], Sequence[Case]]] = {
+    "lateness": lateness.cases,
+    "restart": restart.cases,
+    "changes": changes.cases,
+    "room": changes.cases_room,
+    "burst": burst.cases,
+    "backlog": backlog.cases,
+}
+"""Those that can be asked for at any size."""
+
+
+def planned(names: Sequence[str], *, quick: bool, served: bool = False, scale: int | None = None) -> list[Case]:
     """The cases of the benches named, or of all, in the order in which they are measured.
 
     Args:
         names: Names out of `BENCHES`; none means all.
         quick: Fewer messages and runs.
         served: Only those that go through a server.
-        messages: How many are ready in `backlog`; None for its own number.
+        scale: How many messages are pending, ready or due at once, in those of `SCALED`; None for their own numbers.
     """
 
     def cases_of(name: str) -> Sequence[Case]:
-        return backlog.cases(quick, messages) if name == "backlog" else BENCHES[name](quick)
+        return SCALED[name](quick, scale) if scale is not None else BENCHES[name](quick)
 
     cases = (case for name in names or BENCHES for case in cases_of(name))
     return [case for case in cases if case.is_served or not served]

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delaymq.bench import BENCHES, planned
+from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench import run as run_benches
-from delaymq.bench.backlog import disk_bytes
+from delaymq.bench.changes import disk_bytes
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.failures import UsageError
 from delaymq.cli.figures import FigureTable
@@ -37,14 +37,16 @@ def add_to(verbs: Verbs) -> None:
             "delaymq bench",
             "delaymq bench append commit --quick",
             "delaymq bench lateness --server --json",
-            "delaymq bench backlog --messages 100000000",
+            "delaymq bench room --scale 100000000",
         ),
     )
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     verb.add_argument("--quick", action="store_true", help="fewer messages and one run; under 5 s a bench")
     verb.add_argument("--server", action="store_true", help="only what goes through a server in a process of its own")
-    verb.add_argument("--messages", type=_count, metavar="N", help="so many ready messages, in backlog alone")
+    verb.add_argument(
+        "--scale", type=_count, metavar="N", help=f"so many messages, once for each; of {', '.join(SCALED)} alone"
+    )
     verb.add_argument("--folder", type=Path, metavar="DIR", help="a folder on the disk to measure (default: temporary)")
 
 
@@ -69,11 +71,11 @@ def _check_room(messages: int, folder: Path | None) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Measures and prints each row as it is ready."""
-    if chosen.messages is not None:
-        if chosen.names != ["backlog"]:
-            raise UsageError("--messages is for backlog alone")
-        _check_room(chosen.messages, chosen.folder)
-    cases = planned(chosen.names, quick=chosen.quick, served=chosen.server, messages=chosen.messages)
+    if chosen.scale is not None:
+        if not chosen.names or not set(chosen.names) <= SCALED.keys():
+            raise UsageError(f"--scale is for {', '.join(SCALED)} alone")
+        _check_room(chosen.scale, chosen.folder)
+    cases = planned(chosen.names, quick=chosen.quick, served=chosen.server, scale=chosen.scale)
     if not cases:
         raise UsageError(f"none of {', '.join(chosen.names)} goes through a server")
     rows = run_benches(cases, quick=chosen.quick, folder=chosen.folder)

@@ -1,29 +1,26 @@
-"""`delaymq cancel`: take messages back by their receipts."""
+"""`delaymq cancel`: take messages back by their receipts, or one by its key."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.failures import UsageError
+from delaymq.cli.keys import add_names, line_of_key, named_key
 from delaymq.cli.opening import add_place, open_queue, settings_of
-from delaymq.cli.streams import standard_input
-from delaymq.errors import InvalidArgument
-from delaymq.receipt import Outcome, Receipt
+from delaymq.cli.receipts import BATCH_RECEIPTS, read_receipts
+from delaymq.receipt import Outcome
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
 
 __all__ = ["add_to", "run"]
 
-BATCH_RECEIPTS = 10_000
-
 EXAMPLES = (
     'delaymq cancel "$(cat receipt)" --store ./data',
+    "delaymq cancel --subject order.timeout --key 17 --store ./data",
     "delaymq cancel - --json --server delaymq://127.0.0.1:20801 <receipts",
 )
 
@@ -34,11 +31,11 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "cancel",
         run,
-        summary="take messages back by their receipts, if they are still pending",
+        summary="take messages back by their receipts, or one by its key, if they are still pending",
         details="Prints what was found of each: done, already_dispatched or not_found.",
         examples=EXAMPLES,
     )
-    verb.add_argument("receipts", nargs="+", metavar="RECEIPT", help="what publish printed; - reads standard input")
+    add_names(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(verb)
 
@@ -46,33 +43,19 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Cancels; none where one of the receipts cannot be read."""
     settings = settings_of(chosen)
-    texts = list(_texts(chosen.receipts))
-    receipts = [_parsed(text, place) for text, place in texts]
+    if (named := named_key(chosen)) is not None:
+        with open_queue(chosen, settings) as store:
+            outcome = store.cancel_key(*named)
+        print(line_of_key(named, outcome.value, {}, as_json=chosen.json))
+        return Exit.DONE if outcome is Outcome.DONE else Exit.PART
+    texts, receipts = read_receipts(chosen.receipts)
     code = Exit.DONE
     with open_queue(chosen, settings) as store:
         for start in range(0, len(receipts), BATCH_RECEIPTS):
             part = slice(start, start + BATCH_RECEIPTS)
-            for (text, _), outcome in zip(texts[part], store.cancel_many(receipts[part]), strict=True):
+            for text, outcome in zip(texts[part], store.cancel_many(receipts[part]), strict=True):
                 if outcome is not Outcome.DONE:
                     code = Exit.PART
                 said = {"receipt": text, "outcome": outcome.value}
                 print(json.dumps(said) if chosen.json else f"{outcome.value}  {text}")
     return code
-
-
-def _texts(arguments: list[str]) -> Iterator[tuple[str, str]]:
-    """Each receipt's text and where it stands."""
-    for place, argument in enumerate(arguments, 1):
-        if argument != "-":
-            yield argument, f"receipt {place}"
-            continue
-        for number, line in enumerate(standard_input("RECEIPT"), 1):
-            if text := line.decode(errors="backslashreplace").strip():
-                yield text, f"line {number}"
-
-
-def _parsed(text: str, place: str) -> Receipt:
-    try:
-        return Receipt.parse(text)
-    except InvalidArgument as error:
-        raise UsageError(f"{place}: {error}") from error

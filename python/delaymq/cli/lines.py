@@ -90,9 +90,15 @@ def _attributes(value: object, place: str) -> dict[str, str]:
     return dict(value)
 
 
-def _message_id(value: object, place: str) -> str:
+def _word(value: object, place: str) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{place}: expected text, found {json.dumps(value)}")
+    return value
+
+
+def _switch(value: object, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{place}: expected true or false, found {json.dumps(value)}")
     return value
 
 
@@ -102,7 +108,11 @@ OPTIONAL: dict[str, Callable[[object, str], Any]] = {
     "level": _level,
     "tags": _tags,
     "attributes": _attributes,
-    "message_id": _message_id,
+    "message_id": _word,
+    "key": _word,
+    "if_exists": _word,
+    "deduplicate": _switch,
+    "jitter": _delay,
 }
 READ_NAMES = ("subject", "body", "body_base64", *OPTIONAL)
 """What a line may say; anything else is refused, so that a slip is not lost."""

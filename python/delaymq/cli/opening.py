@@ -176,13 +176,17 @@ def open_store(
         StoreError: As `delaymq.open`.
     """
     options: dict[str, Any] = {}
-    for name in ("durability", "segment_bytes"):
+    for name in ("durability", "segment_bytes", "keys_max", "message_ids_max"):
         if f"store.{name}" in settings:
             options[name] = settings[f"store.{name}"]
     if "store.delay_days_max" in settings:
         options["delay_max"] = _span(settings, "store.delay_days_max", "days")
+    if "store.hot_minute_messages" in settings:
+        options["hot_minute_messages"] = settings["store.hot_minute_messages"]
     if "store.keep_finished_hours" in settings:
         options["keep_finished"] = _span(settings, "store.keep_finished_hours", "hours")
+    if "store.deduplicate_minutes" in settings:
+        options["deduplicate_for"] = _span(settings, "store.deduplicate_minutes", "minutes")
     folder = folder_of(chosen, settings)
     if tell is not None:
         return Store.open(folder, create=create, progress=tell, **options)

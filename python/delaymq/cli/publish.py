@@ -34,6 +34,7 @@ EXAMPLES = (
     "delaymq publish order.timeout 42 --delay 30m --store ./data",
     "delaymq publish reminder 'call home' --at 2030-12-31T18:00:00+02:00 --store ./data",
     "delaymq publish report - --delay 1h30m --store ./data <report.pdf",
+    "delaymq publish order.timeout 42 --delay 30m --key 17 --if-exists replace --store ./data",
     "delaymq publish --jsonl - --store ./data <messages.jsonl",
     "delaymq publish order.timeout 42 --delay 30m --server delaymq://127.0.0.1:20801",
     """echo '{"subject": "order.timeout", "body": "42", "delay": "30m"}' | delaymq publish --jsonl - --store ./data""",
@@ -56,11 +57,28 @@ def add_to(verbs: Verbs) -> None:
     when.add_argument("--delay", type=delay, metavar="TIME", help="how long from now: 250ms, 10s, 1h30m, 7d")
     when.add_argument("--at", type=moment, metavar="TIME", help="when, with its zone: 2030-12-31T18:00:00Z")
     when.add_argument("--level", type=count, metavar="N", help="one of the 18 levels of RocketMQ, 1 (1s) to 18 (2h)")
+    verb.add_argument(
+        "--jitter", type=delay, metavar="TIME", help="spread: up to so long is added to the due time, by chance"
+    )
     verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
     verb.add_argument(
         "--attribute", action="append", default=[], dest="attributes", metavar="KEY=VALUE", help="may be repeated"
     )
     verb.add_argument("--message-id", metavar="TEXT", help="your own name for the message")
+    verb.add_argument(
+        "--key", metavar="TEXT", help="your own name for what is pending: one message of a subject has it"
+    )
+    verb.add_argument(
+        "--if-exists",
+        choices=("replace", "keep", "error"),
+        help="what to do where a pending message has the key: cancel that one, leave it, or fail (the default)",
+    )
+    verb.add_argument(
+        "--deduplicate",
+        action="store_true",
+        default=None,
+        help="store a message of one id once within ten minutes, however often it is published",
+    )
     verb.add_argument(
         "--jsonl", metavar="FILE", help="many messages, one JSON object a line; - is standard input (see docs/cli.md)"
     )
@@ -83,9 +101,12 @@ def run(chosen: argparse.Namespace) -> int:
     return Exit.DONE
 
 
+GIVEN = ("delay", "at", "level", "message_id", "key", "if_exists", "deduplicate", "jitter")
+
+
 def _given(chosen: argparse.Namespace) -> dict[str, Any]:
     """What was said of the message beside its subject and body."""
-    given = {name: getattr(chosen, name) for name in ("delay", "at", "level", "message_id")}
+    given = {name: getattr(chosen, name) for name in GIVEN}
     attributes = {}
     for pair in chosen.attributes:
         name, equals, value = pair.partition("=")

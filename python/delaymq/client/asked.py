@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,6 +27,8 @@ class Asked:
         number: The subscription that it is of, which ends with its connection; 0 for none.
         one_way: No answer is wanted, and none is waited for.
         call: What its answer names, on the connection that it was sent on last; None before it was sent.
+        again_for_s: For so long after it was sent first.
+        sent_at: When that was, in seconds of the monotonic clock.
         in_doubt: It may have been done on a connection that was lost before the answer came, and is asked again.
     """
 
@@ -36,4 +39,10 @@ class Asked:
     number: int = 0
     one_way: bool = False
     call: int | None = None
+    again_for_s: float = math.inf
+    sent_at: float = 0.0
     in_doubt: bool = False
+
+    def is_too_late(self, now: float) -> bool:
+        """Whether it may have been done, and asking again could do it twice."""
+        return self.in_doubt and now - self.sent_at > self.again_for_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,33 +15,38 @@ from typing import TYPE_CHECKING, Any, Self, cast, overload
 from delaymq._core import Request
 from delaymq._event_loop import EventLoop
 from delaymq._gathering import listed
+from delaymq._moving import Row, move_of, moved, moves_of
 from delaymq._opening import Opening
 from delaymq.async_subscription import AsyncSubscription
 from delaymq.client.asked import Asked
 from delaymq.client.async_administration import AsyncClientAdministration
 from delaymq.client.async_intake import AsyncIntake
+from delaymq.client.async_pending import AsyncClientLooking
 from delaymq.client.chosen import TIMEOUT_S, Chosen
+from delaymq.client.commands import cancels, moves, refused_move
+from delaymq.client.keys import AsyncClientKeyed
 from delaymq.client.loop_calls import LoopCalls, Watchers, awaited
 from delaymq.client.loop_transport import LoopTransport
-from delaymq.client.publishing import Publication
-from delaymq.client.sync import IN_FLIGHT_MAX, cancels
+from delaymq.client.publishing import AGAIN_FOR_S, Publication
+from delaymq.client.sync import IN_FLIGHT_MAX
 from delaymq.client.waiting import into
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, StoreError
 from delaymq.message import NO_TAGS, Publish
-from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
 
 if TYPE_CHECKING:
     from delaymq import _core
     from delaymq._blocking import BlockingCalls
     from delaymq._wakeups import Wakeups
+    from delaymq.keys import IfExists
     from delaymq.store import Start
 
 __all__ = ["AsyncClient", "connect_async"]
 
 
-class AsyncClient(AsyncClientAdministration):
+class AsyncClient(AsyncClientAdministration, AsyncClientLooking, AsyncClientKeyed):
     """A connection to a delaymq server, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Client`. No coroutine that waits needs a thread, and none polls.
@@ -113,17 +119,23 @@ class AsyncClient(AsyncClientAdministration):
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
         message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
     ) -> Receipt:
         """Stores one message, as `delaymq.Client.publish` does.
 
         Cancelled while it waits, the message is stored or it is not, and never twice.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned, AmbiguousError, Unreachable, Busy,
-                Stopping, Closed, ForkedProcess: As there.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable,
+                Busy, Stopping, Closed, ForkedProcess: As there.
             WrongLoop: This is not the loop that made the client.
         """
-        message = Publish(subject, body, delay, at, level, tags, attributes, message_id)
+        message = Publish(
+            subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
+        )
         return (await self._published(Publication.one(message, names=self._chosen.retry_ambiguous)))[0]
 
     @overload
@@ -133,6 +145,8 @@ class AsyncClient(AsyncClientAdministration):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
@@ -142,19 +156,24 @@ class AsyncClient(AsyncClientAdministration):
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts:
         """Stores up to 10,000 messages of 8 MiB together, all or none, as `delaymq.Client.publish_many` does.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned, AmbiguousError, Unreachable, Busy,
-                Stopping, Closed, ForkedProcess: As there.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable,
+                Busy, Stopping, Closed, ForkedProcess: As there.
             WrongLoop: This is not the loop that made the client.
         """
-        return await self._published(Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous))
+        return await self._published(
+            Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous, jitter=jitter)
+        )
 
     async def _published(self, publication: Publication) -> Receipts:
         try:
-            receipts: Receipts = await self._call(publication.request, again=self._chosen.retry_ambiguous)
+            request, again = publication.request, publication.is_safe
+            receipts: Receipts = await self._call(request, again=again, again_for_s=AGAIN_FOR_S)
         except InvalidArgument as error:
             raise publication.raised(error) from None
         return receipts
@@ -181,6 +200,43 @@ class AsyncClient(AsyncClientAdministration):
         self._session.check()
         requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
         return [Outcome(word) for request in requests for word in await self._call(request, again=True)]
+
+    async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+        """Gives a message that is still pending another due time, and a new receipt. It is durable.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge, AmbiguousError, Poisoned, Unreachable, Busy,
+                Stopping, Closed, ForkedProcess: As `delaymq.Client.move`.
+            WrongLoop: This is not the loop that made the client.
+        """
+        return (await self._moved(move_of(receipt, delay, at)))[0]
+
+    async def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]:
+        """Gives messages another due time, with one wait for all; each is judged alone.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge, AmbiguousError, Poisoned, Unreachable, Busy,
+                Stopping, Closed, ForkedProcess: As `delaymq.Client.move_many`.
+            WrongLoop: This is not the loop that made the client.
+        """
+        return await self._moved(moves_of(receipts, delay, at))
+
+    async def _moved(self, rows: list[Row]) -> list[Moved]:
+        self._event_loop.check()
+        self._session.check()
+        found: list[Moved] = []
+        for place, request in enumerate(moves(rows, self._session.stream)):
+            try:
+                found.extend(moved(await self._call(request, again=True)))
+            except InvalidArgument as error:
+                raise refused_move(error, rows, place) from None
+        return found
 
     def subscribe(
         self,
@@ -224,10 +280,17 @@ class AsyncClient(AsyncClientAdministration):
         """
         return Status(**await self._call(Request.status(), reads=True))
 
-    async def _call(self, request: Request, *, reads: bool = False, again: bool = False) -> Any:  # noqa: ANN401
+    def _stream(self) -> bytes:
+        self._event_loop.check()
+        self._session.check()
+        return self._session.stream
+
+    async def _call(
+        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+    ) -> Any:  # noqa: ANN401
         self._event_loop.check()
         answer: asyncio.Future[Any] = self._event_loop.loop.create_future()
-        asked = Asked(request, into(answer), reads=reads, again=reads or again)
+        asked = Asked(request, into(answer), reads=reads, again=reads or again, again_for_s=again_for_s)
         self._session.ask(asked)
         return await awaited(self._session, asked, answer, self._chosen.timeout_s)
 

@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from delaymq._core import Request
 from delaymq._publishing import sent
-from delaymq.durations import Duration, due_of
+from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import InvalidArgument
+from delaymq.keys import named, terms_of
 from delaymq.message import Publish, about
 
-__all__ = ["Publication"]
+__all__ = ["AGAIN_FOR_S", "Publication"]
+
+AGAIN_FOR_S = 50.0  # a server remembers an id for a minute at least; the rest is for what is on its way
 
 
 class Publication:
     """One publish, and what its arguments are called."""
 
-    __slots__ = ("_is_many", "_named_at", "request")
+    __slots__ = ("_is_many", "_named_at", "is_safe", "request")
 
-    def __init__(self, request: Request, named_at: Callable[[int], bool], *, is_many: bool) -> None:
+    def __init__(self, request: Request, named_at: Callable[[int], bool], *, is_many: bool, is_safe: bool) -> None:
         """Made by `one` and `many`.
 
         Args:
             request: What is sent.
             named_at: True where the due time of the message at this place was given as `at`.
             is_many: Whether errors say which message they speak of.
+            is_safe: Whether the server knows it again, so that it may be sent twice and is stored once.
         """
         self.request = request
         self._named_at = named_at
         self._is_many = is_many
+        self.is_safe = is_safe
 
     @classmethod
     def one(cls, message: Publish, *, names: bool) -> Publication:
-        """A publish of one message; with `names` one without an id gets one.
+        """A publish of one message; with `names` it is one that is told by its id.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish`.
         """
         due, absolute = due_of(message.delay, message.at, message.level)
-        chosen = _new_name() if names and message.message_id is None else message.message_id
-        meta = about(chosen, message.tags, message.attributes)
-        return cls(
-            Request.publish(message.subject, message.body, due, absolute, meta), lambda _: absolute, is_many=False
-        )
+        deduplicate = names or message.deduplicate
+        terms = terms_of(message.key, message.if_exists, deduplicate)
+        meta = about(named(message.message_id, deduplicate), message.tags, message.attributes)
+        due = jittered(due, message.jitter)
+        request = Request.publish(message.subject, message.body, due, absolute, meta, terms)
+        return cls(request, lambda _: absolute, is_many=False, is_safe=deduplicate)
 
     @classmethod
     def many(
@@ -55,25 +59,23 @@ class Publication:
         delays: Duration | Sequence[Duration],
         *,
         names: bool,
+        jitter: Duration | None = None,
     ) -> Publication:
-        """A publish of many messages; with `names` those without an id get one.
+        """A publish of many messages; with `names` each is told by its id.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
         """
         if isinstance(messages, str):
-            request = sent(Request, messages, bodies, delays)  # refuses what it refuses also without names
-            if names and bodies is not None:
-                each = [delays] * len(bodies) if isinstance(delays, int | float | timedelta) else delays
-                rows = [Publish(messages, body, delay) for body, delay in zip(bodies, each, strict=True)]
-                request = sent(Request, [_named(row) for row in rows], None, 0)
-            return cls(request, lambda _: False, is_many=True)
+            request = sent(Request, messages, bodies, delays, jitter, names=names)
+            return cls(request, lambda _: False, is_many=True, is_safe=names)
         anything: object = messages
         chosen = messages if bodies is not None or isinstance(anything, bytes) else _gathered(messages)
         if names and isinstance(chosen, list):
             chosen = [_named(row) for row in chosen]
-        request = sent(Request, chosen, bodies, delays)
-        return cls(request, lambda index: list(chosen)[index].at is not None, is_many=True)
+        request = sent(Request, chosen, bodies, delays, jitter)
+        is_safe = isinstance(chosen, list) and all(row.deduplicate for row in chosen)
+        return cls(request, lambda index: list(chosen)[index].at is not None, is_many=True, is_safe=is_safe)
 
     def raised(self, error: InvalidArgument) -> InvalidArgument:
         """The error as a store in this process would raise it, which knows how the arguments are called."""
@@ -94,12 +96,8 @@ def _gathered(messages: Iterable[Publish]) -> Iterable[Publish]:
 
 
 def _named(row: Publish) -> Publish:
-    """The same with an id."""
+    """The same, told by its id."""
     anything: object = row
     if not isinstance(anything, Publish):
         return row  # refused where it is encoded
-    return row if row.message_id is not None else replace(row, message_id=_new_name())
-
-
-def _new_name() -> str:
-    return uuid.uuid4().hex
+    return replace(row, deduplicate=True)

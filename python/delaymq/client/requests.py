@@ -65,12 +65,18 @@ class Requests:
 
     def sent(self, caller: _core.Caller, asked: Asked) -> bool:
         """Hands one over; False where there is no room for it now."""
-        self.said_at = time.monotonic()
+        now = self.said_at = time.monotonic()
+        if asked.is_too_late(now):
+            words = f"{self._where} was lost for too long to publish again what it may have stored"
+            asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
+            return True
         if asked.one_way:
             return caller.tell(asked.request)
         call = caller.ask(asked.request)
         if call is None:
             return False
+        if not asked.in_doubt:
+            asked.sent_at = now
         asked.call = call
         self._under_way[call] = asked
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,21 +14,26 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from delaymq._core import Request
 from delaymq._gathering import listed
+from delaymq._moving import Row, move_of, moved, moves_of
 from delaymq.client.administration import ClientAdministration
 from delaymq.client.asked import Asked
 from delaymq.client.blocking_intake import BlockingIntake
 from delaymq.client.chosen import TIMEOUT_S, Chosen
-from delaymq.client.publishing import Publication
+from delaymq.client.commands import cancels, moves, refused_move
+from delaymq.client.keys import ClientKeyed
+from delaymq.client.pending import ClientLooking
+from delaymq.client.publishing import AGAIN_FOR_S, Publication
 from delaymq.client.socket_thread import SocketThread
 from delaymq.client.waiting import into, waited
 from delaymq.durations import Duration
-from delaymq.errors import InvalidArgument, StoreError, WrongType
+from delaymq.errors import InvalidArgument, StoreError
 from delaymq.message import NO_TAGS, Publish
-from delaymq.receipt import Outcome, Receipt, Receipts
+from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
 from delaymq.subscription import Subscription
 
 if TYPE_CHECKING:
+    from delaymq.keys import IfExists
     from delaymq.store import Start
 
 __all__ = ["Client", "connect"]
@@ -35,7 +41,7 @@ __all__ = ["Client", "connect"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Client(ClientAdministration):
+class Client(ClientAdministration, ClientLooking, ClientKeyed):
     """A connection to a delaymq server, with the face of a `Store`.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager. Where
@@ -70,9 +76,9 @@ class Client(ClientAdministration):
             url: Where the server is; without a port it is 20801.
             token: What proves to the server that it may connect, where it asks for that.
             timeout: How long a call waits for its answer, a timedelta or seconds; 30 seconds by default.
-            retry_ambiguous: True sends a publish whose answer was lost again, under the same message
-                id (one is made where none was given): it may be stored twice, and is stored at least
-                once. False raises AmbiguousError.
+            retry_ambiguous: True publishes everything with `deduplicate`: a publish whose answer was lost is sent
+                again by itself, and stored once. False does so with what is published with `deduplicate`, and
+                raises AmbiguousError for the rest.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused.
@@ -112,20 +118,26 @@ class Client(ClientAdministration):
         tags: Sequence[str] = NO_TAGS,
         attributes: Mapping[str, str] | None = None,
         message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
     ) -> Receipt:
         """Stores one message, to be delivered when it is due, as `delaymq.Store.publish` does.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge, DiskFull, Poisoned: As there.
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As there.
             AmbiguousError: The connection was lost, or the time over, before the answer came: it may
-                have been stored or not. With `retry_ambiguous` only where it was sent again and was
-                refused then, or had no answer in time.
+                have been stored or not. With `deduplicate` only where it was sent again and was refused then, or
+                had no answer in time; the same call again, under the same id, stores it once.
             Unreachable: There was no connection in time; nothing was stored.
             Busy, Stopping: The server takes nothing now; nothing was stored.
             Closed: The client is closed.
             ForkedProcess: The client was made by the parent process.
         """
-        message = Publish(subject, body, delay, at, level, tags, attributes, message_id)
+        message = Publish(
+            subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
+        )
         return self._published(Publication.one(message, names=self._chosen.retry_ambiguous))[0]
 
     @overload
@@ -135,6 +147,8 @@ class Client(ClientAdministration):
         bodies: Sequence[bytes | bytearray | memoryview],
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts: ...
     @overload
     def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
@@ -144,19 +158,23 @@ class Client(ClientAdministration):
         bodies: Sequence[bytes | bytearray | memoryview] | None = None,
         delays: Duration | Sequence[Duration] = 0,
         /,
+        *,
+        jitter: Duration | None = None,
     ) -> Receipts:
         """Stores up to 10,000 messages of 8 MiB together, all or none, as `delaymq.Store.publish_many` does.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As there.
-            DiskFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed, ForkedProcess: As
-                `publish`.
+            DiskFull, KeyTaken, NamesFull, Poisoned, AmbiguousError, Unreachable, Busy, Stopping, Closed,
+                ForkedProcess: As `publish`.
         """
-        return self._published(Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous))
+        return self._published(
+            Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous, jitter=jitter)
+        )
 
     def _published(self, publication: Publication) -> Receipts:
         try:
-            receipts: Receipts = self._call(publication.request, again=self._chosen.retry_ambiguous)
+            receipts: Receipts = self._call(publication.request, again=publication.is_safe, again_for_s=AGAIN_FOR_S)
         except InvalidArgument as error:
             raise publication.raised(error) from None
         return receipts
@@ -186,6 +204,46 @@ class Client(ClientAdministration):
         self._session.check()
         requests = cancels(listed(receipts, "receipts", "an iterable of Receipt"), self._session.stream)
         return [Outcome(word) for request in requests for word in self._call(request, again=True)]
+
+    def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+        """Gives a message that is still pending another due time, for all groups, and a new receipt. It is durable.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move`.
+            AmbiguousError: As `move_many`.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        return self._moved(move_of(receipt, delay, at))[0]
+
+    def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]:
+        """Gives messages another due time, with one wait for all; each is judged alone.
+
+        A lost answer is asked for again: the same move has the same outcome, as long as the server remembers
+        it, which is for 65,536 moves. More than 10,000 are moved in several requests.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move_many`.
+            AmbiguousError: An answer was lost, and none came in time when it was asked again, or the
+                client was closed: they may be moved or not. The same call says so later.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        return self._moved(moves_of(receipts, delay, at))
+
+    def _moved(self, rows: list[Row]) -> list[Moved]:
+        self._session.check()
+        found: list[Moved] = []
+        for place, request in enumerate(moves(rows, self._session.stream)):
+            try:
+                found.extend(moved(self._call(request, again=True)))
+            except InvalidArgument as error:
+                raise refused_move(error, rows, place) from None
+        return found
 
     def subscribe(
         self,
@@ -220,10 +278,16 @@ class Client(ClientAdministration):
         """
         return Status(**self._call(Request.status(), reads=True))
 
-    def _call(self, request: Request, *, reads: bool = False, again: bool = False) -> Any:  # noqa: ANN401
+    def _stream(self) -> bytes:
+        self._session.check()
+        return self._session.stream
+
+    def _call(
+        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+    ) -> Any:  # noqa: ANN401
         session = self._session
         answer: Future[Any] = Future()
-        asked = Asked(request, into(answer), reads=reads, again=reads or again)
+        asked = Asked(request, into(answer), reads=reads, again=reads or again, again_for_s=again_for_s)
         session.ask(asked)
         return waited(session, asked, answer, self._chosen.timeout_s)
 
@@ -289,24 +353,3 @@ class Client(ClientAdministration):
 
 connect = Client.connect
 """`Client.connect`, for those who name no class; `delaymq.connect` is this."""
-
-
-def cancels(receipts: list[Receipt], stream: bytes) -> list[Request]:
-    """The requests that cancel these, all of them checked; one even where there is none.
-
-    Raises:
-        WrongType, ForeignReceipt: As `delaymq.Store.cancel_many`.
-    """
-    starts = range(0, max(1, len(receipts)), CANCELS_MAX)
-    requests = []
-    for start in starts:
-        try:
-            requests.append(Request.cancel(receipts[start : start + CANCELS_MAX], stream))
-        except (WrongType, InvalidArgument) as error:
-            if error.index is not None:
-                error.index += start
-            raise
-    return requests
-
-
-CANCELS_MAX = 10_000  # of one request

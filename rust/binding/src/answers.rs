@@ -8,20 +8,25 @@ use delaymq_core::wire::extension::administration::{Listed, read_number};
 use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
 use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::forecast::ForecastTold;
 use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::moves::read_moved;
+use delaymq_core::wire::extension::pending::{CountsTold, FateTold, HiddenRow, PendingTold, read_fates};
 use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_receipts};
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, CONSUMERS, DEAD_LETTERS, END_CONSUMER, EXPIRE, GROUPS, HELLO, PUBLISH, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+    CANCEL, CANCEL_KEY, CONSUMERS, DEAD_LETTERS, END_CONSUMER, EXPIRE, FORECAST, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY,
+    MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
+use delaymq_engine::Fate;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::administration::{consumer_fields, group_fields, subject_fields};
 use crate::receipt::Receipts;
-use crate::{errors, qmq, status};
+use crate::{errors, forecast, moving, pending, qmq, status};
 
 /// What stands in an event of a delivery where an answer has its call.
 const UNASKED: i32 = -1;
@@ -49,8 +54,13 @@ type Told<'py> = PyResult<Result<Bound<'py, PyAny>, RemoteError>>;
 fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
     match command {
         HELLO => read(Welcome::read(body), |welcome| welcome_fields(py, &welcome)),
-        PUBLISH => read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py))),
-        CANCEL => read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word)))),
+        PUBLISH | PUBLISH_ON_TERMS | LOOK_UP_KEY => {
+            read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py)))
+        }
+        CANCEL | CANCEL_KEY => {
+            read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word))))
+        }
+        MOVE | MOVE_KEY => read(read_moved(body), |moved| any(moving::told(py, moved.into_iter()))),
         SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
         STATUS => read(StatusTold::read(body), |told| any(status::fields(py, &told))),
         GROUPS => read(Listed::<GroupListed>::read(body), |listed| {
@@ -64,6 +74,13 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
         }),
         CONSUMERS => read(Listed::<ConsumerListed>::read(body), |listed| {
             rows(py, listed.next, listed.rows.iter().map(|row| consumer_fields(py, row)))
+        }),
+        LOOK_UP => read(read_fates(body), |told| any(PyList::new(py, told.iter().map(fate_told)))),
+        PENDING => read(PendingTold::read(body), |told| page_told(py, &told)),
+        PENDING_COUNTS => read(CountsTold::read(body), |told| any((told.next, told.rows).into_pyobject(py))),
+        FORECAST => read(ForecastTold::read(body), |told| {
+            let slots = forecast::slots(py, &told.forecast);
+            any((slots, told.forecast.hidden_rows, told.next.0).into_pyobject(py))
         }),
         REDRIVE | EXPIRE | END_CONSUMER => read(read_number(body), |number| any(number.into_pyobject(py))),
         _ => Ok(Ok(py.None().into_bound(py))),
@@ -101,6 +118,24 @@ const fn word(outcome: Cancelled) -> &'static str {
         Cancelled::AlreadyDispatched => "already_dispatched",
         Cancelled::NotFound => "not_found",
     }
+}
+
+fn fate_told<'a>((fate, subject): &(FateTold, &'a str)) -> (&'static str, &'a str) {
+    let fate = match fate {
+        FateTold::Pending => Fate::Pending,
+        FateTold::Dispatched => Fate::Dispatched,
+        FateTold::Cancelled => Fate::Cancelled,
+        FateTold::NotFound => Fate::NotFound,
+    };
+    (pending::fate_word(fate), *subject)
+}
+
+/// A page, as a reader of a store tells it.
+fn page_told<'py>(py: Python<'py>, told: &PendingTold<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let rows = told.rows.iter().map(|row| (row.subject, row.receipt, row.attempt, row.published.0));
+    let hidden = |one: &HiddenRow<'_>| (one.path.to_owned(), one.block, one.rows, one.reason.to_owned());
+    let hidden = told.hidden.iter().map(hidden).collect::<Vec<_>>();
+    any((pending::rows_of(py, rows)?, told.after, told.is_done, hidden).into_pyobject(py))
 }
 
 fn welcome_fields<'py>(py: Python<'py>, welcome: &Welcome) -> PyResult<Bound<'py, PyAny>> {

@@ -3,10 +3,12 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::{DueKey, Millis, Sequence};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
-use delaymq_engine::{Delivered, Due, PublishBatch};
+use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
+use delaymq_engine::{Delivered, Due, PublishBatch, PublishTerms};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
 
+use crate::terms::{self, Terms};
 use crate::{errors, meta, qmq};
 
 /// Relative error of a decimal literal times 1000; `delaymq.durations` has the same rule.
@@ -15,29 +17,43 @@ const FLOAT_NOISE: f64 = 2.0 * f64::EPSILON;
 /// What messages are gathered in: a publish of a store in this process, or one to a server.
 pub(crate) trait Batch {
     /// Adds a message; on an error it is as it was.
-    fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()>;
+    fn push(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()>;
 }
 
 impl Batch for PublishBatch {
-    fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
-        Self::push(self, subject, due, meta, body)
+    fn push(&mut self, subject: &str, due: Due, parts: (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()> {
+        if *terms == PublishTerms::NONE {
+            return Self::push(self, subject, due, parts.0, parts.1);
+        }
+        self.push_on_terms(subject, due, parts, terms)
     }
 }
 
-impl Batch for PublishWriter {
-    fn push(&mut self, subject: &str, due: Due, meta: &[u8], body: &[u8]) -> Result<()> {
+/// A batch on its way to a server, and the terms of its messages.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    pub(crate) batch: PublishWriter,
+    pub(crate) terms: TermsWriter,
+}
+
+impl Batch for Outgoing {
+    fn push(&mut self, subject: &str, due: Due, (meta, body): (&[u8], &[u8]), terms: &PublishTerms<'_>) -> Result<()> {
         let due = match due {
             Due::After(delay_ms) => DueTime::After(delay_ms),
             Due::At(time) => DueTime::At(time),
         };
-        Self::push(self, subject, due, meta, body)
+        let PublishTerms { key, if_exists, deduplicates } = *terms;
+        let place = u32::try_from(self.batch.len()).unwrap_or(u32::MAX);
+        self.batch.push(subject, due, meta, body)?;
+        self.terms.push(&TermsAsked { place, key, if_exists, deduplicates })
     }
 }
 
 /// Adds bodies that all have the same delay.
 pub(crate) fn push_all(batch: &mut impl Batch, subject: &str, bodies: &Bound<'_, PyAny>, due: Due) -> PyResult<()> {
     for (index, body) in sequence("bodies", bodies)?.enumerate() {
-        push(batch, subject, &body?, due, &[]).map_err(|error| errors::at_index(bodies.py(), error, index))?;
+        push(batch, subject, &body?, due, About::NOTHING)
+            .map_err(|error| errors::at_index(bodies.py(), error, index))?;
     }
     Ok(())
 }
@@ -50,28 +66,31 @@ pub(crate) fn push_each(
     delays: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let py = bodies.py();
-    let (bodies_count, mut due_times) = (bodies.len()?, sequence("delays", delays)?);
+    let (bodies_left, mut due_times) = (sequence("bodies", bodies)?, sequence("delays", delays)?);
+    let bodies_count = bodies.len()?;
     if delays.len()? != bodies_count {
         let found = delays.len()?.to_string();
         return Err(errors::refused(py, "delays", &format!("{bodies_count}, one for each body"), &found));
     }
-    for (index, body) in sequence("bodies", bodies)?.enumerate() {
+    for (index, body) in bodies_left.enumerate() {
         let due = due_times.next().map_or(Ok(Due::After(0)), |delay| delay_of(&delay?));
-        let pushed = due.and_then(|due| push(batch, subject, &body?, due, &[]));
+        let pushed = due.and_then(|due| push(batch, subject, &body?, due, About::NOTHING));
         pushed.map_err(|error| errors::at_index(py, error, index))?;
     }
     Ok(())
 }
 
-/// Subject, body, due, whether that counts from 1970, and meta.
-type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>);
+/// Subject, body, due, whether that counts from 1970, meta, and terms or None.
+type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, u64, bool, Bound<'py, PyAny>, Option<Terms>);
 
 /// Adds rows of messages.
 pub(crate) fn push_rows(batch: &mut impl Batch, rows: &Bound<'_, PyList>) -> PyResult<()> {
     for (index, row) in rows.iter().enumerate() {
-        let (subject, body, due_ms, absolute, about): Row<'_> = row.extract()?;
-        let pushed = text("subject", &subject)
-            .and_then(|name| push(batch, &name, &body, due_of(due_ms, absolute), &meta::encoded(&about)?));
+        let (subject, body, due_ms, absolute, about, terms): Row<'_> = row.extract()?;
+        let pushed = text("subject", &subject).and_then(|name| {
+            let meta = meta::encoded(&about)?;
+            push(batch, &name, &body, due_of(due_ms, absolute), About { meta: &meta, terms: terms::of(terms.as_ref()) })
+        });
         pushed.map_err(|error| errors::at_index(rows.py(), error, index))?;
     }
     Ok(())
@@ -81,21 +100,36 @@ fn sequence<'py>(argument: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     value.len().and_then(|_| value.try_iter()).map_err(|_| errors::wrong_type(argument, "a sequence", value))
 }
 
+/// What goes with a body.
+#[derive(Clone, Copy)]
+pub(crate) struct About<'a> {
+    /// Message id, tags and attributes, encoded.
+    pub(crate) meta: &'a [u8],
+    /// What is asked of it.
+    pub(crate) terms: PublishTerms<'a>,
+}
+
+impl About<'_> {
+    const NOTHING: Self = Self { meta: &[], terms: PublishTerms::NONE };
+}
+
 /// Adds one message to a batch; the body is copied while the interpreter is held.
 pub(crate) fn push(
     batch: &mut impl Batch,
     subject: &str,
     body: &Bound<'_, PyAny>,
     due: Due,
-    meta: &[u8],
+    about: About<'_>,
 ) -> PyResult<()> {
     let py = body.py();
     if let Ok(bytes) = body.cast::<PyBytes>() {
-        return batch.push(subject, due, meta, bytes.as_bytes()).map_err(|error| errors::raised(py, named(error, due)));
+        return batch
+            .push(subject, due, (about.meta, bytes.as_bytes()), &about.terms)
+            .map_err(|error| errors::raised(py, named(error, due)));
     }
     let view = PyMemoryView::from(body).map_err(|_| no_bytes(body))?;
     let copy = view.call_method0("tobytes")?;
-    let pushed = batch.push(subject, due, meta, copy.cast::<PyBytes>()?.as_bytes());
+    let pushed = batch.push(subject, due, (about.meta, copy.cast::<PyBytes>()?.as_bytes()), &about.terms);
     pushed.map_err(|error| errors::raised(py, named(error, due)))
 }
 
@@ -108,7 +142,7 @@ fn no_bytes(body: &Bound<'_, PyAny>) -> PyErr {
 }
 
 /// Calls what was refused by the name that the caller gave it.
-fn named(error: Error, due: Due) -> Error {
+pub(crate) fn named(error: Error, due: Due) -> Error {
     match error {
         Error::InvalidArgument { argument: "due", expected, found } => {
             let argument = if matches!(due, Due::At(_)) { "at" } else { "delay" };

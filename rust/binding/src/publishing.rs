@@ -6,6 +6,8 @@ use delaymq_engine::{PublishBatch, Receipts as EngineReceipts, Store as EngineSt
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
+use crate::message::About;
+use crate::terms::{self, Terms};
 use crate::waits::Wait;
 use crate::{errors, message, meta};
 
@@ -40,11 +42,12 @@ impl Publisher {
         body: &Bound<'_, PyAny>,
         due_ms: u64,
         absolute: bool,
-        about: &Bound<'_, PyAny>,
+        (about, terms): (&Bound<'_, PyAny>, Option<&Terms>),
     ) -> PyResult<PublishBatch> {
         let name = message::text("subject", subject)?;
-        let about = meta::encoded(about)?;
-        self.filled(|batch| message::push(batch, &name, body, message::due_of(due_ms, absolute), &about))
+        let meta = meta::encoded(about)?;
+        let about = About { meta: &meta, terms: terms::of(terms) };
+        self.filled(|batch| message::push(batch, &name, body, message::due_of(due_ms, absolute), about))
     }
 
     /// Messages of one subject; a whole number of delays is milliseconds for all of them.
@@ -103,7 +106,8 @@ impl Publisher {
                 wait.look_for_signals(py)?;
             }
         }
-        Ok(ticket.receipts().clone())
+        // Of a batch on terms it has to be applied, too: that waits for no disk.
+        py.detach(|| ticket.receipts()).map_err(|error| errors::raised(py, error))
     }
 
     /// Waits until there is room for a batch, and until nobody else can commit it.
@@ -123,7 +127,10 @@ impl Publisher {
         match self.engine.try_publish(&mut batch) {
             Ok(Some(ticket)) => {
                 self.keep(batch);
-                Ok(if ticket.is_done() { Begun::Stored(ticket.receipts().clone()) } else { Begun::Accepted(ticket) })
+                if ticket.is_on_terms() || !ticket.is_done() {
+                    return Ok(Begun::Accepted(ticket));
+                }
+                ticket.receipts().map(Begun::Stored).map_err(|error| errors::raised(py, error))
             }
             Ok(None) => Ok(Begun::Full(batch)),
             Err(error) => {

@@ -1,5 +1,7 @@
 //! Receipts, as Python holds them.
 
+use std::hash::{Hash, Hasher};
+
 use delaymq_core::store::Receipt as CoreReceipt;
 use delaymq_engine::Receipts as EngineReceipts;
 use pyo3::exceptions::PyIndexError;
@@ -10,8 +12,22 @@ use crate::errors;
 
 /// One receipt.
 #[pyclass(frozen, eq, hash, module = "delaymq._core")]
-#[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Receipt(pub(crate) CoreReceipt);
+
+/// By what they name: that of a list knows no size, and names the same message as the one that was given out.
+impl PartialEq for Receipt {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.stream, self.0.epoch, self.0.key) == (other.0.stream, other.0.epoch, other.0.key)
+    }
+}
+
+impl Eq for Receipt {}
+
+impl Hash for Receipt {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.stream, self.0.epoch, self.0.key.sequence).hash(state);
+    }
+}
 
 #[pymethods]
 impl Receipt {
@@ -34,6 +50,11 @@ impl Receipt {
         self.0.key.sequence.0
     }
 
+    #[getter]
+    fn size(&self) -> Option<u32> {
+        self.0.known_size()
+    }
+
     fn __str__(&self) -> String {
         self.0.to_text()
     }
@@ -51,6 +72,20 @@ pub(crate) fn receipt_of(delivery: &Bound<'_, PyTuple>) -> PyResult<Receipt> {
     let read = CoreReceipt::from_bytes(bytes.cast::<PyBytes>()?.as_bytes());
     let refused = || errors::refused(delivery.py(), "receipt", "the bytes of a receipt", "others");
     read.map(Receipt).ok_or_else(refused)
+}
+
+/// Receipts that a caller gave, each of this stream.
+pub(crate) fn of_stream(receipts: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<CoreReceipt>> {
+    let py = receipts.py();
+    let mut chosen = Vec::with_capacity(receipts.len());
+    for (index, item) in receipts.iter().enumerate() {
+        let receipt = item.cast::<Receipt>().map_err(|_| no_receipt(&item))?.get().0;
+        if receipt.stream.as_slice() != stream {
+            return Err(errors::at_index(py, errors::foreign_receipt(py, &receipt.to_text()), index));
+        }
+        chosen.push(receipt);
+    }
+    Ok(chosen)
 }
 
 /// The exception for what was given instead of a receipt.

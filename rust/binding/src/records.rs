@@ -11,6 +11,7 @@ use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::queue::Ranges;
 use delaymq_core::record::retry::{Destination, Retry};
+use delaymq_core::record::terms::{KeyCommand, NameHash};
 use delaymq_core::record::{Fact, RawRecord, Records, decode};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::open_identity;
@@ -52,6 +53,22 @@ fn scanner(path: &std::path::Path) -> Result<Scanner> {
     Scanner::new(storage, identity.stream, &ScanStart { location, ..ScanStart::BEGINNING })
 }
 
+/// The fields of what its producer decided over a pending message.
+fn command_fields<'py>(py: Python<'py>, fact: &Fact<'_>) -> Named<'py> {
+    let fields = PyDict::new(py);
+    let (target, subject, size) = match fact {
+        Fact::Cancel(cancel) => (cancel.target, cancel.subject, cancel.size),
+        Fact::Move(moved) => (moved.target, moved.subject, moved.size),
+        _ => return Ok(("", fields)),
+    };
+    set(&fields, &[("target_due_ms", target.due.0), ("target_sequence", target.sequence.0)])?;
+    set(&fields, &[("subject", subject.0.into()), ("size", size.into())])?;
+    let Fact::Move(moved) = fact else { return Ok(("cancel", fields)) };
+    set(&fields, &[("due_ms", moved.due.0)])?;
+    fields.set_item("delay_ms", moved.delay_ms)?;
+    Ok(("move", fields))
+}
+
 /// The fields by the names that docs/format.md gives them.
 fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
@@ -59,10 +76,8 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         Fact::Message(message) => return message_fields(py, record, &message),
         Fact::EpochStart(start) => return epoch_fields(py, &start),
         Fact::Retry(retry) => return retry_fields(py, &retry),
-        Fact::Cancel(cancel) => {
-            set(&fields, &[("target_due_ms", cancel.target.due.0), ("target_sequence", cancel.target.sequence.0)])?;
-            "cancel"
-        }
+        Fact::Cancel(_) | Fact::Move(_) => return command_fields(py, &fact),
+        Fact::Terms(_) | Fact::ByKey(_) => return terms_fields(py, &fact),
         Fact::Ready(list) => {
             let rows = list.entries().map(|(key, subject)| (key.due.0, key.sequence.0, subject.0));
             fields.set_item("entries", rows.collect::<Vec<_>>())?;
@@ -118,6 +133,36 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         | Fact::ConsumerEnd { .. } => return name_fields(py, fact),
     };
     Ok((name, fields))
+}
+
+/// The fields of what is asked of messages by keys and ids.
+fn terms_fields<'py>(py: Python<'py>, fact: &Fact<'_>) -> Named<'py> {
+    let fields = PyDict::new(py);
+    let hash = |name: NameHash| (name.low, name.high);
+    match fact {
+        Fact::Terms(terms) => {
+            let limits = terms.limits;
+            set(&fields, &[("messages", terms.messages.into()), ("keys_max", limits.keys_max.into())])?;
+            set(&fields, &[("ids_max", limits.ids_max.into()), ("id_window_ms", limits.id_window_ms)])?;
+            let rows = terms.rows().map(|row| (row.place, row.key.map(hash), row.id.map(hash), row.if_exists as u32));
+            fields.set_item("rows", rows.collect::<Vec<_>>())?;
+            Ok(("terms", fields))
+        }
+        Fact::ByKey(asked) => {
+            let (due, delay_ms, what) = match asked.command {
+                KeyCommand::Cancel => (0, None, "cancel"),
+                KeyCommand::Move { due, delay_ms } => (due.0, delay_ms, "move"),
+            };
+            fields.set_item("key", hash(asked.key))?;
+            let target = asked.target.unwrap_or_default();
+            set(&fields, &[("subject", asked.subject.0.into()), ("due_ms", due)])?;
+            set(&fields, &[("target_due_ms", target.due.0), ("target_sequence", target.sequence.0)])?;
+            fields.set_item("delay_ms", delay_ms)?;
+            fields.set_item("what", what)?;
+            Ok(("by_key", fields))
+        }
+        _ => Ok(("", fields)),
+    }
 }
 
 fn name_fields<'py>(py: Python<'py>, fact: Fact<'_>) -> Named<'py> {

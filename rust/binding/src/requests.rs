@@ -1,26 +1,34 @@
 //! Requests to a server: each is encoded once, while the interpreter is held, and may be asked again.
 
 use delaymq_core::error::Result;
-use delaymq_core::store::Receipt as CoreReceipt;
+use delaymq_core::store::{PendingScan, Receipt as CoreReceipt};
+use delaymq_core::units::Millis;
 use delaymq_core::wire::delivery_keys;
 use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing, ROWS_MAX, Redrive};
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::dead_letters::DeadLetters;
+use delaymq_core::wire::extension::forecast::ForecastAsked;
 use delaymq_core::wire::extension::hello::{Hello, put_ping};
-use delaymq_core::wire::extension::publish::{PublishWriter, put_receipts};
+use delaymq_core::wire::extension::moves::put_moves;
+use delaymq_core::wire::extension::pending::{CountsAsked, PendingAsked};
+use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
+use delaymq_core::wire::extension::terms::{KeyAsked, put_key_move};
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION, FLUSH, GIVE_BACK,
-    GROUPS, HELLO, PING, PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
-    SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION, FLUSH,
+    FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH,
+    PUBLISH_ON_TERMS, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE,
+    UNSUBSCRIBE,
 };
 use delaymq_core::wire::pull::ConsumerName;
+use delaymq_engine::Due;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
-use crate::receipt::Receipt;
-use crate::{errors, message, meta, options, receipt};
+use crate::message::{About, Outgoing};
+use crate::terms::{self, Terms};
+use crate::{errors, forecast, message, meta, moving, options, pending, receipt};
 
 /// One request.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -36,14 +44,22 @@ impl Request {
         Ok(Self { command, body })
     }
 
-    fn published(py: Python<'_>, fill: impl FnOnce(&mut PublishWriter) -> PyResult<()>) -> PyResult<Self> {
-        let mut writer = PublishWriter::default();
+    fn published(py: Python<'_>, fill: impl FnOnce(&mut Outgoing) -> PyResult<()>) -> PyResult<Self> {
+        let mut writer = Outgoing::default();
         fill(&mut writer)?;
-        Self::filled(py, PUBLISH, |out| writer.put(out, true))
+        if writer.terms.is_empty() {
+            return Self::filled(py, PUBLISH, |out| writer.batch.put(out, true));
+        }
+        Self::filled(py, PUBLISH_ON_TERMS, |out| writer.terms.put(out, &writer.batch, true))
     }
 
     fn of_number(command: i16, number: u32) -> Self {
         Self { command, body: number.to_be_bytes().to_vec() }
+    }
+
+    fn of_key(command: i16, subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+        Self::filled(py, command, |out| KeyAsked { subject: &subject, key: &key }.put(out))
     }
 
     fn of_group_at(
@@ -76,19 +92,22 @@ impl Request {
         Self::filled(py, PING, |out| put_ping(out, b""))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
     #[staticmethod]
-    #[pyo3(signature = (subject, body, due_ms, absolute, meta, /))]
+    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
     fn publish(
         subject: &Bound<'_, PyAny>,
         body: &Bound<'_, PyAny>,
         due_ms: u64,
         absolute: bool,
         meta: &Bound<'_, PyAny>,
+        terms: Option<Terms>,
     ) -> PyResult<Self> {
         let name = message::text("subject", subject)?;
-        let about = meta::encoded(meta)?;
+        let meta = meta::encoded(meta)?;
         let due = message::due_of(due_ms, absolute);
-        Self::published(subject.py(), |writer| message::push(writer, &name, body, due, &about))
+        let about = About { meta: &meta, terms: terms::of(terms.as_ref()) };
+        Self::published(subject.py(), |writer| message::push(writer, &name, body, due, about))
     }
 
     #[staticmethod]
@@ -115,15 +134,41 @@ impl Request {
     #[pyo3(signature = (receipts, stream, /))]
     fn cancel(receipts: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Self> {
         let py = receipts.py();
-        let mut chosen: Vec<CoreReceipt> = Vec::with_capacity(receipts.len());
-        for (index, item) in receipts.iter().enumerate() {
-            let receipt = item.cast::<Receipt>().map_err(|_| receipt::no_receipt(&item))?.get().0;
-            if receipt.stream.as_slice() != stream {
-                return Err(errors::at_index(py, errors::foreign_receipt(py, &receipt.to_text()), index));
-            }
-            chosen.push(receipt);
-        }
+        let chosen = receipt::of_stream(receipts, stream)?;
         Self::filled(py, CANCEL, |out| put_receipts(out, chosen.into_iter()))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (moves, stream, /))]
+    fn move_to(moves: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Self> {
+        let chosen = moving::chosen(moves, stream)?;
+        let timed = |(receipt, due)| match due {
+            Due::After(delay_ms) => (receipt, DueTime::After(delay_ms)),
+            Due::At(time) => (receipt, DueTime::At(time)),
+        };
+        let timed: Vec<(CoreReceipt, DueTime)> = chosen.into_iter().map(timed).collect();
+        Self::filled(moves.py(), MOVE, |out| put_moves(out, &timed))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (subject, key, /))]
+    fn cancel_key(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of_key(CANCEL_KEY, subject, key)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (subject, key, due_ms, absolute, /))]
+    fn move_key(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>, due_ms: u64, absolute: bool) -> PyResult<Self> {
+        let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
+        let asked = KeyAsked { subject: &subject, key: &key };
+        let due = if absolute { DueTime::At(Millis(due_ms)) } else { DueTime::After(due_ms) };
+        Self::filled(py, MOVE_KEY, |out| put_key_move(out, &asked, due))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (subject, key, /))]
+    fn look_up_key(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of_key(LOOK_UP_KEY, subject, key)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
@@ -295,6 +340,48 @@ impl Request {
         let consumer_text = message::text("consumer", consumer)?;
         let name = ConsumerName { subject: &subject_text, group: &group_text, consumer: &consumer_text };
         Self::filled(subject.py(), END_CONSUMER, |out| name.put(out))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (receipts, stream, /))]
+    fn look_up(receipts: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Self> {
+        let chosen = receipt::of_stream(receipts, stream)?;
+        Self::filled(receipts.py(), LOOK_UP, |out| put_receipts(out, chosen.into_iter()))
+    }
+
+    /// What a store would refuse of it is refused here.
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[staticmethod]
+    #[pyo3(signature = (asked, after, limit, stream, /))]
+    fn pending(asked: pending::Asked<'_>, after: &Bound<'_, PyAny>, limit: u32, stream: &[u8]) -> PyResult<Self> {
+        let (py, query) = (after.py(), pending::query(&asked, after)?);
+        let checked = PendingScan::new(stream.try_into().unwrap_or_default(), &query);
+        checked.map_err(|error| errors::raised(py, error))?;
+        let after = query.after.map(|cursor| cursor.to_text()).unwrap_or_default();
+        let (due_from, due_before) = (query.due_from.unwrap_or_default(), query.due_before);
+        let asked = PendingAsked { of: query.of, due_from, due_before, after: &after, count_max: limit.min(LISTING) };
+        Self::filled(py, PENDING, |out| asked.put(out))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (subject, prefix, after, /))]
+    fn pending_counts(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>, after: &str) -> PyResult<Self> {
+        let asked = CountsAsked { of: pending::chosen(subject, prefix)?, after, count_max: LISTING };
+        Self::filled(subject.py(), PENDING_COUNTS, |out| asked.put(out))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[staticmethod]
+    #[pyo3(signature = (asked, from, /))]
+    fn forecast(asked: forecast::Asked<'_>, from: u64) -> PyResult<Self> {
+        let (py, query) = (asked.0.py(), forecast::query(&asked)?);
+        if query.subject.as_deref() == Some("") {
+            return Err(errors::refused(py, "subject", "a subject of the store", "''"));
+        }
+        let due_from = if from > 0 { Some(Millis(from)) } else { query.due_from };
+        let subject = query.subject.as_deref().unwrap_or_default();
+        let asked = ForecastAsked { subject, by_second: query.by_second, due_from, due_before: query.due_before };
+        Self::filled(py, FORECAST, |out| asked.put(out))
     }
 
     /// What it takes on the wire, about.

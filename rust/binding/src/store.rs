@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_core::store::Receipt as CoreReceipt;
 use delaymq_engine::{CancelOutcome, Store as EngineStore};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -12,8 +11,9 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::publishing::Publisher;
 use crate::receipt::{Receipt, Receipts};
 use crate::subscription::Subscription;
+use crate::terms::{self, Terms};
 use crate::unblocked::Unblocked;
-use crate::{errors, message, options, receipt, status, waits};
+use crate::{errors, message, moving, options, receipt, status, waits};
 
 /// A store that this process has open.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -48,7 +48,8 @@ impl Store {
         Ok(Self::holding(engine))
     }
 
-    #[pyo3(signature = (subject, body, due_ms, absolute, meta, /))]
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
     fn publish(
         &self,
         subject: &Bound<'_, PyAny>,
@@ -56,8 +57,9 @@ impl Store {
         due_ms: u64,
         absolute: bool,
         meta: &Bound<'_, PyAny>,
+        terms: Option<Terms>,
     ) -> PyResult<Receipt> {
-        let batch = self.publisher.one(subject, body, due_ms, absolute, meta)?;
+        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
         Receipts::one(&self.publisher.stored(subject.py(), batch)?, 0)
     }
 
@@ -84,17 +86,21 @@ impl Store {
     #[pyo3(signature = (receipts, /))]
     fn cancel_many<'py>(&self, receipts: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
         let py = receipts.py();
-        let mut chosen: Vec<CoreReceipt> = Vec::with_capacity(receipts.len());
-        let stream = self.engine.stream();
-        for (index, item) in receipts.iter().enumerate() {
-            let receipt = item.cast::<Receipt>().map_err(|_| receipt::no_receipt(&item))?.get().0;
-            if receipt.stream != stream {
-                return Err(errors::at_index(py, errors::foreign_receipt(py, &receipt.to_text()), index));
-            }
-            chosen.push(receipt);
-        }
+        let chosen = receipt::of_stream(receipts, &self.engine.stream())?;
         let outcomes = py.detach(|| self.engine.cancel_many(&chosen)).map_err(|error| errors::raised(py, error))?;
         PyTuple::new(py, outcomes.into_iter().map(word))
+    }
+
+    #[pyo3(signature = (moves, /))]
+    fn move_many<'py>(&self, moves: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = moves.py();
+        let chosen = moving::chosen(moves, &self.engine.stream())?;
+        for (index, (_, due)) in chosen.iter().enumerate() {
+            let refused = |error| errors::at_index(py, errors::raised(py, message::named(error, *due)), index);
+            self.engine.check_due(*due).map_err(refused)?;
+        }
+        let moved = py.detach(|| self.engine.move_many(&chosen)).map_err(|error| errors::raised(py, error))?;
+        moving::told(py, moved.into_iter().map(terms::moved))
     }
 
     #[pyo3(signature = (subject, group, start, in_flight_max, /))]
@@ -134,7 +140,7 @@ impl Store {
 }
 
 /// The value of `delaymq.Outcome`.
-const fn word(outcome: CancelOutcome) -> &'static str {
+pub(crate) const fn word(outcome: CancelOutcome) -> &'static str {
     match outcome {
         CancelOutcome::Done => "done",
         CancelOutcome::AlreadyDispatched => "already_dispatched",

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use delaymq_core::units::Sequence;
-use delaymq_engine::{PublishBatch, Receipts as EngineReceipts, Store as EngineStore, Ticket};
+use delaymq_engine::{PublishBatch, Store as EngineStore, Ticket};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyList};
 
 use crate::errors;
 use crate::publishing::{Begun, Publisher};
 use crate::receipt::Receipts;
+use crate::terms::Terms;
 
 /// The calls of an event loop to a store.
 #[pyclass(frozen, module = "delaymq._core")]
@@ -26,8 +27,8 @@ impl Unblocked {
     fn answer<'py>(&self, py: Python<'py>, batch: PublishBatch) -> PyResult<Bound<'py, PyAny>> {
         let state = match self.publisher.begun(py, batch)? {
             Begun::Stored(receipts) => return Ok(Receipts::of(receipts).into_pyobject(py)?.into_any()),
-            Begun::Accepted(ticket) => State::accepted(&ticket),
-            Begun::Full(batch) => State::Full(batch),
+            Begun::Accepted(ticket) => State::Accepted(Arc::new(ticket)),
+            Begun::Full(batch) => State::Full(Box::new(batch)),
         };
         let publisher = Arc::clone(&self.publisher);
         Ok(Publishing { publisher, state: Mutex::new(Some(state)) }.into_pyobject(py)?.into_any())
@@ -36,7 +37,8 @@ impl Unblocked {
 
 #[pymethods]
 impl Unblocked {
-    #[pyo3(signature = (subject, body, due_ms, absolute, meta, /))]
+    #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+    #[pyo3(signature = (subject, body, due_ms, absolute, meta, terms, /))]
     fn publish<'py>(
         &self,
         subject: &Bound<'py, PyAny>,
@@ -44,8 +46,10 @@ impl Unblocked {
         due_ms: u64,
         absolute: bool,
         meta: &Bound<'py, PyAny>,
+        terms: Option<Terms>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.answer(subject.py(), self.publisher.one(subject, body, due_ms, absolute, meta)?)
+        let batch = self.publisher.one(subject, body, due_ms, absolute, (meta, terms.as_ref()))?;
+        self.answer(subject.py(), batch)
     }
 
     #[pyo3(signature = (subject, bodies, delays, /))]
@@ -80,15 +84,9 @@ impl Unblocked {
 
 enum State {
     /// There was no room for it.
-    Full(PublishBatch),
-    /// It is durable when everything below the position is visible.
-    Accepted(u64, EngineReceipts),
-}
-
-impl State {
-    fn accepted(ticket: &Ticket) -> Self {
-        Self::Accepted(ticket.end().0, ticket.receipts().clone())
-    }
+    Full(Box<PublishBatch>),
+    /// It is on its way to the log.
+    Accepted(Arc<Ticket>),
 }
 
 /// A publish under way.
@@ -103,24 +101,34 @@ impl Publishing {
     fn set(&self, state: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
     }
+
+    fn ticket(&self) -> Option<Arc<Ticket>> {
+        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(State::Accepted(ticket)) => Some(Arc::clone(ticket)),
+            _ => None,
+        }
+    }
 }
 
 #[pymethods]
 impl Publishing {
+    /// It is durable when everything below is visible.
     #[getter]
     fn position(&self) -> Option<u64> {
-        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(State::Accepted(position, _)) => Some(*position),
-            _ => None,
-        }
+        self.ticket().map(|ticket| ticket.end().0)
     }
 
+    /// True where its receipts have to be waited for on a thread that may.
     #[getter]
+    fn is_on_terms(&self) -> bool {
+        self.ticket().is_some_and(|ticket| ticket.is_on_terms())
+    }
+
     fn receipts(&self, py: Python<'_>) -> PyResult<Receipts> {
-        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(State::Accepted(_, receipts)) => Ok(Receipts::of(receipts.clone())),
-            _ => Err(errors::refused(py, "receipts", "a publish that was accepted", "one that was not")),
-        }
+        let Some(ticket) = self.ticket() else {
+            return Err(errors::refused(py, "receipts", "a publish that was accepted", "one that was not"));
+        };
+        py.detach(|| ticket.receipts()).map(Receipts::of).map_err(|error| errors::raised(py, error))
     }
 
     /// Waits for room, on a thread that may; nothing is submitted twice.
@@ -129,7 +137,7 @@ impl Publishing {
         match taken {
             Some(State::Full(mut batch)) => {
                 let ticket = self.publisher.accepted(py, &mut batch)?;
-                self.set(State::accepted(&ticket));
+                self.set(State::Accepted(Arc::new(ticket)));
             }
             Some(accepted) => self.set(accepted),
             None => {}

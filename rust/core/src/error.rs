@@ -124,6 +124,22 @@ pub enum Error {
         /// What was given.
         found: u64,
     },
+    /// The key of a message is taken by one that is pending; nothing was stored.
+    #[error("the key is taken by a pending message: {receipt}")]
+    KeyTaken {
+        /// The receipt of the message that has it, as text.
+        receipt: String,
+        /// The place of the message that was refused in its batch, from 0.
+        index: u64,
+    },
+    /// There is no room for one more key, or id; nothing was stored.
+    #[error("{argument}: {limit} are known already, and that is the limit")]
+    NamesFull {
+        /// `key` or `message_id`.
+        argument: &'static str,
+        /// The limit.
+        limit: u64,
+    },
     /// A payload fails its check; it is voided, never delivered.
     #[error(
         "the message at sequence {sequence} in {path} is damaged at offset {offset}: expected {expected}, found {found}"

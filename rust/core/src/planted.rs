@@ -35,6 +35,14 @@ faults! {
     CheckpointBeforeRuns,
     /// A cancel is not marked in the run's two bits.
     CancelledBitNotSaved,
+    /// A cancel leaves its subject's count of what is pending as it was.
+    CountNotLowered,
+    /// What ended while a checkpoint wrote its run is counted by the forecast for ever.
+    EndedMeanwhileLost,
+    /// A cancel leaves the forecast's total of its minute as it was.
+    ForecastNotLowered,
+    /// A list of what is pending goes on behind the millisecond in which its last page ended.
+    ListGoesOnByTime,
     /// A dead letter is brought back again although it was before.
     RedriveUnjudged,
     /// QMQ's D5: what is refused for good is left out of the list of what was not stored.
@@ -143,6 +151,10 @@ faults! {
     CheckpointAfterFlush,
     /// What is decided about entries while their run is written is forgotten.
     DecidedMeanwhileLost,
+    /// What is decided about entries while their windows are merged is forgotten.
+    MergedAsFrozen,
+    /// A merged run does not hold the runs that its payloads lie in.
+    MergeHoldsNothing,
     /// A newer checkpoint that cannot be used is left where it is.
     NewerCheckpointLeft,
     /// An opening trusts folders as it finds them, and syncs none of checkpoints before it removes files.
@@ -178,10 +190,22 @@ faults! {
     LostReceiptTaken,
     /// Arrivals below the feed's position stay in memory, however many there are.
     WheelUnbounded,
+    /// What is due of a subject that floods goes before what is due of all others.
+    FloodGoesFirst,
     /// A batch is taken for the next one although its chain does not go on from the one before.
     ChainNotCompared,
     /// A record's header is not compared with its check.
     RecordUnchecked,
+    /// What is moved to another time stays where it was, too.
+    MovedStaysToo,
+    /// A run is let go of when all of it was moved away, though that is in no other run yet.
+    MoveLosesPayload,
+    /// A move that comes again is answered as one of a message that is not known.
+    MoveForgotten,
+    /// What is replaced under its key stays pending, too.
+    ReplacedStays,
+    /// A checkpoint saves no ids of what was published lately.
+    IdsNotSaved,
     /// Zeros are taken for a record.
     ZerosAccepted,
 }

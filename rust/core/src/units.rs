@@ -77,12 +77,80 @@ number! {
     PullOffset, u64
 }
 
+number! {
+    /// A minute since 1970-01-01T00:00:00Z; the last one has all that lies behind it, too.
+    Minute, u32
+}
+
+/// Milliseconds of a minute.
+const MINUTE_MS: u64 = 60_000;
+
+impl Millis {
+    /// The minute that this lies in.
+    #[inline]
+    pub const fn minute(self) -> Minute {
+        let minute = self.0 / MINUTE_MS;
+        Minute(if minute > u32::MAX as u64 { u32::MAX } else { minute as u32 })
+    }
+}
+
+impl Minute {
+    /// Its first millisecond.
+    pub const fn start(self) -> Millis {
+        Millis(self.0 as u64 * MINUTE_MS)
+    }
+}
+
+/// How many messages, and how many bytes their bodies have together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// One message.
+    #[inline]
+    pub const fn one(bytes: u32) -> Self {
+        Self { messages: 1, bytes: bytes as u64 }
+    }
+
+    /// Takes more in.
+    #[inline]
+    pub const fn add(&mut self, more: Self) {
+        self.messages = self.messages.saturating_add(more.messages);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+
+    /// Takes out what is gone.
+    #[inline]
+    pub const fn take(&mut self, gone: Self) {
+        self.messages = self.messages.saturating_sub(gone.messages);
+        self.bytes = self.bytes.saturating_sub(gone.bytes);
+    }
+
+    /// True where there is nothing.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.messages == 0 && self.bytes == 0
+    }
+}
+
 /// Where a record lies: a file and a byte offset. Also a position in the log, since locations
 /// within segments compare in log order.
 ///
-/// Packed as `run flag (1 bit) | file number (31 bits) | offset (32 bits)`.
+/// Packed as `run flag (1 bit) | file number (31 bits) | offset (32 bits)`; runs are numbered below
+/// [`RunNumber::END`], so that the bit above a run's number is clear. Where it is set, this is no
+/// place: see [`Self::of_row`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Location(pub u64);
+
+impl RunNumber {
+    /// No run has this number or one above.
+    pub const END: Self = Self(1 << 30);
+}
 
 /// What a [`Location`] points into.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,6 +166,8 @@ impl Location {
     pub const NOWHERE: Self = Self(0);
 
     const RUN: u64 = 1 << 63;
+    /// Set beside `RUN` where a row says where the payload is; its due time stands below.
+    const OF_ROW: u64 = Self::RUN | (1 << 62);
     const NUMBER_MASK: u64 = 0x7FFF_FFFF;
 
     /// A place in a segment of the message log.
@@ -110,6 +180,19 @@ impl Location {
     #[inline]
     pub const fn in_run(run: RunNumber, offset: u32) -> Self {
         Self(Self::RUN | ((run.0 as u64 & Self::NUMBER_MASK) << 32) | offset as u64)
+    }
+
+    /// Where the row of another entry, due at `due`, says that its payload is: a place that is not
+    /// looked up yet. It only stands in memory, in entries that were moved away from a run.
+    #[inline]
+    pub const fn of_row(due: Millis) -> Self {
+        Self(Self::OF_ROW | (due.0 & !Self::OF_ROW))
+    }
+
+    /// The due time of that row, where this is [`Self::of_row`].
+    #[inline]
+    pub const fn row_due(self) -> Option<Millis> {
+        if self.0 & Self::OF_ROW == Self::OF_ROW { Some(Millis(self.0 & !Self::OF_ROW)) } else { None }
     }
 
     /// The file that this location points into.
@@ -141,6 +224,9 @@ impl Location {
 
 impl fmt::Display for Location {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(due) = self.row_due() {
+            return write!(formatter, "where a row due at {due} says");
+        }
         match self.file() {
             LocationFile::Segment(segment) => write!(formatter, "segment {segment} offset {}", self.offset()),
             LocationFile::Run(run) => write!(formatter, "run {run} offset {}", self.offset()),
@@ -203,6 +289,18 @@ mod tests {
         assert_eq!(segment.offset(), 4096);
         assert_eq!(run.file(), LocationFile::Run(RunNumber(9)));
         assert_eq!(run.offset(), u32::MAX);
+    }
+
+    #[test]
+    fn a_place_that_a_row_says_is_told_from_every_place_in_a_file() {
+        for due in [Millis(0), Millis(1_800_000_000_123), Millis((1 << 48) - 1)] {
+            assert_eq!(Location::of_row(due).row_due(), Some(due));
+        }
+        let last_run = Location::in_run(RunNumber(RunNumber::END.0 - 1), u32::MAX);
+        let last_segment = Location::in_segment(SegmentNumber(u32::MAX), u32::MAX);
+        for place in [Location::NOWHERE, last_run, last_segment] {
+            assert_eq!(place.row_due(), None, "{place}");
+        }
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn refused_group(expected: &str, found: String) -> Error {
     Error::InvalidArgument { argument: "group", expected: expected.to_owned(), found }
 }
 
-fn unknown_subject(subject: &str) -> Error {
+pub(crate) fn unknown_subject(subject: &str) -> Error {
     Error::InvalidArgument {
         argument: "subject",
         expected: "a subject of this store".to_owned(),

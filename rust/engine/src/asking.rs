@@ -9,7 +9,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::name::{encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::Outcome;
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Sequence};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 
 use crate::driver::Seat;
 use crate::inbox::Haste;
@@ -48,6 +48,18 @@ impl Shared {
         self.answers(range)
     }
 
+    /// As [`Self::ask`], of commands on messages; `earliest_due` is when one of these may be due for them.
+    pub(crate) fn command(&self, records: &[u8], count: usize, earliest_due: Millis) -> Result<Vec<Option<Outcome>>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let record_count = u32::try_from(count).unwrap_or(u32::MAX);
+        let submission = Submission { records, record_count, class: Class::Finishing, must_sync: false };
+        let range = self.submit_expected(submission, Haste { earliest_due, ..Haste::URGENT })?;
+        self.lead(range.end);
+        self.answers(range)
+    }
+
     /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits
     /// for room alone.
     pub(crate) fn submit_asked(
@@ -58,10 +70,13 @@ impl Shared {
         must_sync: bool,
     ) -> Result<Range<Sequence>> {
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        let submission = Submission { records, record_count, class, must_sync };
+        self.submit_expected(Submission { records, record_count, class, must_sync }, Haste::URGENT)
+    }
+
+    pub(crate) fn submit_expected(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
         loop {
             let seen = self.room.count();
-            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))? {
+            if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, haste))? {
                 return Ok(range);
             }
             self.await_room(seen);

@@ -11,25 +11,19 @@ use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
 use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
+use crate::crowd::Crowd;
 use crate::driver::Seat;
 use crate::held;
 use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
 use crate::shared::Shared;
-use crate::sync::{AtomicBool, AtomicU64, Condvar, Instant, Mutex, thread};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Instant, Mutex};
 use crate::write_back::WriteBackHandle;
 
 /// Bytes written between two pauses.
-const PIECE_BYTES: u64 = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 /// The same where nothing waits for the disk as much as a checkpoint does.
 const HURRIED_PIECE_BYTES: u64 = 8 << 20;
-/// The longest pause after a piece, while nobody waits for it.
-const PAUSE: Duration = Duration::from_millis(10);
-/// A pause ends early when the log has grown by this much: what is prepared and written must keep
-/// up with what comes in, and a little more.
-const PAUSE_BYTES: u64 = PIECE_BYTES / 3 * 2;
-/// How often a pause looks at the log.
-const PAUSE_STEP: Duration = Duration::from_millis(1);
 /// How soon a full disk is tried again.
 const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
@@ -55,7 +49,9 @@ pub(crate) struct Background {
     /// The log is idle and its end not yet vouched for.
     pub(crate) witness_wanted: AtomicBool,
     /// The checkpoint under way falls behind what arrives: it is written without pauses.
-    lagging: AtomicBool,
+    pub(crate) lagging: AtomicBool,
+    /// How much is in no run yet.
+    pub(crate) crowd: Crowd,
     /// Somebody waits for the checkpoint under way, which is written without pauses then.
     awaited: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
@@ -73,7 +69,7 @@ impl Background {
     }
 
     /// True where somebody waits for what the helper does.
-    fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.hungry_bytes.load(Ordering::Relaxed) > 0 || self.is_behind()
     }
 }
@@ -110,6 +106,7 @@ impl Shared {
         checkpoints.work = Some(Box::new(work));
         checkpoints.under_way = true;
         checkpoints.failed = None;
+        self.background.crowd.note_written(0, true);
         true
     }
 
@@ -182,18 +179,6 @@ impl Shared {
             self.helper.sleep(wait);
         }
         *held(&self.background.unfinished) = helping.preparing;
-    }
-
-    /// Leaves the disk to the commits for a while: each sync of a piece lengthens theirs.
-    fn pause(&self) {
-        let grown = self.metrics.committed_bytes.read().saturating_add(PAUSE_BYTES);
-        let until = Instant::now() + PAUSE;
-        while Instant::now() < until && self.metrics.committed_bytes.read() < grown && !self.is_stopping() {
-            thread::sleep(PAUSE_STEP);
-            if self.background.is_awaited() {
-                return;
-            }
-        }
     }
 
     /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
@@ -310,7 +295,12 @@ impl Shared {
         let Some(work) = helping.checkpoint.as_mut() else { return false };
         let synced = self.with_commits(|commits| commits.synced_mark().location);
         let piece = if self.background.is_behind() { HURRIED_PIECE_BYTES } else { PIECE_BYTES };
-        let progress = match work.write_piece(&self.storage, piece, synced) {
+        let written = work.write_piece(&self.storage, piece, synced);
+        self.background.crowd.note_written(work.entries_written(), written.is_ok());
+        if self.background.lagging.load(Ordering::Relaxed) {
+            self.room.tell_all();
+        }
+        let progress = match written {
             Ok(CheckpointProgress::WaitForSync(_)) => {
                 // Most of it without keeping anybody from the log.
                 self.write_back_all(&mut helping.write_back);
@@ -344,7 +334,18 @@ impl Shared {
 
     fn finish_checkpoint(&self, helping: &mut Helping, finished: FinishedCheckpoint) {
         reached(Failpoint::CheckpointInstalled);
-        let installed = self.seat().and_then(|mut guard| guard.get()?.owner.install(finished));
+        if let Some(error) = finished.merge_failure() {
+            self.reports.add(Report::BackgroundFailed { work: "merge", reason: error.to_string() });
+        }
+        self.metrics.merged_windows.add(finished.merged_windows() as u64);
+        let installed = self.seat().and_then(|mut guard| {
+            let owner = &mut guard.get()?.owner;
+            let removable = owner.install(finished)?;
+            self.background.crowd.note_recent(owner.recent_entries());
+            Ok(removable)
+        });
+        self.background.crowd.note_written(0, false);
+        self.room.tell_all();
         let removable = match installed {
             Ok(removable) => removable,
             Err(error) => return self.fail(&error),

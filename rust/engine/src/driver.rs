@@ -180,6 +180,7 @@ impl Shared {
         for buffer in seat.batches.clear() {
             self.recycle(buffer);
         }
+        self.background.crowd.note_recent(seat.owner.recent_entries());
         self.outcomes.found(seat.owner.take_outcomes());
         let groups = seat.owner.take_woken();
         self.subscribers.introduce(&groups, seat.owner.state());
@@ -285,13 +286,14 @@ impl Shared {
         self.propose_settled(seat);
         let stepped = seat.owner.step(reading, Budget { entries: STEP_ENTRIES }, &mut seat.proposals);
         self.metrics.steps.add(1);
-        let rescues = seat.owner.take_rescues();
+        let (rescues, hot) = (seat.owner.take_rescues(), seat.owner.take_hot_minutes());
         let sent = self.send(seat, Haste::URGENT)?;
         let applied = seat.owner.applied() > before;
         let frozen = self.begin_checkpoint(seat);
         drop(guard);
         self.subscribers.tell(&woken);
         self.report_rescues(&rescues);
+        self.report_hot(&hot);
         if frozen {
             self.helper.raise();
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::{Error, Result, StorageFault};
-use delaymq_core::message_log::LOG_FOLDER;
+use delaymq_core::message_log::{IDENTITY_PATH, LOG_FOLDER};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::storage::{Storage, StorageFile};
 use rustix::fd::OwnedFd;
@@ -30,21 +30,25 @@ pub struct FileStorage {
 }
 
 impl FileStorage {
-    /// The storage in `root`; where it is absent and `create` is set, it is made and made durable.
+    /// The storage in `root`; where it is absent and `create` is set, it is made and made durable. A folder without
+    /// an identity may have been made by who ended, or failed, before its name was durable: it is made so again.
     ///
     /// # Errors
     /// `Storage` where the folder is not there or cannot be made.
     pub fn open(root: &Path, create: bool) -> Result<Self> {
         let name = root.display().to_string();
-        match rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(_) => {}
+        let is_new = match rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(_) => create && !root.join(IDENTITY_PATH).exists(),
             Err(Errno::NOENT) if create => {
                 rustix::fs::mkdir(root, Mode::from_raw_mode(FOLDER_MODE))
                     .map_err(|errno| failed("create", &name, errno))?;
-                let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
-                sync_directory(parent.unwrap_or(Path::new(".")), &name)?;
+                true
             }
             Err(errno) => return Err(failed("open", &name, errno)),
+        };
+        if is_new {
+            let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
+            sync_directory(parent.unwrap_or(Path::new(".")), &name)?;
         }
         Ok(Self { root: root.to_owned(), syncs: true, writable: true })
     }
@@ -258,6 +262,8 @@ impl RealFile {
 
 /// Opens a folder and syncs it.
 fn sync_directory(path: &Path, name: &str) -> Result<()> {
+    #[cfg(test)]
+    tests::SYNCED.with_borrow_mut(|synced| synced.push(path.to_owned()));
     let folder =
         retried(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
             .map_err(|errno| failed("open", name, errno))?;
@@ -299,7 +305,32 @@ pub(crate) fn storage_error(operation: &'static str, path: &str, error: &io::Err
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    thread_local! {
+        /// Folders that were synced.
+        pub(super) static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn synced_by_an_open(root: &Path) -> Vec<PathBuf> {
+        SYNCED.take();
+        FileStorage::open(root, true).unwrap();
+        SYNCED.take()
+    }
+
+    /// The folder may be there because an open made it, and failed or ended before its name was durable. Whoever goes
+    /// on in it answers for that name, until the store has an identity, which is written behind it.
+    #[test]
+    fn the_name_of_a_folder_without_an_identity_is_made_durable_by_every_open() {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("store");
+        assert_eq!(synced_by_an_open(&root), [parent.path()]);
+        assert_eq!(synced_by_an_open(&root), [parent.path()], "the first open may have failed there");
+        std::fs::write(root.join(IDENTITY_PATH), []).unwrap();
+        assert!(synced_by_an_open(&root).is_empty(), "it is known to be durable");
+    }
 
     #[test]
     fn a_call_that_is_interrupted_for_ever_fails_and_one_that_is_not_does_not() {

@@ -13,8 +13,10 @@ mod background;
 mod beginning;
 mod blocks;
 mod burying;
+mod by_key;
 mod clock;
 mod committer;
+mod crowd;
 mod dead_letters;
 mod delivery;
 mod driver;
@@ -22,6 +24,7 @@ mod ending;
 #[cfg(feature = "planted")]
 mod failpoints;
 mod files;
+mod forecast;
 mod giving_up;
 mod inbox;
 mod inspect;
@@ -39,17 +42,21 @@ mod named_settling;
 mod names;
 mod notifier;
 mod offset_hasher;
+mod on_terms;
 mod opening;
 mod options;
 mod outcomes;
+mod pacing;
 mod payload_reader;
 mod payloads;
+mod pending;
 mod publish;
 mod reading;
 mod ready;
 mod receipts;
 mod remembered_clock;
 mod report;
+mod rescheduling;
 mod salvage;
 mod settled;
 mod settling;
@@ -93,14 +100,16 @@ pub use named_consumer::{
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::{Tidings, Wake};
 pub use options::{
-    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, IN_FLIGHT_MAX, Options,
-    SEGMENT_BYTES_MIN, SubscribeOptions,
+    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, IN_FLIGHT_MAX, IfExists, Options,
+    PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,
 };
+pub use pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
 pub use publish::{PublishBatch, Receipts, Ticket};
 pub use ready::Ready;
 pub use report::{Report, Status};
+pub use rescheduling::{CancelOutcome, MoveOutcome};
 pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};
-pub use store::{CancelOutcome, Store};
+pub use store::Store;
 pub use subject_reader::{ReadNumbers, SubjectReader};
 pub use subscription::Subscription;
 #[cfg(feature = "model")]

@@ -44,6 +44,8 @@ counters! {
     steps,
     /// Checkpoints taken.
     checkpoints,
+    /// Windows of the schedule that became one with their neighbours.
+    merged_windows,
     /// Segments prepared.
     prepared_segments,
     /// Files retired.

@@ -56,6 +56,11 @@ impl Names {
         Self::assign(self.write(), name)
     }
 
+    /// The number of this name, where it has one.
+    pub(crate) fn subject_if_known(&self, name: &str) -> Option<SubjectNumber> {
+        self.read().directory.get(name).map(|named| named.number)
+    }
+
     /// As [`Self::subject`], for who may not bring in a name where `count_max` have a number.
     ///
     /// # Errors

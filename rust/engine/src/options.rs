@@ -9,6 +9,7 @@ use delaymq_core::units::Millis;
 pub use delaymq_core::message_log::Durability;
 pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::name::GroupStart;
+pub use delaymq_core::record::terms::{IfExists, TermsLimits};
 
 use crate::clock::{Clock, SystemClock};
 use crate::named_consumer::check_in_flight;
@@ -29,6 +30,8 @@ pub struct Options {
     pub segment_bytes: u32,
     /// The furthest due time ahead that a publish may have, in milliseconds.
     pub delay_ms_max: u64,
+    /// How many keys and ids there may be, and how long an id is remembered.
+    pub terms: TermsLimits,
     /// When checkpoints are taken, what memory holds, how long finished messages are kept.
     pub owner: OwnerOptions,
     /// Makes the store where there is none; otherwise an absent one is refused.
@@ -43,6 +46,7 @@ impl Default for Options {
             durability: Durability::Disk,
             segment_bytes: 128 << 20,
             delay_ms_max: 10 * 366 * 24 * 3_600_000,
+            terms: TermsLimits::default(),
             owner: OwnerOptions::default(),
             create: true,
             clock: Arc::new(SystemClock),
@@ -57,6 +61,22 @@ pub enum Due {
     After(u64),
     /// At this time; the past is now.
     At(Millis),
+}
+
+/// On which terms a message is published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PublishTerms<'a> {
+    /// Its key: one pending message of a subject has it, and no other.
+    pub key: Option<&'a str>,
+    /// What becomes of it where its key is taken.
+    pub if_exists: IfExists,
+    /// True where a message of the same id, published lately, is the same one, and not stored again.
+    pub deduplicates: bool,
+}
+
+impl PublishTerms<'_> {
+    /// None at all: it is stored.
+    pub const NONE: Self = Self { key: None, if_exists: IfExists::Replace, deduplicates: false };
 }
 
 /// How a subscription begins.

@@ -4,37 +4,40 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_core::error::{Error, Result};
+use delaymq_core::error::Result;
 use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::record::limits::{at_most, check_batch, check_body, check_meta, check_qmq_subject, group_subject};
 use delaymq_core::record::message::{Message, encode_checked_message, encode_message};
 use delaymq_core::record::name::{encode_group, encode_subject};
 use delaymq_core::store::{is_of_users, sent_retry_due};
-use delaymq_core::units::{Millis, Sequence, Span, SubjectNumber};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use crate::inbox::Haste;
 use crate::names::{Subject, check_name};
-use crate::options::{Due, GroupStart};
+use crate::on_terms::{Awaited, TermsOf};
+use crate::options::{Due, GroupStart, PublishTerms};
 use crate::receipts::{Note, Notes};
 use crate::shared::Shared;
 
 pub use crate::receipts::Receipts;
 
 /// Messages on their way into the store, checked and encoded one by one. Made by
-/// [`crate::Store::batch`], used again after each publish; after a refused publish it still holds
-/// them.
+/// [`crate::Store::batch`], used again after each publish; where there was no room for them, or the store
+/// failed, it still holds them.
 pub struct PublishBatch {
-    shared: Arc<Shared>,
-    records: Vec<u8>,
-    notes: Vec<Note>,
-    new_subjects: Vec<Subject>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) records: Vec<u8>,
+    pub(crate) notes: Vec<Note>,
+    /// What is asked of some of them.
+    pub(crate) terms: TermsOf,
+    pub(crate) new_subjects: Vec<Subject>,
     /// Groups that must be there before the messages, which are theirs alone.
     new_groups: Vec<(SubjectNumber, String)>,
     last_subject: Option<Subject>,
     /// The trusted time, and from when delays count, as of the first message.
     now: Option<(Millis, Millis)>,
-    earliest_due: Millis,
+    pub(crate) earliest_due: Millis,
 }
 
 impl PublishBatch {
@@ -43,6 +46,7 @@ impl PublishBatch {
             shared,
             records: Vec::new(),
             notes: Vec::new(),
+            terms: TermsOf::default(),
             new_subjects: Vec::new(),
             new_groups: Vec::new(),
             last_subject: None,
@@ -65,6 +69,7 @@ impl PublishBatch {
     pub fn clear(&mut self) {
         self.records.clear();
         self.notes.clear();
+        self.terms.clear();
         self.new_subjects.clear();
         self.new_groups.clear();
         self.now = None;
@@ -89,6 +94,23 @@ impl PublishBatch {
         self.push_with(subject, due, parts, |out, message| encode_checked_message(out, message, check))
     }
 
+    /// As [`Self::push_checked`], on terms.
+    ///
+    /// # Errors
+    /// As [`Self::push`]; `InvalidArgument` naming `key` or `message_id`.
+    pub fn push_on_terms(
+        &mut self,
+        subject: &str,
+        due: Due,
+        (meta, body): (&[u8], &[u8]),
+        terms: &PublishTerms<'_>,
+    ) -> Result<()> {
+        let row = self.terms.row(self.notes.len(), subject, meta, terms)?;
+        self.push(subject, due, meta, body)?;
+        self.terms.add(row);
+        Ok(())
+    }
+
     fn push_with(
         &mut self,
         subject: &str,
@@ -97,7 +119,7 @@ impl PublishBatch {
         encode: impl FnOnce(&mut Vec<u8>, &Message<'_>),
     ) -> Result<()> {
         let (now, from) = self.now.unwrap_or_else(|| self.shared.now());
-        let due = self.due_time(due, now, from)?;
+        let due = self.shared.due_time(due, now, from)?;
         check_meta(meta)?;
         check_body(body.len())?;
         self.check_room(meta.len().saturating_add(body.len()))?;
@@ -122,7 +144,7 @@ impl PublishBatch {
         let owner = group_subject(subject);
         let undelayed_ms = if is_on(Planted::UndelayedWaits) { 10_000 } else { undelayed_ms };
         let undelayed = Due::After(if owner.is_some() { 0 } else { undelayed_ms });
-        let due = self.due_time(due.map_or(undelayed, Due::At), now, from)?;
+        let due = self.shared.due_time(due.map_or(undelayed, Due::At), now, from)?;
         self.check_room(whole.len())?;
         let limit = self.shared.named.limits().subjects_max;
         let number = self.subject_number(subject, check_qmq_subject, limit)?;
@@ -169,21 +191,6 @@ impl PublishBatch {
         Ok(())
     }
 
-    fn due_time(&self, due: Due, now: Millis, from: Millis) -> Result<Millis> {
-        let delay_ms_max = self.shared.options.delay_ms_max;
-        let time = match due {
-            Due::After(0) => now,
-            Due::After(delay_ms) => from.plus(delay_ms),
-            Due::At(time) => time,
-        };
-        if time.since(from) > delay_ms_max {
-            let expected = format!("at most {} ahead", Span(delay_ms_max));
-            let found = format!("{} ahead", Span(time.since(from)));
-            return Err(Error::InvalidArgument { argument: "due", expected, found });
-        }
-        Ok(time)
-    }
-
     fn subject_number(
         &mut self,
         name: &str,
@@ -222,9 +229,19 @@ impl PublishBatch {
     /// As `submit`, with `None` where it would have to wait; the batch still holds all then.
     pub(crate) fn try_submit(&mut self) -> Result<Option<Ticket>> {
         if self.is_empty() {
-            let receipts =
-                Receipts { issuer: Arc::clone(&self.shared.issuer), first: Sequence(0), notes: Notes::none() };
-            return Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts }));
+            let receipts = Receipts {
+                issuer: Arc::clone(&self.shared.issuer),
+                first: Sequence(0),
+                notes: Notes::none(),
+                there: None,
+            };
+            return Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: Sequence(0), receipts, awaited: None }));
+        }
+        if self.shared.is_crowded()? {
+            return Ok(None);
+        }
+        if self.is_on_terms() {
+            return self.try_submit_on_terms();
         }
         let facts = self.new_subjects.len().saturating_add(self.new_groups.len());
         let range = if facts == 0 {
@@ -250,10 +267,15 @@ impl PublishBatch {
             [note] => Notes::One(*note),
             _ => Notes::Many(Arc::new(std::mem::take(&mut self.notes))),
         };
-        let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first, notes };
+        let receipts = Receipts { issuer: Arc::clone(&self.shared.issuer), first, notes, there: None };
+        self.is_submitted();
+        Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: range.end, receipts, awaited: None }))
+    }
+
+    /// All of it is in the log's queue, with the facts of its subjects.
+    pub(crate) fn is_submitted(&mut self) {
         self.last_subject = self.last_subject.take().map(|last| Subject { needs_fact: false, ..last });
         self.clear();
-        Ok(Some(Ticket { shared: Arc::clone(&self.shared), end: range.end, receipts }))
     }
 
     fn submit_records(&self, records: &[u8], count: usize) -> Result<Option<Range<Sequence>>> {
@@ -275,9 +297,11 @@ const RECORD_OVERHEAD: usize = 64;
 
 /// A publish under way.
 pub struct Ticket {
-    shared: Arc<Shared>,
-    end: Sequence,
-    receipts: Receipts,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) end: Sequence,
+    pub(crate) receipts: Receipts,
+    /// What applying it finds, of a batch on terms.
+    pub(crate) awaited: Option<Box<Awaited>>,
 }
 
 impl Ticket {
@@ -290,11 +314,10 @@ impl Ticket {
     ///
     /// # Errors
     /// `Poisoned` where a write or sync failed: whether the messages are stored is known only after
-    /// the store was opened again. `ForkedProcess` in a forked child.
+    /// the store was opened again. `ForkedProcess` in a forked child; as [`Self::receipts`].
     pub fn wait(&self, timeout: Duration) -> Result<Option<Receipts>> {
         self.shared.guard.check()?;
-        let done = self.shared.wait_visible(self.end, Some(timeout))?;
-        Ok(done.then(|| self.receipts.clone()))
+        if self.shared.wait_visible(self.end, Some(timeout))? { self.receipts().map(Some) } else { Ok(None) }
     }
 
     /// Waits until it is durable; false where that took longer than `timeout`.
@@ -305,9 +328,21 @@ impl Ticket {
         self.shared.wait_visible(self.end, Some(timeout))
     }
 
-    /// The receipts, which mean nothing before the publish is durable.
-    pub fn receipts(&self) -> &Receipts {
-        &self.receipts
+    /// The receipts, which mean nothing before the publish is durable. Those of a batch on terms are known once it is
+    /// applied: this waits for that.
+    ///
+    /// # Errors
+    /// Of a batch on terms: `KeyTaken`, `NamesFull`, and nothing of it was stored; `Poisoned`, `Closed`.
+    pub fn receipts(&self) -> Result<Receipts> {
+        match &self.awaited {
+            None => Ok(self.receipts.clone()),
+            Some(awaited) => self.receipts_found(awaited),
+        }
+    }
+
+    /// True where what becomes of it is known once it is applied, and not before.
+    pub fn is_on_terms(&self) -> bool {
+        self.awaited.is_some()
     }
 
     /// As [`Self::wait`], for as long as it takes.
@@ -324,7 +359,7 @@ impl Ticket {
         if !is_on(Planted::AnswerBeforeVisible) {
             self.shared.wait_visible(self.end, None)?;
         }
-        Ok(self.receipts)
+        self.receipts()
     }
 
     /// The publish is durable when everything below this is visible.

@@ -1,5 +1,6 @@
 //! The receipts of a publish: what they are made of is kept, each is computed when it is asked for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delaymq_core::store::Receipt;
@@ -32,7 +33,7 @@ impl Notes {
         Self::Many(Arc::new(Vec::new()))
     }
 
-    fn as_slice(&self) -> &[Note] {
+    pub(crate) fn as_slice(&self) -> &[Note] {
         match self {
             Self::One(note) => std::slice::from_ref(note),
             Self::Many(notes) => notes,
@@ -46,6 +47,8 @@ pub struct Receipts {
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) first: Sequence,
     pub(crate) notes: Notes,
+    /// Those of messages that were there already, by their places.
+    pub(crate) there: Option<Arc<BTreeMap<usize, Receipt>>>,
 }
 
 impl Receipts {
@@ -59,13 +62,16 @@ impl Receipts {
         self.len() == 0
     }
 
-    /// The sequence of the first message; the others follow densely.
+    /// The sequence of the first message; the others follow densely, but for those that were there already.
     pub fn first_sequence(&self) -> Sequence {
         self.first
     }
 
     /// The receipt of one message.
     pub fn get(&self, index: usize) -> Option<Receipt> {
+        if let Some(there) = self.there.as_ref().and_then(|there| there.get(&index)) {
+            return Some(*there);
+        }
         let note = self.notes.as_slice().get(index)?;
         let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };
         let issuer = &self.issuer;
@@ -75,6 +81,9 @@ impl Receipts {
     /// All receipts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Receipt> + '_ {
         (0..self.len()).map(|index| {
+            if let Some(there) = self.there.as_ref().and_then(|there| there.get(&index)) {
+                return *there;
+            }
             let note = self.notes.as_slice().get(index).copied();
             let note = note.unwrap_or(Note { due: Millis(0), subject: SubjectNumber(0), size: 0 });
             let key = DueKey { due: note.due, sequence: self.first.plus(index as u64) };

@@ -70,6 +70,13 @@ pub enum Report {
         /// By so many milliseconds ahead; less than 0 where it went back.
         by_ms: i64,
     },
+    /// More messages are due in one minute than the options allow for.
+    HotMinute {
+        /// When it begins.
+        start: Millis,
+        /// How many were due in it when it was noticed.
+        messages: u64,
+    },
     /// Dispatch is held because the clock cannot be trusted.
     DispatchHeld {
         /// Why.
@@ -103,6 +110,7 @@ impl Report {
             Self::DiskFull => "disk_full",
             Self::RoomAgain => "room_again",
             Self::ClockStepped { .. } => "clock_stepped",
+            Self::HotMinute { .. } => "hot_minute",
             Self::DispatchHeld { .. } => "dispatch_held",
             Self::DispatchResumed => "dispatch_resumed",
             Self::BackgroundFailed { .. } => "background_failed",
@@ -138,6 +146,12 @@ impl fmt::Display for Report {
             Self::ClockStepped { by_ms } => {
                 let way = if *by_ms < 0 { "back" } else { "ahead" };
                 write!(out, "the wall clock stepped {way} by {} ms", by_ms.unsigned_abs())
+            }
+            Self::HotMinute { start, messages } => {
+                write!(
+                    out,
+                    "{messages} messages and more are due within the minute from {start} ms on; spread them, with jitter"
+                )
             }
             Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),
             Self::DispatchResumed => write!(out, "dispatch goes on"),
@@ -191,6 +205,8 @@ pub struct Status {
     pub recovered_facts: u64,
     /// What this open set aside, in words.
     pub aside: Vec<String>,
+    /// Minutes in which more messages are due than the options allow for.
+    pub hot_minutes: u64,
     /// Damaged messages given up since this open.
     pub voided: u64,
     /// Messages that have expired since this open.

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::Class;
-use delaymq_core::record::command::{Cancel, encode_cancel};
+use delaymq_core::error::Result;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    Outcome, Receipt, RecoveryProgress, RecoveryReport, Verification, VerificationProgress, open_identity,
-    retry_subject,
+    RecoveryProgress, RecoveryReport, Verification, VerificationProgress, open_identity, retry_subject,
 };
 use delaymq_core::units::Sequence;
 
@@ -29,20 +26,6 @@ use crate::report::{Report, Status};
 use crate::shared::Shared;
 use crate::subscription::Subscription;
 use crate::sync::{AtomicBool, Instant, JoinHandle, Mutex, thread};
-
-/// What became of a message that was to be cancelled. The answer is durable when it is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CancelOutcome {
-    /// It is cancelled and will not be delivered, by this call or an earlier one.
-    Done,
-    /// It became ready before.
-    AlreadyDispatched,
-    /// It is of another store, or this one no longer knows it.
-    NotFound,
-}
-
-/// Bytes that one cancel takes in the log, at most.
-const CANCEL_BYTES: usize = 64;
 
 /// What one of the store's threads does until the store closes.
 type Work = fn(&Shared);
@@ -123,10 +106,10 @@ impl Store {
     }
 
     /// Publishes all messages of the batch or none, and returns when they are durable. The batch is
-    /// empty afterwards, unless it was refused.
+    /// empty afterwards, one on terms that is refused, too, unless there was no room or the store failed.
     ///
     /// # Errors
-    /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`.
+    /// `DiskFull`, `Poisoned`, `Closed`, `ForkedProcess`; of a batch on terms `KeyTaken` and `NamesFull`, too.
     pub fn publish(&self, batch: &mut PublishBatch) -> Result<Receipts> {
         self.shared.check()?;
         let ticket = batch.submit()?;
@@ -159,44 +142,6 @@ impl Store {
         let ticket = batch.submit()?;
         self.shared.committer.raise();
         Ok(ticket)
-    }
-
-    /// Cancels a message.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a receipt that was never given out; `Poisoned`, `Closed`,
-    /// `ForkedProcess`.
-    pub fn cancel(&self, receipt: &Receipt) -> Result<CancelOutcome> {
-        let outcomes = self.cancel_many(std::slice::from_ref(receipt))?;
-        Ok(outcomes.first().copied().unwrap_or(CancelOutcome::NotFound))
-    }
-
-    /// Cancels messages; the outcomes are in the order of the receipts.
-    ///
-    /// # Errors
-    /// As [`Self::cancel`]; `InvalidArgument` before any was cancelled.
-    pub fn cancel_many(&self, receipts: &[Receipt]) -> Result<Vec<CancelOutcome>> {
-        self.shared.check()?;
-        let book = self.shared.receipts.get().ok_or(Error::Closed)?;
-        let here = receipts.iter().map(|receipt| book.may_be_here(receipt)).collect::<Result<Vec<bool>>>()?;
-        let asked: Vec<&Receipt> = receipts.iter().zip(&here).filter_map(|(one, here)| here.then_some(one)).collect();
-        let mut found = Vec::with_capacity(asked.len());
-        for part in asked.chunks(self.shared.submission_bytes_max() / CANCEL_BYTES) {
-            let mut records = Vec::with_capacity(part.len() * CANCEL_BYTES);
-            for receipt in part {
-                encode_cancel(&mut records, Cancel { target: receipt.key });
-            }
-            found.extend(self.shared.ask(&records, part.len(), Class::Finishing, false)?);
-        }
-        let mut found = found.into_iter();
-        Ok(here
-            .iter()
-            .map(|here| match here.then(|| found.next()).flatten().flatten() {
-                Some(Outcome::Done) => CancelOutcome::Done,
-                Some(Outcome::AlreadyDispatched) => CancelOutcome::AlreadyDispatched,
-                _ => CancelOutcome::NotFound,
-            })
-            .collect())
     }
 
     /// The stream whose receipts this store gives out.
@@ -252,12 +197,12 @@ impl Store {
             // So that what was published before this call is counted.
             drop(shared.apply_until(shared.positions.visible()));
         }
-        let (pending, ready, applied) = match shared.seat()?.get() {
+        let (pending, ready, hot_minutes, applied) = match shared.seat()?.get() {
             Ok(seat) => {
                 let state = seat.owner.state();
-                (state.schedule.pending(), state.dispatch.unfinished(), seat.owner.applied())
+                (state.schedule.pending(), state.dispatch.unfinished(), state.hot_minutes(), seat.owner.applied())
             }
-            Err(_) => (0, 0, Sequence(0)),
+            Err(_) => (0, 0, 0, Sequence(0)),
         };
         let now = shared.time.read();
         let queue = held(&shared.queue);
@@ -283,6 +228,7 @@ impl Store {
             recovered_in: self.recovered_in,
             recovered_facts: self.recovery.facts,
             aside: self.recovery.set_aside.clone(),
+            hot_minutes,
             voided: shared.metrics.voided.read(),
             expired: shared.metrics.expired.read(),
             created: self.created,

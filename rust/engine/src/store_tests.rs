@@ -1,3 +1,5 @@
+use delaymq_core::error::Error;
+
 use super::*;
 use crate::clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
-use delaymq_engine::{CancelOutcome, Due, Durability, GroupStart, Options, Receipt, Store, SubscribeOptions};
+use delaymq_engine::{
+    CancelOutcome, Due, Durability, GroupStart, MoveOutcome, Options, Receipt, Store, SubscribeOptions,
+};
 use support::{bodies, collect, consume, open, options, publish, subscribe};
 
 const DURABILITIES: [Durability; 2] = [Durability::Disk, Durability::Os];
@@ -99,6 +101,42 @@ fn what_is_given_back_comes_again_after_its_delay() {
     let store = open(folder.path(), options(Durability::Disk));
     let messages = subscribe(&store, "orders", "billing");
     assert!(messages.pull(1, Duration::from_millis(50)).unwrap().is_empty());
+}
+
+#[test]
+fn a_moved_message_comes_at_its_new_time_also_where_that_is_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    let far: Vec<Receipt> =
+        (0..3).map(|number| publish(&store, "orders", Due::After(3_600_000), format!("{number}").as_bytes())).collect();
+    store.checkpoint().unwrap();
+    let soon = Due::After(50);
+    let moved =
+        store.move_many(&[(far[0], soon), (far[1], Due::After(7_200_000)), (far[2], Due::At(Millis(1)))]).unwrap();
+    let receipts: Vec<Receipt> = moved
+        .iter()
+        .map(|outcome| match outcome {
+            MoveOutcome::Done(receipt) => *receipt,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // The one that the past makes ready is first, and nothing but a move has told the driver of the other.
+    assert_eq!(bodies(&consume(&messages, 2)), ["2", "0"]);
+    assert_eq!(store.move_to(&far[0], soon).unwrap(), MoveOutcome::Done(receipts[0]));
+    assert_eq!(store.move_to(&receipts[0], soon).unwrap(), MoveOutcome::AlreadyDispatched);
+    drop(messages);
+    store.close().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    assert_eq!(store.move_to(&far[1], Due::After(7_200_000)).unwrap(), MoveOutcome::Done(receipts[1]));
+    assert_eq!(store.move_to(&far[1], Due::After(7_200_001)).unwrap(), MoveOutcome::NotFound);
+    assert_eq!(store.cancel(&far[1]).unwrap(), CancelOutcome::NotFound);
+    let stranger = Receipt { stream: [7; 16], ..receipts[1] };
+    assert_eq!(store.move_to(&stranger, soon).unwrap(), MoveOutcome::NotFound);
+    let never = store.move_many(&[(receipts[1], soon), (receipts[1], Due::After(u64::MAX))]);
+    assert!(matches!(never, Err(Error::InvalidArgument { argument: "due", .. })));
+    assert_eq!(store.status().unwrap().pending, 1);
+    assert_eq!(store.cancel(&receipts[1]).unwrap(), CancelOutcome::Done);
 }
 
 #[test]

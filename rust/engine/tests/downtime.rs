@@ -21,6 +21,8 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 
 const TEN_YEARS_MS: u64 = 315_360_000_000;
 const DAY_MS: u64 = 86_400_000;
+/// In which something is due: what is known by heart of so many takes 20 MB.
+const MINUTES: u64 = 20_000;
 const SUBJECTS: usize = 3;
 const BODY_BYTES: usize = 100;
 /// What may be in memory of what waits and of what is ready.
@@ -29,12 +31,13 @@ const CHECKPOINT_FACTS: u64 = 8_000;
 /// A backlog beyond every bound of what is in memory, of which the largest is 262,144 entries on their way to
 /// become ready, and a larger one. Each entry takes 36 bytes where it is in memory, and its body 100.
 const SMALL: u64 = 280_000;
-const LARGE: u64 = 700_000;
+const LARGE: u64 = 1_000_000;
 /// A message costs its share of what finds it in runs, which are small here: 10 bytes were measured. With a
 /// window without a bound it is 32 and more.
 const BYTES_A_MESSAGE_MAX: u64 = 16;
-/// Room of 33 MiB that is reserved and hardly used may now and then be reserved twice at the same moment.
-const ATTEMPTS: usize = 3;
+/// Room of 33 MiB that is reserved and hardly used may now and then be reserved twice at the same moment, and
+/// either peak is 5 MB more or less from one attempt to the next: the least of several is what is needed.
+const ATTEMPTS: usize = 5;
 
 /// The machine's clocks, when so much later.
 struct Later {
@@ -63,11 +66,13 @@ fn subject(number: u64) -> String {
     format!("subject-{}", number % SUBJECTS as u64)
 }
 
-/// Messages due all over ten years, in no order.
+/// Messages due all over ten years, in no order: as many minutes have some, however many there are, since how much is due
+/// in each minute is known by heart.
 fn publish(store: &Store, count: u64) {
     let (mut batch, now) = (store.batch(), SystemClock.read().wall());
     for number in 0..count {
-        let delay_ms = 60_000 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (TEN_YEARS_MS - 60_000);
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let delay_ms = 60_000 + mixed % MINUTES * (TEN_YEARS_MS / MINUTES - 1) + (mixed >> 40) % 60_000;
         let body = format!("{delay_ms:0BODY_BYTES$}");
         batch.push(&subject(number), Due::At(now.plus(delay_ms)), &[0; 5], body.as_bytes()).unwrap();
         if batch.len() == 1_000 {

@@ -241,7 +241,9 @@ fn copy_store(from: &Path, to: &Path) {
             std::fs::create_dir(&target).unwrap();
             copy_store(&entry.path(), &target);
         } else {
-            std::fs::copy(entry.path(), target).unwrap();
+            // What is being prepared gets its name meanwhile, and nothing is in it yet.
+            let copied = std::fs::copy(entry.path(), target);
+            assert!(copied.is_ok() || copied.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound));
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::BufMut;
 use delaymq_core::error::Result;
 use delaymq_core::record::Fact;
 use delaymq_core::record::attach::encode_attach;
-use delaymq_core::record::command::{encode_cancel, encode_epoch_start, encode_void};
+use delaymq_core::record::command::{encode_cancel, encode_epoch_start, encode_move, encode_void};
 use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::message::encode_message;
 use delaymq_core::record::name::{
@@ -13,11 +13,14 @@ use delaymq_core::record::name::{
 use delaymq_core::record::queue::{NumberRange, Ranges, encode_acknowledge, encode_assign, encode_reserve};
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::retry::{encode_redrive, encode_retry};
+use delaymq_core::record::terms::{encode_by_key, encode_terms};
 use delaymq_core::wire::ack::put_ack;
 use delaymq_core::wire::consume_manage::put_consume_manage;
 use delaymq_core::wire::extension::hello::put_ping;
-use delaymq_core::wire::extension::publish::{PublishWriter, put_receipts};
+use delaymq_core::wire::extension::moves::put_moves;
+use delaymq_core::wire::extension::publish::{Publish, PublishWriter, put_receipts};
 use delaymq_core::wire::extension::request::OwnRequest;
+use delaymq_core::wire::extension::terms::{PublishOnTerms, TermsWriter, put_key_move};
 use delaymq_core::wire::message::{FLAG_TAGS, WireMessage};
 use delaymq_core::wire::pull::put_pull;
 use delaymq_core::wire::register::put_register;
@@ -70,14 +73,16 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
     match request {
         OwnRequest::Hello(hello) => hello.put(out),
         OwnRequest::Ping(bytes) => put_ping(out, bytes),
-        OwnRequest::Publish(batch) => {
-            let mut writer = PublishWriter::default();
-            for message in &batch.messages {
-                writer.push(message.subject, message.due, message.meta, message.body)?;
-            }
-            writer.put(out, batch.wants_receipts)
+        OwnRequest::Publish(batch) => written(batch)?.put(out, batch.wants_receipts),
+        OwnRequest::PublishOnTerms(PublishOnTerms { publish, terms }) => {
+            let mut writer = TermsWriter::default();
+            terms.iter().try_for_each(|asked| writer.push(asked))?;
+            writer.put(out, &written(publish)?, publish.wants_receipts)
         }
-        OwnRequest::Cancel(receipts) => put_receipts(out, receipts.iter().copied()),
+        OwnRequest::CancelKey(asked) | OwnRequest::LookUpKey(asked) => asked.put(out),
+        OwnRequest::MoveKey(asked, due) => put_key_move(out, asked, *due),
+        OwnRequest::Cancel(receipts) | OwnRequest::LookUp(receipts) => put_receipts(out, receipts.iter().copied()),
+        OwnRequest::Move(moves) => put_moves(out, moves),
         OwnRequest::Subscribe(subscribe) => subscribe.put(out),
         OwnRequest::Credit(credit) => {
             credit.put(out);
@@ -102,7 +107,18 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
         OwnRequest::Expire(expire) => expire.put(out),
         OwnRequest::Consumers(consumers) => consumers.put(out),
         OwnRequest::EndConsumer(name) => name.put(out),
+        OwnRequest::Pending(asked) => asked.put(out),
+        OwnRequest::PendingCounts(asked) => asked.put(out),
+        OwnRequest::Forecast(asked) => asked.put(out),
     }
+}
+
+fn written(batch: &Publish<'_>) -> Result<PublishWriter> {
+    let mut writer = PublishWriter::default();
+    for message in &batch.messages {
+        writer.push(message.subject, message.due, message.meta, message.body)?;
+    }
+    Ok(writer)
 }
 
 fn listed(ranges: &Ranges<'_>) -> Vec<NumberRange> {
@@ -114,6 +130,7 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
     match fact {
         Fact::Message(message) => encode_message(out, message),
         Fact::Cancel(cancel) => encode_cancel(out, *cancel),
+        Fact::Move(moved) => encode_move(out, moved),
         Fact::Ready(list) => encode_ready(out, list.entries().collect::<Vec<_>>().into_iter()),
         Fact::Subject { number, name } => encode_subject(out, *number, name),
         Fact::Group { subject, start, name } => encode_group(out, *subject, *start, name),
@@ -132,5 +149,7 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
         Fact::Expire(expire) => encode_expire(out, expire.subject, expire.due_before, &listed(&expire.numbers)),
         Fact::Void(void) => encode_void(out, *void),
         Fact::EpochStart(start) => encode_epoch_start(out, start),
+        Fact::Terms(terms) => encode_terms(out, terms.messages, terms.limits, &terms.rows().collect::<Vec<_>>()),
+        Fact::ByKey(asked) => encode_by_key(out, asked),
     }
 }

@@ -1,4 +1,4 @@
-//! What operators ask, and CANCEL and STATUS: each waits for the log or for the owner, so it is done on
+//! What operators ask, and CANCEL, MOVE and STATUS: each waits for the log or for the owner, so it is done on
 //! a thread of the pool.
 
 use std::rc::Rc;
@@ -10,9 +10,13 @@ use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, 
 use delaymq_core::wire::extension::consume::PayloadForm;
 use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
-use delaymq_core::wire::extension::publish::{Cancelled, put_outcomes};
+use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
+use delaymq_core::wire::extension::moves::{Moved, put_moved};
+use delaymq_core::wire::extension::publish::{Cancelled, DueTime, put_outcomes};
 use delaymq_core::wire::extension::status::StatusTold;
-use delaymq_engine::{CancelOutcome, ConsumerListed, DeadLetter, GroupListed, Receipt, Status, Store, SubjectListed};
+use delaymq_engine::{
+    CancelOutcome, ConsumerListed, DeadLetter, Due, GroupListed, MoveOutcome, Receipt, Status, Store, SubjectListed,
+};
 use tokio::task::spawn_local;
 
 use crate::asking::Asking;
@@ -24,14 +28,14 @@ const LIST_BYTES: usize = 4 << 20;
 const ROW_BYTES: usize = 128;
 
 /// Does work with the store elsewhere and answers with the body that it makes.
-fn ask(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+pub(crate) fn ask(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let Some(place) = asking.hub().pool.place() else { return asking.busy() };
     let store = Arc::clone(&asking.hub().store);
     spawn_local(async move { tell(asking, Pool::ask(place, move || work(&store)).await) });
 }
 
 /// As [`ask`], for what needs no sync.
-fn look(asking: Asking, look: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+pub(crate) fn look(asking: Asking, look: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let Some(place) = asking.hub().pool.place() else { return asking.busy() };
     let store = Arc::clone(&asking.hub().store);
     spawn_local(async move { tell(asking, Pool::look(place, move || look(&store)).await) });
@@ -50,7 +54,7 @@ fn tell(asking: Asking, done: Option<Result<Vec<u8>>>) {
 
 /// As [`ask`], for a piece of a list: that is made where its peer has read what was sent before, one of a
 /// connection after the other.
-fn list(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
+pub(crate) fn list(asking: Asking, work: impl FnOnce(&Store) -> Result<Vec<u8>> + Send + 'static) {
     let (peer, store) = (Rc::clone(asking.peer()), Arc::clone(&asking.hub().store));
     spawn_local(async move {
         let Some(_turn) = peer.turn_to_list().await else { return asking.died() };
@@ -73,7 +77,7 @@ fn change(asking: Asking, work: impl FnOnce(&Store) -> Result<()> + Send + 'stat
     ask(asking, |store| work(store).map(|()| Vec::new()));
 }
 
-fn filled(fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<Vec<u8>> {
+pub(crate) fn filled(fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<Vec<u8>> {
     let mut body = Vec::new();
     fill(&mut body).map(|()| body)
 }
@@ -82,16 +86,50 @@ fn number(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
+/// As a cancel tells it.
+pub(crate) const fn cancelled(outcome: CancelOutcome) -> Cancelled {
+    match outcome {
+        CancelOutcome::Done => Cancelled::Done,
+        CancelOutcome::AlreadyDispatched => Cancelled::AlreadyDispatched,
+        CancelOutcome::NotFound => Cancelled::NotFound,
+    }
+}
+
+/// As a move tells it.
+pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
+    match outcome {
+        MoveOutcome::Done(receipt) => Moved::Done(receipt),
+        MoveOutcome::AlreadyDispatched => Moved::AlreadyDispatched,
+        MoveOutcome::NotFound => Moved::NotFound,
+    }
+}
+
+/// As a store takes it.
+pub(crate) const fn due_of(due: DueTime) -> Due {
+    match due {
+        DueTime::After(delay_ms) => Due::After(delay_ms),
+        DueTime::At(time) => Due::At(time),
+    }
+}
+
 pub(crate) fn cancel(asking: Asking, receipts: Vec<Receipt>) {
     ask(asking, move |store| {
         let outcomes = store.cancel_many(&receipts)?;
-        let told = outcomes.iter().map(|outcome| match outcome {
-            CancelOutcome::Done => Cancelled::Done,
-            CancelOutcome::AlreadyDispatched => Cancelled::AlreadyDispatched,
-            CancelOutcome::NotFound => Cancelled::NotFound,
-        });
-        let told: Vec<_> = told.collect();
+        let told: Vec<_> = outcomes.into_iter().map(cancelled).collect();
         filled(|out| put_outcomes(out, &told))
+    });
+}
+
+pub(crate) fn move_messages(asking: Asking, moves: Vec<(Receipt, DueTime)>) {
+    let moves: Vec<(Receipt, Due)> = moves.into_iter().map(|(receipt, time)| (receipt, due_of(time))).collect();
+    for (index, (_, due)) in moves.iter().enumerate() {
+        if let Err(error) = asking.hub().store.check_due(*due) {
+            return asking.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));
+        }
+    }
+    ask(asking, move |store| {
+        let told: Vec<_> = store.move_many(&moves)?.into_iter().map(moved).collect();
+        filled(|out| put_moved(out, &told))
     });
 }
 

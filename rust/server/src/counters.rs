@@ -25,8 +25,9 @@ impl Counter {
 }
 
 /// The commands that are counted each by itself, and what they are called.
-const COMMANDS: [(i16, &str); 27] = [
+const COMMANDS: [(i16, &str); 36] = [
     (own::PUBLISH, "publish"),
+    (own::PUBLISH_ON_TERMS, "publish_on_terms"),
     (own::ACKNOWLEDGE, "acknowledge"),
     (own::CREDIT, "credit"),
     (own::FLUSH, "flush"),
@@ -38,6 +39,7 @@ const COMMANDS: [(i16, &str); 27] = [
     (own::HELLO, "hello"),
     (own::PING, "ping"),
     (own::CANCEL, "cancel"),
+    (own::MOVE, "move"),
     (own::SUBSCRIBE, "subscribe"),
     (own::UNSUBSCRIBE, "unsubscribe"),
     (own::GIVE_BACK, "give_back"),
@@ -53,13 +55,26 @@ const COMMANDS: [(i16, &str); 27] = [
     (own::EXPIRE, "expire"),
     (own::CONSUMERS, "consumers"),
     (own::END_CONSUMER, "end_consumer"),
+    (own::LOOK_UP, "look_up"),
+    (own::PENDING, "pending"),
+    (own::PENDING_COUNTS, "pending_counts"),
+    (own::FORECAST, "forecast"),
+    (own::CANCEL_KEY, "cancel_key"),
+    (own::MOVE_KEY, "move_key"),
+    (own::LOOK_UP_KEY, "look_up_key"),
 ];
 
 /// Requests, by their commands.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Requests {
     known: [Counter; COMMANDS.len()],
     others: Counter,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { known: std::array::from_fn(|_| Counter::default()), others: Counter::default() }
+    }
 }
 
 impl Requests {

@@ -89,6 +89,7 @@ fn put_store(page: &mut Text, status: &Status) {
     };
     page.labelled("info", &[("version", env!("CARGO_PKG_VERSION")), ("durability", durability)], 1);
     page.gauge("pending_messages", "Messages that are not due.", status.pending);
+    page.gauge("hot_minutes", "Minutes in which more messages are due than are allowed for.", status.hot_minutes);
     page.gauge("ready_messages", "Messages that are due and not finished by every group.", status.ready);
     page.counter("accepted_facts", "Facts that the log has accepted.", status.accepted.0);
     page.counter("written_facts", "Facts that are written.", status.written.0);
@@ -121,6 +122,11 @@ fn put_engine(page: &mut Text, status: &Status) {
     page.one("sync_seconds_total", COUNTER, "Time spent in syncs of the log.", seconds(metrics.sync_us, 6));
     page.counter("steps", "Steps of the owner.", metrics.steps);
     page.counter("checkpoints", "Checkpoints taken.", metrics.checkpoints);
+    page.counter(
+        "merged_windows",
+        "Parts of the schedule that became one with their neighbours.",
+        metrics.merged_windows,
+    );
     page.counter("prepared_segments", "Segments prepared.", metrics.prepared_segments);
     page.counter("retired_files", "Files retired.", metrics.retired_files);
 }

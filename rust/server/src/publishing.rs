@@ -5,15 +5,18 @@ use std::rc::Rc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{Planted, is_on};
 use delaymq_core::wire::extension::errors::{Attribute, RemoteError};
-use delaymq_core::wire::extension::publish::{DueTime, Publish, put_receipts};
+use delaymq_core::wire::extension::publish::{Publish, put_receipts};
+use delaymq_core::wire::extension::terms::PublishOnTerms;
 use delaymq_core::wire::fields::put_text;
 use delaymq_core::wire::frame::answer;
 use delaymq_core::wire::reader::Reader;
 use delaymq_core::wire::request::send_code;
 use delaymq_core::wire::send::{Failure, SendCode, Sent, put_failures};
-use delaymq_engine::{Due, PublishBatch, Receipts};
+use delaymq_engine::{PublishBatch, PublishTerms, Receipts, Ticket};
 use tokio::sync::oneshot;
+use tokio::task::spawn_local;
 
+use crate::administration::due_of;
 use crate::asking::Asking;
 use crate::hub::Hub;
 
@@ -66,7 +69,7 @@ pub(crate) enum Promise {
 pub(crate) enum Told {
     Nothing,
     NoReceipts,
-    Receipts(Receipts),
+    Receipts { ticket: Ticket, wants_receipts: bool },
     Failures(Listing),
 }
 
@@ -74,10 +77,7 @@ pub(crate) enum Told {
 pub(crate) fn publish(asking: Asking, publish: &Publish<'_>, bytes: usize) {
     let mut batch = asking.hub().batch();
     for (index, message) in publish.messages.iter().enumerate() {
-        let due = match message.due {
-            DueTime::After(delay_ms) => Due::After(delay_ms),
-            DueTime::At(time) => Due::At(time),
-        };
+        let due = due_of(message.due);
         let pushed = message.check();
         let pushed =
             pushed.and_then(|check| batch.push_checked(message.subject, due, (message.meta, message.body), check));
@@ -87,6 +87,30 @@ pub(crate) fn publish(asking: Asking, publish: &Publish<'_>, bytes: usize) {
         }
     }
     let kind = Kind::Own { wants_receipts: publish.wants_receipts };
+    let hub = Rc::clone(asking.hub());
+    hub.publish(Publishing { asking, batch, kind, bytes });
+}
+
+/// As [`publish`], on terms.
+pub(crate) fn publish_on_terms(asking: Asking, asked: &PublishOnTerms<'_>, bytes: usize) {
+    let mut batch = asking.hub().batch();
+    let mut terms = asked.terms.iter().peekable();
+    for (index, message) in asked.publish.messages.iter().enumerate() {
+        let due = due_of(message.due);
+        let of_it = terms.next_if(|terms| terms.place as usize == index);
+        let of_it = of_it.map_or(PublishTerms::NONE, |terms| PublishTerms {
+            key: terms.key,
+            if_exists: terms.if_exists,
+            deduplicates: terms.deduplicates,
+        });
+        let parts = (message.meta, message.body);
+        let pushed = message.check().and_then(|_| batch.push_on_terms(message.subject, due, parts, &of_it));
+        if let Err(error) = pushed {
+            asking.hub().give_back(batch);
+            return asking.refused(&RemoteError::from(&error).with(Attribute::Index, index as u64));
+        }
+    }
+    let kind = Kind::Own { wants_receipts: asked.publish.wants_receipts };
     let hub = Rc::clone(asking.hub());
     hub.publish(Publishing { asking, batch, kind, bytes });
 }
@@ -126,12 +150,15 @@ impl Publishing {
         match hub.store.try_publish(&mut self.batch) {
             Ok(None) => return Some(self),
             Ok(Some(ticket)) => {
+                let end = ticket.end();
                 let told = match self.kind {
-                    Kind::Own { wants_receipts: true } => Told::Receipts(ticket.receipts().clone()),
-                    Kind::Own { wants_receipts: false } => Told::NoReceipts,
+                    Kind::Own { wants_receipts } if wants_receipts || ticket.is_on_terms() => {
+                        Told::Receipts { ticket, wants_receipts }
+                    }
+                    Kind::Own { .. } => Told::NoReceipts,
                     Kind::Qmq(listing) => Told::Failures(listing),
                 };
-                hub.promise(ticket.end(), Promise::Answer(self.asking, told));
+                hub.promise(end, Promise::Answer(self.asking, told));
             }
             Err(error) => match self.kind {
                 Kind::Own { .. } => self.asking.failed(&error),
@@ -167,7 +194,7 @@ impl Promise {
     pub(crate) fn break_with(self, error: &Error) {
         match self {
             Self::Answer(asking, Told::Failures(listing)) => asking.told(|out| listing.put_not_stored(out, error)),
-            Self::Answer(asking, Told::Nothing | Told::NoReceipts | Told::Receipts(_)) => asking.failed(error),
+            Self::Answer(asking, Told::Nothing | Told::NoReceipts | Told::Receipts { .. }) => asking.failed(error),
             Self::Task(task) => drop(task.send(Err(error.clone()))),
         }
     }
@@ -178,7 +205,15 @@ impl Told {
         match self {
             Self::Nothing => asking.done(),
             Self::NoReceipts => asking.told(|out| put_receipts(out, std::iter::empty())),
-            Self::Receipts(receipts) => asking.told(|out| put_receipts(out, receipts.iter())),
+            Self::Receipts { ticket, wants_receipts } if ticket.is_on_terms() => {
+                // It has to be applied, too, which waits for the owner, and for no disk.
+                let hub = Rc::clone(asking.hub());
+                spawn_local(async move {
+                    let found = hub.look_up(move || ticket.receipts()).await;
+                    tell_receipts(asking, found, wants_receipts);
+                });
+            }
+            Self::Receipts { ticket, wants_receipts } => tell_receipts(asking, ticket.receipts(), wants_receipts),
             Self::Failures(listing) if !listing.refused.is_empty() && is_on(Planted::BatchFailsWhole) => {
                 asking.code(answer::BROKER_ERROR);
             }
@@ -187,5 +222,13 @@ impl Told {
                 Ok(())
             }),
         }
+    }
+}
+
+fn tell_receipts(asking: Asking, found: Result<Receipts>, wants_receipts: bool) {
+    match found {
+        Ok(receipts) if wants_receipts => asking.told(|out| put_receipts(out, receipts.iter())),
+        Ok(_) => asking.told(|out| put_receipts(out, std::iter::empty())),
+        Err(error) => asking.failed(&error),
     }
 }

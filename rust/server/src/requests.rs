@@ -16,8 +16,10 @@ use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 use crate::acknowledging;
 use crate::administration;
 use crate::asking::Asking;
+use crate::by_key;
 use crate::guard::Verdict;
 use crate::managing;
+use crate::pending;
 use crate::publishing;
 use crate::pulling;
 use crate::settling;
@@ -50,7 +52,12 @@ fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Hello(hello) => welcome(asking, &hello),
         OwnRequest::Ping(ping) => asking.told(|out| put_ping(out, ping)),
         OwnRequest::Publish(publish) => publishing::publish(asking, &publish, bytes),
+        OwnRequest::PublishOnTerms(publish) => publishing::publish_on_terms(asking, &publish, bytes),
         OwnRequest::Cancel(receipts) => administration::cancel(asking, receipts),
+        OwnRequest::Move(moves) => administration::move_messages(asking, moves),
+        OwnRequest::CancelKey(asked) => by_key::cancel(asking, &asked),
+        OwnRequest::MoveKey(asked, due) => by_key::move_message(asking, &asked, due),
+        OwnRequest::LookUpKey(asked) => by_key::look_up(asking, &asked),
         OwnRequest::Subscribe(subscribe) => subscribing::subscribe(asking, subscribe),
         OwnRequest::Credit(credit) => subscribing::credit(asking, credit),
         OwnRequest::Acknowledge(acknowledge) => settling::acknowledge(asking, &acknowledge),
@@ -69,6 +76,10 @@ fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Expire(expire) => administration::expire(asking, &expire),
         OwnRequest::Consumers(consumers) => administration::consumers(asking, &consumers),
         OwnRequest::EndConsumer(name) => managing::end_consumer(asking, &name),
+        OwnRequest::LookUp(receipts) => pending::look_up(asking, receipts),
+        OwnRequest::Pending(asked) => pending::pending(asking, &asked),
+        OwnRequest::PendingCounts(asked) => pending::counts(asking, &asked),
+        OwnRequest::Forecast(asked) => pending::forecast(asking, &asked),
     }
 }
 

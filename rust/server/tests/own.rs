@@ -14,15 +14,16 @@ use delaymq_core::wire::extension::consume::{Credit, Subscribed};
 use delaymq_core::wire::extension::dead_letters::{DeadLetters, Letters};
 use delaymq_core::wire::extension::errors::{Attribute, ErrorCode, Value};
 use delaymq_core::wire::extension::hello::{Hello, Welcome, put_ping};
+use delaymq_core::wire::extension::moves::{Moved, put_moves, read_moved};
 use delaymq_core::wire::extension::publish::{Cancelled, DueTime, PublishWriter, put_receipts, read_outcomes};
 use delaymq_core::wire::extension::settle::{GiveBack, GivenBack, PutAway};
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING, PUBLISH, PUT_AWAY, REDRIVE,
+    CANCEL, CREDIT, DEAD_LETTERS, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, MOVE, PING, PUBLISH, PUT_AWAY, REDRIVE,
     REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::frame::FLAG_ONE_WAY;
-use delaymq_engine::{Durability, GroupListed, SubjectListed};
+use delaymq_engine::{Durability, GroupListed, Receipt, SubjectListed};
 use support::{Client, eventually, options, serve, serve_with, subscribing};
 
 fn status(client: &mut Client) -> StatusTold {
@@ -192,6 +193,31 @@ fn a_cancelled_message_is_not_delivered() {
     let outcomes = read_outcomes(&body).unwrap();
     assert_eq!(outcomes, [Cancelled::Done, Cancelled::AlreadyDispatched, Cancelled::Done]);
     assert_eq!(status(&mut client).pending, 1);
+}
+
+#[test]
+fn a_moved_message_has_another_receipt_and_the_same_move_the_same_answer() {
+    let served = serve();
+    let mut client = served.connect();
+    let receipts = client.publish("order", &[b"1", b"2"], 60_000);
+    let ready = client.publish("order", &[b"3"], 0);
+    eventually("the third", || served.store.status().unwrap().ready == 1);
+    let hour = DueTime::After(3_600_000);
+    let asked = [(receipts[0], hour), (ready[0], hour), (receipts[0], hour), (receipts[0], DueTime::After(1))];
+    let moved = |client: &mut Client, asked: &[(Receipt, DueTime)]| {
+        read_moved(&client.done(MOVE, |out| put_moves(out, asked))).unwrap()
+    };
+    let found = moved(&mut client, &asked);
+    let Moved::Done(receipt) = found[0] else { panic!("{found:?}") };
+    assert_eq!(found[1..], [Moved::AlreadyDispatched, Moved::Done(receipt), Moved::NotFound]);
+    assert!(receipt.key.due > receipts[0].key.due && receipt.size == receipts[0].size);
+    assert_eq!(moved(&mut served.connect(), &asked[..1]), [Moved::Done(receipt)], "asked again on another connection");
+    let far = [(receipt, hour), (receipts[1], DueTime::After(u64::MAX))];
+    let refused = client.refused(MOVE, ErrorCode::InvalidArgument, |out| put_moves(out, &far));
+    assert_eq!(refused.detail(Attribute::Index), Some(&Value::from(1_u64)));
+    assert_eq!(status(&mut client).pending, 2);
+    assert_eq!(moved(&mut client, &[(receipt, DueTime::After(0))]).len(), 1);
+    eventually("the first", || served.store.status().unwrap().ready == 2);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod administration;
 mod deliveries;
 mod drained;
 mod facts;
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,17 @@ pub enum Origin {
         /// How often it had been handed over.
         attempt: u32,
     },
+}
+
+/// What a move has to do with an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Made {
+    /// No move has made it.
+    Otherwise,
+    /// A move has made it, if it found the message pending: that is not known yet.
+    Perhaps,
+    /// A move has made it.
+    ByMove,
 }
 
 /// A message that waits, waited, or was ready at once.
@@ -61,6 +73,10 @@ pub struct Entry {
     immediate: bool,
     /// The command that cancelled it.
     cancelled: Option<Sequence>,
+    /// The command that moved it to another time: another entry stands for it.
+    moved: Option<Sequence>,
+    /// Whether a move has made it.
+    made: Made,
     /// A command found it dispatched.
     known_dispatched: bool,
     /// It was given up for damage.
@@ -101,6 +117,8 @@ impl Entry {
             steppable: None,
             immediate: false,
             cancelled: None,
+            moved: None,
+            made: Made::Otherwise,
             known_dispatched: false,
             voided: false,
         }
@@ -134,6 +152,18 @@ struct CancelNote {
     outcome: Option<Outcome>,
 }
 
+/// What was asked to be moved to another time.
+#[derive(Clone, Copy, Debug)]
+struct MoveNote {
+    target: Sequence,
+    due: Millis,
+    /// The delay that was asked for.
+    delay_ms: Option<u64>,
+    /// True where it was asked by a key, and so only as long as the target has that.
+    is_by_key: bool,
+    outcome: Option<Outcome>,
+}
+
 /// Everything counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -141,6 +171,8 @@ pub struct Counts {
     pub published: u64,
     /// Cancels answered "done".
     pub cancelled: u64,
+    /// Moves answered with a new receipt.
+    pub moved: u64,
     /// Hand-overs.
     pub delivered: u64,
     /// Hand-overs of what had been handed over before.
@@ -162,6 +194,7 @@ impl Counts {
     pub fn add(&mut self, other: Self) {
         self.published += other.published;
         self.cancelled += other.cancelled;
+        self.moved += other.moved;
         self.delivered += other.delivered;
         self.duplicated += other.duplicated;
         self.dead += other.dead;
@@ -178,6 +211,7 @@ pub struct Oracle {
     entries: BTreeMap<Sequence, Entry>,
     lives: BTreeMap<GroupNumber, Life>,
     cancels: BTreeMap<Sequence, CancelNote>,
+    moves: BTreeMap<Sequence, MoveNote>,
     finishes: BTreeMap<(GroupNumber, Sequence), Sequence>,
     /// What was let expire, by entry.
     expiries: BTreeMap<Sequence, Vec<Expiry>>,

@@ -6,17 +6,21 @@
 
 mod differences;
 mod group;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use delaymq_core::record::command::{Move, Void};
 use delaymq_core::record::expire::Expire;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::retry::{Destination, Redrive, Retry};
-use delaymq_core::record::{Fact, Records, command::Void, decode};
+use delaymq_core::record::{Fact, Records, decode};
+use delaymq_core::schedule_log::DUE_MAX;
 use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
-use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::group::Members;
+use self::terms::Names;
 use crate::node::AppliedBatch;
 
 /// What became of an entry.
@@ -25,6 +29,7 @@ enum Fate {
     Waiting,
     Ready,
     Cancelled,
+    Moved,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +37,18 @@ struct Line {
     subject: SubjectNumber,
     attempt: u32,
     fate: Fate,
+    due: Millis,
+    /// Bytes of the body.
+    size: u32,
+}
+
+/// An entry that begins.
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    subject: SubjectNumber,
+    attempt: u32,
+    due: Millis,
+    size: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +75,11 @@ pub struct Ledger {
     groups: BTreeMap<GroupNumber, Members>,
     /// Offsets that a group of this name has used up.
     used_offsets: BTreeMap<(SubjectNumber, String), u64>,
-    cancels: BTreeMap<Sequence, Outcome>,
+    /// What each cancel and each move was answered.
+    commands: BTreeMap<Sequence, Outcome>,
+    /// By what was moved: what it became, and which delay was asked for.
+    moves: BTreeMap<Sequence, (DueKey, Option<u64>)>,
+    names: Names,
     groups_made: u32,
     consumers_made: u32,
     voided: u64,
@@ -68,6 +89,7 @@ impl Ledger {
     /// Takes in the next batch.
     pub fn apply(&mut self, batch: &AppliedBatch) {
         let header = &batch.header;
+        self.names.begin_batch(Millis(header.trusted_ms.get()));
         let time = (!header.is_held()).then(|| Millis(header.trusted_ms.get()));
         let records = batch.visible().records;
         for (_, record) in Records::new(records, Sequence(header.base_sequence.get())).flatten() {
@@ -81,7 +103,12 @@ impl Ledger {
     fn take_in(&mut self, at: Sequence, time: Time, fact: &Fact<'_>) {
         match fact {
             Fact::Subject { number, name } => self.name(*number, name),
-            Fact::Message(message) => self.begin(at, message.subject, 1, time.is_some_and(|now| message.due <= now)),
+            Fact::Message(message) => self.publish(at, time, message),
+            Fact::Terms(terms) => self.take_terms(at, terms),
+            Fact::ByKey(asked) => {
+                let outcome = self.ask_by_key(at, time, asked);
+                self.commands.insert(at, outcome);
+            }
             Fact::Ready(list) => {
                 for (key, _) in list.entries() {
                     if self.lines.get(&key.sequence).is_some_and(|line| line.fate == Fate::Waiting) {
@@ -91,7 +118,11 @@ impl Ledger {
             }
             Fact::Cancel(cancel) => {
                 let outcome = self.cancel(cancel.target.sequence);
-                self.cancels.insert(at, outcome);
+                self.commands.insert(at, outcome);
+            }
+            Fact::Move(moved) => {
+                let outcome = self.move_to(at, time, moved);
+                self.commands.insert(at, outcome);
             }
             Fact::Retry(retry) => self.move_on(at, time, retry),
             Fact::Redrive(redrive) => self.bring_back(at, time, redrive),
@@ -170,8 +201,9 @@ impl Ledger {
         groups.find(|(_, group)| group.subject == subject && group.name == name).map(|(number, _)| *number)
     }
 
-    fn begin(&mut self, at: Sequence, subject: SubjectNumber, attempt: u32, is_due: bool) {
-        self.lines.insert(at, Line { subject, attempt, fate: Fate::Waiting });
+    fn begin(&mut self, at: Sequence, begins: Beginning, is_due: bool) {
+        let Beginning { subject, attempt, due, size } = begins;
+        self.lines.insert(at, Line { subject, attempt, fate: Fate::Waiting, due, size });
         if is_due {
             self.make_ready(at);
         }
@@ -209,8 +241,34 @@ impl Ledger {
         }
         match self.lines.get(&target).map(|line| line.fate) {
             Some(Fate::Ready) => Outcome::AlreadyDispatched,
-            Some(_) => Outcome::Done,
-            None => Outcome::NotFound,
+            Some(Fate::Cancelled) => Outcome::Done,
+            Some(Fate::Waiting | Fate::Moved) | None => Outcome::NotFound,
+        }
+    }
+
+    fn move_to(&mut self, at: Sequence, time: Time, moved: &Move) -> Outcome {
+        let target = moved.target.sequence;
+        let is_owed = self.topics.get(&moved.subject).is_some_and(|topic| target >= topic.ended_before);
+        let is_owed = is_owed && moved.due <= DUE_MAX;
+        match self.lines.get_mut(&target) {
+            Some(line) if line.fate == Fate::Waiting && is_owed => {
+                line.fate = Fate::Moved;
+                let begins =
+                    Beginning { subject: line.subject, attempt: line.attempt, due: moved.due, size: line.size };
+                let key = DueKey { due: moved.due, sequence: at };
+                self.moves.insert(target, (key, moved.delay_ms));
+                self.key_goes_along(target, key);
+                self.begin(at, begins, time.is_some_and(|now| moved.due <= now));
+                Outcome::Moved(key)
+            }
+            Some(Line { fate: Fate::Ready, .. }) => Outcome::AlreadyDispatched,
+            Some(Line { fate: Fate::Moved, .. }) => match self.moves.get(&target) {
+                Some((key, delay)) if *delay == moved.delay_ms && (delay.is_some() || key.due == moved.due) => {
+                    Outcome::Moved(*key)
+                }
+                _ => Outcome::NotFound,
+            },
+            _ => Outcome::NotFound,
         }
     }
 
@@ -222,13 +280,15 @@ impl Ledger {
         if !group.takes(retry.consumer, retry.offset.0, retry.number.0) {
             return;
         }
-        let name = group.name.clone();
+        let (name, subject) = (group.name.clone(), group.subject);
+        let size = self.size_of(subject, retry.number.0);
         self.ensure_group(retry.target, 0, &name);
         let is_due = match retry.destination {
             Destination::Again => time.is_some_and(|now| retry.due <= now),
             Destination::DeadLetter { .. } => true,
         };
-        self.begin(at, retry.target, retry.attempt, is_due);
+        let begins = Beginning { subject: retry.target, attempt: retry.attempt, due: retry.due, size };
+        self.begin(at, begins, is_due);
     }
 
     fn bring_back(&mut self, at: Sequence, time: Time, redrive: &Redrive) {
@@ -239,9 +299,11 @@ impl Ledger {
             return;
         }
         group.give_up(number);
-        let name = group.name.clone();
+        let (name, subject) = (group.name.clone(), group.subject);
+        let size = self.size_of(subject, number);
         self.ensure_group(redrive.target, 0, &name);
-        self.begin(at, redrive.target, 1, time.is_some_and(|now| redrive.due <= now));
+        let begins = Beginning { subject: redrive.target, attempt: 1, due: redrive.due, size };
+        self.begin(at, begins, time.is_some_and(|now| redrive.due <= now));
     }
 
     fn expire(&mut self, expire: &Expire<'_>) {
@@ -320,21 +382,6 @@ impl Ledger {
         let Some(before) = self.remove(number) else { return };
         if let Some(again) = self.ensure_group(subject, start, &before.name) {
             self.with(again, |members| members.go_on_from(&before));
-        }
-    }
-
-    /// What every group of a subject has finished is finished for ever; without a group, what was
-    /// finished or given up.
-    fn raise_floors(&mut self) {
-        for (number, topic) in &mut self.topics {
-            let groups = self.groups.values_mut().filter(|group| group.subject == *number);
-            let ready = topic.ready.len() as u64;
-            let kept = |number: &u64| !topic.gone.contains(number);
-            let least = groups.map(Members::lowest_unfinished).min();
-            let least = least.or_else(|| (topic.floor..ready).find(kept)).unwrap_or(ready);
-            let floor = least.min(ready).max(topic.floor);
-            topic.gone.extend(topic.floor..floor);
-            topic.floor = floor;
         }
     }
 }

@@ -142,11 +142,11 @@ fn tell_shrunk<P: Options>(seed: u64, histories: Histories, shrunk: &Shrunk<P>, 
 }
 
 fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
-    let Counts { published, delivered, duplicated, cancelled, dead, redriven, expired, resets, removals } =
+    let Counts { published, delivered, duplicated, cancelled, moved, dead, redriven, expired, resets, removals } =
         found.counts;
     println!(
         "{} seeds from {}, {} operations, {} crashes, {published} published, {delivered} delivered, \
-         {duplicated} again, {cancelled} cancelled, {dead} dead, {redriven} redriven, {expired} expired, \
+         {duplicated} again, {cancelled} cancelled, {moved} moved, {dead} dead, {redriven} redriven, {expired} expired, \
          {resets} resets, {removals} removals",
         arguments.seeds, arguments.first, found.operations, found.crashes,
     );

@@ -9,7 +9,9 @@
 mod administration;
 mod asking;
 mod background;
+mod by_key;
 mod consuming;
+mod listing;
 mod log;
 mod serving;
 
@@ -26,13 +28,14 @@ use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointWork, Delivery, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook, RecoveryReport,
-    Removable, Rescue, SubjectDirectory, open_identity, recover,
+    CheckpointWork, Delivery, HotMinute, NewStore, Outcome, Owner, OwnerOptions, Proposals, ReceiptBook,
+    RecoveryReport, Removable, Rescue, SubjectDirectory, open_identity, recover,
 };
 use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
 pub use self::administration::{AskedExpiry, SeenDeadLetter};
 pub use self::asking::{Due, NewMessage, Published};
+pub use self::by_key::{MovedByKey, NewTerms, PublishedOnTerms};
 pub use self::consuming::{Handed, Pulled};
 use self::log::Written;
 pub use self::log::{AppliedBatch, Label, SentFact};
@@ -96,6 +99,7 @@ pub struct Node {
     loads: u64,
     checkpoint: Option<CheckpointWork>,
     retired: Removable,
+    merge_failures: Vec<Error>,
     recovered: RecoveryReport,
     first_sequence: Sequence,
 }
@@ -160,6 +164,7 @@ impl Node {
             loads: 0,
             checkpoint: None,
             retired: Removable::default(),
+            merge_failures: Vec::new(),
             recovered: recovered.report,
             first_sequence: position.next_sequence,
         };
@@ -264,6 +269,11 @@ impl Node {
     /// What was found again, or not, of damaged blocks of runs, since the last call.
     pub fn take_rescues(&mut self) -> Vec<Rescue> {
         self.owner.take_rescues()
+    }
+
+    /// As the owner's.
+    pub fn take_hot_minutes(&mut self) -> Vec<HotMinute> {
+        self.owner.take_hot_minutes()
     }
 
     /// Closes the store: everything is written, synced and sealed.

@@ -10,7 +10,7 @@ use delaymq_core::message_log::{BatchReader, EpochSource, Identity, SEGMENT_HEAD
 use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
-use delaymq_core::units::{Epoch, Location, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{Epoch, Location, Minute, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::ledger::Ledger;
 use crate::node::AppliedBatch;
@@ -112,6 +112,11 @@ impl Replica {
         &self.owner
     }
 
+    /// What is pending by the plain account of the facts, in the order of sequences.
+    pub fn waiting(&self) -> Vec<Sequence> {
+        self.ledger.waiting()
+    }
+
     /// What a command found.
     pub fn outcome(&self, sequence: Sequence) -> Option<Outcome> {
         self.outcomes.get(&sequence).copied()
@@ -120,7 +125,7 @@ impl Replica {
     /// In what the state of `live` differs from this one, in words; nothing where it does not.
     pub fn differences(&self, live: &Owner) -> Vec<String> {
         let mut found = self.ledger.differences(&self.owner);
-        found.extend(self.compare_cancels());
+        found.extend(self.compare_commands());
         let (ours, theirs) = (self.owner.state(), live.state());
         let mut compare = |what: &str, ours: String, theirs: String| {
             if ours != theirs {
@@ -139,18 +144,29 @@ impl Replica {
             format!("{} {} {} {}", state.next_group, state.next_consumer, state.voided, state.delay_ms_max)
         };
         compare("next numbers", numbers(ours), numbers(theirs));
+        compare("keys", format!("{}", ours.keys == theirs.keys), "true".to_owned());
+        compare("ids", format!("{}", ours.ids == theirs.ids), "true".to_owned());
         compare("pending", ours.schedule.pending().to_string(), theirs.schedule.pending().to_string());
+        compare("pending by subject", format!("{:?}", ours.pending_counts()), format!("{:?}", theirs.pending_counts()));
+        let due =
+            |state: &delaymq_core::store::State| format!("{:?}", state.due_by_minute(Minute(0), Minute(u32::MAX)));
+        compare("due by minute", due(ours), due(theirs));
+        // Blocks that are damaged, or that cannot be read now, leave nothing to compare.
+        let told = theirs.horizon(None).read(&|_| 0).ok().filter(|told| told.hidden_rows == 0);
+        if let (Ok(expected), Some(told)) = (ours.horizon(None).read(&|_| 0), told) {
+            compare("due by subject and minute", format!("{:?}", expected.cells), format!("{:?}", told.cells));
+        }
         self.compare_entries(live, &mut found);
         self.compare_ready(live, &mut found);
         found
     }
 
-    /// What each cancel was answered.
-    fn compare_cancels(&self) -> Vec<String> {
+    /// What each cancel and each move was answered.
+    fn compare_commands(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (command, outcome) in &self.outcomes {
-            if let Some(expected) = self.ledger.cancel_outcome(*command).filter(|expected| expected != outcome) {
-                found.push(format!("cancel {command}: ledger {expected:?}, replica {outcome:?}"));
+            if let Some(expected) = self.ledger.outcome(*command).filter(|expected| expected != outcome) {
+                found.push(format!("command {command}: ledger {expected:?}, replica {outcome:?}"));
             }
         }
         found

@@ -114,15 +114,15 @@ impl Found {
 
     fn live(&mut self, seed: u64, histories: Histories, plans: &Plans<'_>, tells: bool) {
         if histories == Histories::All {
-            self.live_in_a_world(seed, (plans.world)(seed), tells);
+            self.live_in_a_world(seed, &(plans.world)(seed), tells);
         }
         if histories == Histories::Connected || tells || seed.is_multiple_of(CONNECTED_EVERY) {
             self.live_connected(seed, &(plans.connected)(seed), tells);
         }
     }
 
-    fn live_in_a_world(&mut self, seed: u64, plan: Plan, tells: bool) {
-        let mut ending = World::of(seed, plan, tells).run();
+    fn live_in_a_world(&mut self, seed: u64, plan: &Plan, tells: bool) {
+        let mut ending = World::of(seed, *plan, tells).run();
         self.trace.append(&mut ending.trace);
         self.hash.add_number(ending.hash);
         self.operations += ending.operations;
@@ -130,7 +130,7 @@ impl Found {
         self.counts.add(ending.counts);
         if !ending.violations.is_empty() {
             // The drain changes a plan; what is replayed is what it began with.
-            let failed = Some(Failed::World(plan, ending.operations));
+            let failed = Some(Failed::World(*plan, ending.operations));
             self.broken.push(Broken { seed, plan: format!("{plan:#?}"), violations: ending.violations, failed });
         }
     }

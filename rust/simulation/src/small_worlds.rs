@@ -2,7 +2,7 @@
 //! all that may be left on the disk. What is left is recovered and judged by the tape; in a sample it goes on
 //! and is drained, or the machine ends once more while it recovers.
 
-mod formats;
+pub mod formats;
 pub mod judge;
 pub mod machine;
 pub mod scenes;

@@ -3,6 +3,7 @@
 mod administration;
 mod consumers;
 mod draining;
+mod keys;
 mod machine;
 mod moving;
 mod operations;
@@ -14,17 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::store::Receipt;
-use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
+use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::administration::Change;
 use self::consumers::{Assigned, Handle};
+use self::keys::Keyed;
 use self::machine::Promised;
 pub use self::plan::Plan;
 use crate::chance::{Chance, TraceHash};
 use crate::checker::{Counts, Entry, Oracle, Origin};
 use crate::clock::SimulatedClock;
 use crate::disk::Disk;
-use crate::node::{Label, Node};
+use crate::node::{Due, Label, Node};
 use crate::replica::Replica;
 
 /// Where the wall clock starts.
@@ -89,7 +91,13 @@ pub struct World {
     /// A call of the opening that comes next may fail.
     a_fault_is_planned: bool,
     receipts: Vec<Kept>,
-    cancels: BTreeSet<Sequence>,
+    /// Cancels and moves that were not answered.
+    commands: BTreeSet<Sequence>,
+    /// The receipt of what each of these moves is to move.
+    moves: BTreeMap<Sequence, Receipt>,
+    /// A move that is going to be sent once more.
+    asked_again: Option<(Receipt, Due)>,
+    keyed: Keyed,
     /// What operators asked for, by fact.
     changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
@@ -141,7 +149,10 @@ impl World {
             hands_wait: BTreeSet::new(),
             a_fault_is_planned: false,
             receipts: Vec::new(),
-            cancels: BTreeSet::new(),
+            commands: BTreeSet::new(),
+            moves: BTreeMap::new(),
+            asked_again: None,
+            keyed: Keyed::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
             asks: BTreeMap::new(),
@@ -252,15 +263,14 @@ impl World {
     fn hear_answers(&mut self) {
         let Some(node) = &mut self.node else { return };
         let mut heard = Vec::new();
-        for command in &self.cancels {
+        for command in &self.commands {
             if let Some(outcome) = node.take_outcome(*command) {
                 heard.push((*command, outcome));
             }
         }
         for (command, outcome) in heard {
-            self.cancels.remove(&command);
-            self.note(&format!("cancel {command} is answered {outcome:?}"));
-            self.oracle.cancel_answered(command, outcome);
+            self.note(&format!("command {command} is answered {outcome:?}"));
+            self.command_answered(command, outcome);
         }
         self.hear_of_changes(|world, fact| world.node.as_mut().and_then(|node| node.take_outcome(fact)));
         self.hear_of_consumers();
@@ -287,6 +297,13 @@ impl World {
             self.oracle.blame(format!("{what}: {error}"));
         }
         None
+    }
+
+    /// The receipt of what a message became when it was moved.
+    fn receipt_of(&self, key: DueKey, before: &Receipt) -> Option<Receipt> {
+        let books = self.node.as_ref().map(|node| node.owner().receipt_book());
+        let books = books.or_else(|| self.replica.as_ref().map(|replica| replica.owner().receipt_book()));
+        books?.receipt_of(key, before.subject, before.size)
     }
 
     fn entry(subject: SubjectNumber, due: Millis, body: &[u8]) -> Entry {

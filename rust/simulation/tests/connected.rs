@@ -92,7 +92,8 @@ fn a_consumer_that_is_forgotten_before_its_end_is_durable_is_found() {
 /// Seeds whose histories broke a promise once. What was wrong has tests of its own
 /// (`connected/account/tests.rs`, `connected/ledger/tests.rs`, `rust/server/tests/stuck_disk.rs`), since a seed is another history as soon
 /// as histories are made of something else.
-const REPLAYED: [u64; 9] = [14_409, 17_616, 26_953, 81_229, 141_783, 168_644, 188_024, 610_333_361, 610_333_885];
+const REPLAYED: [u64; 10] =
+    [14_409, 17_616, 26_953, 81_229, 141_783, 168_644, 188_024, 610_333_361, 610_333_885, 984_194_352];
 
 #[test]
 fn seeds_that_broke_a_promise_once_are_in_order() {

@@ -110,7 +110,11 @@ fn a_disk_that_fails_meanwhile_is_an_error_of_verify_or_a_finding_that_names_the
                     assert!(told > 0);
                     break;
                 }
-                Ok(found) => assert!(found.findings.iter().any(|words| words.contains("failed")), "{call:?} {number}"),
+                Ok(found) => assert!(
+                    found.findings.iter().any(|words| words.contains("failed")),
+                    "{call:?} {number} {:?}",
+                    found.findings
+                ),
             }
         }
     }

@@ -7,7 +7,7 @@ mod rig;
 use delaymq_core::error::Error;
 use delaymq_core::message_log::Class;
 use delaymq_core::record::attach::{Attach, encode_attach};
-use delaymq_core::record::command::{Cancel, Void, encode_cancel, encode_void};
+use delaymq_core::record::command::{Cancel, Move, Void, encode_cancel, encode_move, encode_void};
 use delaymq_core::record::encode_record;
 use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::message::{Message, encode_message};
@@ -179,6 +179,14 @@ fn what_a_consumer_does_not_hold_is_not_moved_for_it() {
     }
 }
 
+fn move_of(target: DueKey) -> Move {
+    Move { target, due: START.plus(90_000), delay_ms: None, subject: SubjectNumber(1), size: 5 }
+}
+
+fn cancel_of(target: DueKey) -> Cancel {
+    Cancel { target, subject: SubjectNumber(1), size: 5 }
+}
+
 #[test]
 fn what_is_decided_of_an_entry_is_decided_once() {
     let (mut rig, _, subject) = filled();
@@ -186,20 +194,28 @@ fn what_is_decided_of_an_entry_is_decided_once() {
     let ready = rig.publish("s", 0, "ready at once");
     let rig = &mut rig;
     let unknown = DueKey { due: START, sequence: Sequence(1) };
-    changes_nothing(rig, Some(Outcome::NotFound), "cancel", &|out| encode_cancel(out, Cancel { target: unknown }));
+    changes_nothing(rig, Some(Outcome::NotFound), "cancel", &|out| encode_cancel(out, cancel_of(unknown)));
     let dispatched = Some(Outcome::AlreadyDispatched);
-    changes_nothing(rig, dispatched, "cancel", &|out| encode_cancel(out, Cancel { target: ready.key }));
+    changes_nothing(rig, dispatched, "cancel", &|out| encode_cancel(out, cancel_of(ready.key)));
     changes_nothing(rig, None, "ready", &|out| {
         encode_ready(out, [(ready.key, subject), (unknown, subject)].into_iter());
     });
     let void = |sequence| Void::Pending { subject, sequence };
     changes_nothing(rig, None, "void", &|out| encode_void(out, void(ready.key.sequence)));
+    let moves =
+        |rig: &mut Rig, found, moved: Move| changes_nothing(rig, found, "move", &|out| encode_move(out, &moved));
+    moves(rig, Some(Outcome::NotFound), move_of(unknown));
+    moves(rig, dispatched, move_of(ready.key));
+    let not_found = Some(Outcome::NotFound);
+    moves(rig, not_found, Move { subject: NOWHERE, ..move_of(waits.key) });
+    moves(rig, not_found, Move { due: Millis(u64::MAX), ..move_of(waits.key) });
     let before = seen(rig).2;
     submit(rig, &|out| encode_void(out, void(waits.key.sequence)));
     assert_eq!(seen(rig).2, [before[0] - 1, before[1], before[2] + 1]);
     changes_nothing(rig, None, "void twice", &|out| encode_void(out, void(waits.key.sequence)));
     changes_nothing(rig, None, "ready of what is void", &|out| encode_ready(out, [(waits.key, subject)].into_iter()));
-    changes_nothing(rig, Some(Outcome::Done), "cancel", &|out| encode_cancel(out, Cancel { target: waits.key }));
+    changes_nothing(rig, Some(Outcome::Done), "cancel", &|out| encode_cancel(out, cancel_of(waits.key)));
+    moves(rig, Some(Outcome::NotFound), move_of(waits.key));
     let one = Void::Ready { subject, number: ReadyNumber(5) };
     submit(rig, &|out| encode_void(out, one));
     assert_eq!(seen(rig).2[2], before[2] + 2);

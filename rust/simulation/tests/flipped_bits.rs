@@ -11,12 +11,14 @@ use delaymq_core::error::Error;
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::name::GroupStart;
+use delaymq_core::record::terms::{IfExists, TermsLimits};
 use delaymq_core::record::{KINDS, Records};
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::{Sequence, padded};
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::Pulled;
+use delaymq_simulation::node::{Due, NewMessage, NewTerms, Pulled};
 use delaymq_simulation::replica::Replica;
+use rig::keyed::asked;
 use rig::{Place, Rig, START, bodies_of, small};
 
 const NAMES: (&str, &str) = ("s", "g");
@@ -33,6 +35,8 @@ fn small_store() -> Rig {
     rig.publish("s", 40, "made ready");
     rig.publish("s", 60_000, "copied into a run");
     let cancelled = rig.publish("s", 60_000, "cancelled");
+    let moved = rig.publish("s", 60_000, "moved out of a run");
+    publish_with_key(&mut rig, "key in the checkpoint");
     rig.node().witness().unwrap();
     let Some((path, offset)) = place_of(&rig, b"to be damaged") else { panic!("it is not in the log") };
     rig.disk.storage().damage(&path, offset, 1);
@@ -53,8 +57,23 @@ fn small_store() -> Rig {
     rig.checkpoint();
     rig.node().end_consumer(place.0, place.1, 0).unwrap();
     rig.settle();
+    assert!(matches!(rig.move_to(&moved, Due::After(50_000)), Outcome::Moved(_)));
+    publish_with_key(&mut rig, "key behind the checkpoint");
+    cancel_by_key(&mut rig, "key behind the checkpoint");
     rig.publish("s", 500, "behind the checkpoint");
     rig
+}
+
+fn publish_with_key(rig: &mut Rig, key: &str) {
+    let limits = TermsLimits { keys_max: 10, ids_max: 10, id_window_ms: 600_000 };
+    let terms = NewTerms { key: Some(key.to_owned()), if_exists: IfExists::Refuse, id: Some(format!("id of {key}")) };
+    let message = NewMessage { subject: "s", due: Due::After(60_000), body: key.as_bytes() };
+    rig.node().publish_on_terms(&[(message, terms)], limits).unwrap().unwrap();
+    rig.settle();
+}
+
+fn cancel_by_key(rig: &mut Rig, key: &str) {
+    assert_eq!(asked(rig, |node| node.cancel_key("s", key).unwrap()), Outcome::Done);
 }
 
 /// A message becomes a dead letter, and an operator brings it back.
@@ -313,7 +332,7 @@ fn flip_all(bits: Bits, report: &str) {
     let (messages, voided) = contents(&mut whole);
     let findings = verify(&base.disk.copy(), &identity).unwrap().findings;
     let expected = Expected { messages, voided, findings };
-    assert_eq!(expected.messages.len(), 6, "{:?}", expected.messages);
+    assert_eq!(expected.messages.len(), 8, "{:?}", expected.messages);
     let sample = Sample { files: base.disk.storage().image(), padding, expected };
     let shares = std::thread::available_parallelism().map_or(1, usize::from);
     let mut tally = Tally::default();

@@ -30,7 +30,7 @@ fn a_cancel_before_the_ready_fact_of_the_same_millisecond_wins() {
     rig.clock.advance(10);
     let now = rig.clock.read();
     rig.node().look(now);
-    let command = rig.node().cancel(receipt.key).unwrap().unwrap();
+    let command = rig.node().cancel(&receipt).unwrap().unwrap();
     assert_eq!(rig.node().step(10).unwrap().proposed, 1, "the cancel is not applied yet");
     rig.settle();
     assert_eq!(rig.node().take_outcome(command), Some(Outcome::Done));
@@ -47,7 +47,7 @@ fn what_was_cancelled_in_flight_takes_no_number() {
     rig.clock.advance(10);
     let now = rig.clock.read();
     rig.node().look(now);
-    rig.node().cancel(first.key).unwrap().unwrap();
+    rig.node().cancel(&first).unwrap().unwrap();
     assert_eq!(rig.node().step(10).unwrap().proposed, 2);
     rig.settle();
     rig.reopen(End::Kill);

@@ -4,16 +4,19 @@ mod rig;
 
 use delaymq_core::planted::Planted;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::CHECKPOINT_FOLDER;
+use delaymq_core::store::{CHECKPOINT_FOLDER, OwnerOptions};
 use delaymq_simulation::disk::End;
+use delaymq_simulation::node::NodeOptions;
 use rig::{Rig, lean, os, sees, small};
 
 /// D3: only the two newest dispatch buckets were recovered; an outage longer than that lost the
 /// rest.
 #[test]
 fn d3_any_downtime_and_any_number_of_runs_however_old() {
-    for options in [small(), lean()] {
-        let mut rig = Rig::new(options);
+    // Every run by itself, and all of them merged.
+    for (options, merge_windows_min) in [(small(), 0), (lean(), 0), (small(), 8), (lean(), 8)] {
+        let owner = OwnerOptions { merge_windows_min, ..options.owner };
+        let mut rig = Rig::new(NodeOptions { owner, ..options });
         let place = rig.earliest("s", "g");
         let mut published = Vec::new();
         for hour in 0..8_u64 {

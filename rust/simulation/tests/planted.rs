@@ -29,7 +29,7 @@ fn is_found(fault: Planted, seeds: u64) {
 
 /// Seeds whose histories were told as broken once, by what the world knew wrongly: that what could not be
 /// handed again yet was held no more (two), and how many messages there were to drain.
-const REPLAYED: [u64; 3] = [771_110_946, 771_139_801, 771_206_063];
+const REPLAYED: [u64; 4] = [771_110_946, 771_139_801, 771_206_063, 983_602_774];
 
 #[test]
 fn seeds_that_were_told_as_broken_once_are_in_order() {
@@ -76,6 +76,41 @@ fn checkpoint_before_runs_is_found() {
 #[test]
 fn cancelled_bit_not_saved_is_found() {
     is_found(Planted::CancelledBitNotSaved, 200);
+}
+
+#[test]
+fn count_not_lowered_is_found() {
+    is_found(Planted::CountNotLowered, 100);
+}
+
+#[test]
+fn forecast_not_lowered_is_found() {
+    is_found(Planted::ForecastNotLowered, 100);
+}
+
+#[test]
+fn ended_meanwhile_lost_is_found() {
+    is_found(Planted::EndedMeanwhileLost, 400);
+}
+
+#[test]
+fn list_goes_on_by_time_is_found() {
+    is_found(Planted::ListGoesOnByTime, 200);
+}
+
+#[test]
+fn moved_stays_too_is_found() {
+    is_found(Planted::MovedStaysToo, 100);
+}
+
+#[test]
+fn move_loses_payload_is_found() {
+    is_found(Planted::MoveLosesPayload, 2_000);
+}
+
+#[test]
+fn move_forgotten_is_found() {
+    is_found(Planted::MoveForgotten, 100);
 }
 
 #[test]
@@ -129,8 +164,28 @@ fn decided_meanwhile_lost_is_found() {
 }
 
 #[test]
+fn merged_as_frozen_is_found() {
+    is_found(Planted::MergedAsFrozen, 200);
+}
+
+#[test]
+fn merge_holds_nothing_is_found() {
+    is_found(Planted::MergeHoldsNothing, 200);
+}
+
+#[test]
 fn retention_by_age_is_found() {
     is_found(Planted::RetentionByAge, 400);
+}
+
+#[test]
+fn replaced_stays_is_found() {
+    is_found(Planted::ReplacedStays, 100);
+}
+
+#[test]
+fn ids_not_saved_is_found() {
+    is_found(Planted::IdsNotSaved, 100);
 }
 
 #[test]

@@ -14,13 +14,14 @@ pub use queue::{FrozenReady, SubjectQueue};
 
 use crate::error::{Error, Result};
 use crate::run::Run;
-use crate::schedule_log::Entry;
+use crate::schedule_log::{Entry, SUBJECT_MAX};
 use crate::units::{ReadyNumber, RunNumber, SubjectNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Subjects beyond this number are a damaged or hostile log.
 pub const SUBJECT_NUMBER_MAX: u32 = 1 << 24;
+const _: () = assert!(SUBJECT_NUMBER_MAX <= SUBJECT_MAX);
 
 /// Where a ready message's entry is to be found.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! Facts about single messages and about the log itself: cancel (kind 2), void (kind 14) and
-//! epoch start (kind 15). Kind 3 is kept for *move* and kind 16 for the adoption of loaded runs.
+//! Facts about single messages and about the log itself: cancel (kind 2), move (kind 3), void (kind
+//! 14) and epoch start (kind 15). Kind 16 is kept for the adoption of loaded runs.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -10,24 +10,43 @@ use crate::units::{DueKey, Epoch, Millis, ReadyNumber, Sequence, SubjectNumber};
 
 /// The kind byte of a cancel.
 pub const KIND_CANCEL: u8 = 2;
+/// The kind byte of a move.
+pub const KIND_MOVE: u8 = 3;
+/// Flag of a move: a delay was asked for, and not a time.
+pub const FLAG_RELATIVE: u8 = 1;
 /// The kind byte of a void.
 pub const KIND_VOID: u8 = 14;
 /// The kind byte of an epoch start.
 pub const KIND_EPOCH_START: u8 = 15;
 
-/// Fixed part of a cancel: `target_due_ms u64 | target_sequence u64`.
+/// Fixed part of a cancel: `target_due_ms u64 | target_sequence u64 | subject u32 | size u32`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct CancelFixed {
     target_due_ms: U64,
     target_sequence: U64,
+    subject: U32,
+    size: U32,
+}
+const _: () = assert!(size_of::<CancelFixed>() == 24);
+
+/// Fixed part of a cancel as formats 1 to 3 wrote it, told by its length.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CancelFixedOfFormat3 {
+    target_due_ms: U64,
+    target_sequence: U64,
 }
 
-/// A cancel of the entry with this key.
+/// A cancel of the entry with this key. Subject and size are what its receipt says of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cancel {
     /// The entry's due time and own sequence.
     pub target: DueKey,
+    /// Its subject; 0 in what formats 1 to 3 wrote.
+    pub subject: SubjectNumber,
+    /// Bytes of its body; 0 in what formats 1 to 3 wrote.
+    pub size: u32,
 }
 
 /// Appends a cancel.
@@ -35,15 +54,91 @@ pub fn encode_cancel(out: &mut Vec<u8>, cancel: Cancel) {
     let fixed = CancelFixed {
         target_due_ms: U64::new(cancel.target.due.0),
         target_sequence: U64::new(cancel.target.sequence.0),
+        subject: U32::new(cancel.subject.0),
+        size: U32::new(cancel.size),
     };
     encode_record(out, KIND_CANCEL, 0, fixed.as_bytes(), &[]);
 }
 
 /// Reads a cancel.
 pub fn decode_cancel(record: &RawRecord<'_>) -> Option<Cancel> {
-    let fixed: CancelFixed = read_struct(record.fixed)?;
-    Some(Cancel {
+    let fixed: CancelFixedOfFormat3 = read_struct(record.fixed)?;
+    let target = DueKey { due: Millis(fixed.target_due_ms.get()), sequence: Sequence(fixed.target_sequence.get()) };
+    let rest: Option<CancelFixed> = read_struct(record.fixed);
+    let (subject, size) = rest.map_or((0, 0), |fixed| (fixed.subject.get(), fixed.size.get()));
+    Some(Cancel { target, subject: SubjectNumber(subject), size })
+}
+
+/// Fixed part of a move.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 8 | `target_due_ms` |
+/// | 8 | 8 | `target_sequence` |
+/// | 16 | 8 | `due_ms`: when the entry is due from now on |
+/// | 24 | 8 | `delay_ms`: with `FLAG_RELATIVE` the delay that was asked for, else 0 |
+/// | 32 | 4 | `subject` |
+/// | 36 | 4 | `size` |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct MoveFixed {
+    target_due_ms: U64,
+    target_sequence: U64,
+    due_ms: U64,
+    delay_ms: U64,
+    subject: U32,
+    size: U32,
+}
+const _: () = assert!(size_of::<MoveFixed>() == 40);
+
+/// The entry with this key ends, and one for the same payload begins under this fact's own sequence,
+/// due at another time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// The entry's due time and own sequence.
+    pub target: DueKey,
+    /// When the new one is due.
+    pub due: Millis,
+    /// The delay that was asked for, in milliseconds; `None` where a time was.
+    pub delay_ms: Option<u64>,
+    /// Its subject, as its receipt has it.
+    pub subject: SubjectNumber,
+    /// Bytes of its body, as its receipt has it.
+    pub size: u32,
+}
+
+impl Move {
+    /// True where the other command asked for the same: the same delay, or the same time. What a delay came
+    /// to when the command was stored says nothing, since it is another time whenever it is sent.
+    pub fn asks_the_same(&self, due: Millis, delay_ms: Option<u64>) -> bool {
+        self.delay_ms == delay_ms && (delay_ms.is_some() || self.due == due)
+    }
+}
+
+/// Appends a move.
+pub fn encode_move(out: &mut Vec<u8>, moved: &Move) {
+    let fixed = MoveFixed {
+        target_due_ms: U64::new(moved.target.due.0),
+        target_sequence: U64::new(moved.target.sequence.0),
+        due_ms: U64::new(moved.due.0),
+        delay_ms: U64::new(moved.delay_ms.unwrap_or_default()),
+        subject: U32::new(moved.subject.0),
+        size: U32::new(moved.size),
+    };
+    let flags = if moved.delay_ms.is_some() { FLAG_RELATIVE } else { 0 };
+    encode_record(out, KIND_MOVE, flags, fixed.as_bytes(), &[]);
+}
+
+/// Reads a move.
+pub fn decode_move(record: &RawRecord<'_>) -> Option<Move> {
+    let fixed: MoveFixed = read_struct(record.fixed)?;
+    let is_relative = record.header.flags & FLAG_RELATIVE != 0;
+    Some(Move {
         target: DueKey { due: Millis(fixed.target_due_ms.get()), sequence: Sequence(fixed.target_sequence.get()) },
+        due: Millis(fixed.due_ms.get()),
+        delay_ms: is_relative.then(|| fixed.delay_ms.get()),
+        subject: SubjectNumber(fixed.subject.get()),
+        size: fixed.size.get(),
     })
 }
 

@@ -2,7 +2,8 @@
 
 use super::attach::{Attach, KIND_ATTACH, decode_attach};
 use super::command::{
-    Cancel, EpochStart, KIND_CANCEL, KIND_EPOCH_START, KIND_VOID, Void, decode_cancel, decode_epoch_start, decode_void,
+    Cancel, EpochStart, KIND_CANCEL, KIND_EPOCH_START, KIND_MOVE, KIND_VOID, Move, Void, decode_cancel,
+    decode_epoch_start, decode_move, decode_void,
 };
 use super::expire::{Expire, KIND_EXPIRE, decode_expire};
 use super::header::RawRecord;
@@ -17,7 +18,8 @@ use super::queue::{
 };
 use super::ready::{KIND_READY, ReadyList, decode_ready};
 use super::retry::{KIND_REDRIVE, KIND_RETRY, Redrive, Retry, decode_redrive, decode_retry};
-use crate::units::{ConsumerNumber, GroupNumber, SubjectNumber};
+use super::terms::{ByKey, KIND_BY_KEY, KIND_TERMS, KeyCommand, Terms, decode_by_key, decode_terms};
+use crate::units::{ConsumerNumber, DueKey, GroupNumber, Millis, SubjectNumber};
 
 /// A decoded record.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +27,7 @@ use crate::units::{ConsumerNumber, GroupNumber, SubjectNumber};
 pub enum Fact<'a> {
     Message(Message<'a>),
     Cancel(Cancel),
+    Move(Move),
     Ready(ReadyList<'a>),
     Subject { number: SubjectNumber, name: &'a str },
     Group { subject: SubjectNumber, start: GroupStart, name: &'a str },
@@ -41,6 +44,32 @@ pub enum Fact<'a> {
     Expire(Expire<'a>),
     Void(Void),
     EpochStart(EpochStart),
+    Terms(Terms<'a>),
+    ByKey(ByKey),
+}
+
+/// What a fact moves, if it is one that moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moving {
+    /// The entry that it ends.
+    pub target: DueKey,
+    /// When the one that it makes is due.
+    pub due: Millis,
+    /// The subject of both.
+    pub subject: SubjectNumber,
+}
+
+impl Fact<'_> {
+    /// The entry that this fact moves where it is applied and that is pending, asked by its receipt or by its key.
+    pub fn as_move(&self) -> Option<Moving> {
+        match *self {
+            Self::Move(Move { target, due, subject, .. }) => Some(Moving { target, due, subject }),
+            Self::ByKey(ByKey { command: KeyCommand::Move { due, .. }, target, subject, .. }) => {
+                Some(Moving { target: target?, due, subject })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Makes of one list both [`KINDS`] and [`decode`], so that neither knows a kind that the other does
@@ -81,4 +110,7 @@ facts_by_kind! { record:
     KIND_EXPIRE => decode_expire(record).map(Fact::Expire),
     KIND_VOID => decode_void(record).map(Fact::Void),
     KIND_EPOCH_START => decode_epoch_start(record).map(Fact::EpochStart),
+    KIND_MOVE => decode_move(record).map(Fact::Move),
+    KIND_TERMS => decode_terms(record).map(Fact::Terms),
+    KIND_BY_KEY => decode_by_key(record).map(Fact::ByKey),
 }

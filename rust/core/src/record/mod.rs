@@ -17,6 +17,7 @@ pub mod name;
 pub mod queue;
 pub mod ready;
 pub mod retry;
+pub mod terms;
 
 mod fact;
 
@@ -24,7 +25,7 @@ pub use fact::{Fact, KINDS, decode};
 pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, seal_record};
 
 /// The format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// The bytes of `value` as a zerocopy struct read from the front of `bytes`.
 pub(crate) fn read_struct<T>(bytes: &[u8]) -> Option<T>

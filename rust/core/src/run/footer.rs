@@ -18,6 +18,9 @@
 //! | … | 16 each | references: `file u32` (bit 31: a run), `reserved u32`, `rows u64` |
 //! | … | 24 each | time buckets of an hour: `start_ms u64, rows u64, payload bytes u64` |
 //! | … | 32 each | dispatch runs: `subject u32, reserved u32, rows u64, first number u64, last number u64` |
+//! | … | 24 each | schedule runs: the first cell of each block of cells, `subject u64, minute u64`, and `cells u64` |
+//!
+//! `subject_count` counts the last, whichever it is.
 //!
 //! The trailer is the last 40 bytes of the file:
 //!
@@ -35,10 +38,13 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::block::{BLOCK_BYTES, BLOCK_ROWS};
+use super::cells::CellFence;
 use super::rows::{Row, RowKey};
 use crate::error::{Error, Result};
 use crate::record::{FORMAT_VERSION, read_struct};
-use crate::units::{Location, LocationFile, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+use crate::units::{
+    Location, LocationFile, Millis, Minute, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber,
+};
 
 /// Blocks under one fence: a fence costs 16 bytes of memory for 340 rows.
 pub(super) const GROUP_BLOCKS: u32 = 4;
@@ -134,6 +140,8 @@ pub(super) struct Footer {
     pub(super) references: Vec<Reference>,
     pub(super) buckets: Vec<TimeBucket>,
     pub(super) subjects: Vec<SubjectRange>,
+    /// Of a schedule run: with which cell each block of cells begins.
+    pub(super) cells: Vec<CellFence>,
 }
 
 /// How many blocks so many rows take.
@@ -196,7 +204,7 @@ impl Footer {
             fence_count: count(self.fences.len()),
             reference_count: count(self.references.len()),
             bucket_count: count(self.buckets.len()),
-            subject_count: count(self.subjects.len()),
+            subject_count: count(self.subjects.len().max(self.cells.len())),
         };
         let mut out = head.as_bytes().to_vec();
         let mut put = |words: &[u64]| words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
@@ -212,6 +220,9 @@ impl Footer {
         for range in &self.subjects {
             put(&[u64::from(range.subject.0), range.rows, range.first.0, range.last.0]);
         }
+        for fence in &self.cells {
+            put(&[u64::from(fence.subject.0), u64::from(fence.minute.0), u64::from(fence.cells)]);
+        }
         out
     }
 
@@ -222,7 +233,11 @@ impl Footer {
         let fences = take_words(&mut rest, head.fence_count.get())?;
         let references = take_words(&mut rest, head.reference_count.get())?;
         let buckets = take_words(&mut rest, head.bucket_count.get())?;
-        let subjects = take_words(&mut rest, head.subject_count.get())?;
+        let is_schedule = head.kind.get() == super::RunKind::Schedule as u32;
+        let (subject_count, cell_count) =
+            if is_schedule { (0, head.subject_count.get()) } else { (head.subject_count.get(), 0) };
+        let subjects = take_words(&mut rest, subject_count)?;
+        let cells = take_words(&mut rest, cell_count)?;
         let groups = block_count(head.row_count.get()).div_ceil(u64::from(GROUP_BLOCKS));
         if !rest.is_empty() || u64::from(head.fence_count.get()) != groups {
             return None;
@@ -233,6 +248,11 @@ impl Footer {
         let subjects = subjects.iter().map(|[subject, rows, first, last]| {
             let subject = SubjectNumber(u32::try_from(*subject).ok()?);
             Some(SubjectRange { subject, rows: *rows, first: ReadyNumber(*first), last: ReadyNumber(*last) })
+        });
+        let cells = cells.iter().map(|[subject, minute, cells]| {
+            let (subject, minute) =
+                (SubjectNumber(u32::try_from(*subject).ok()?), Minute(u32::try_from(*minute).ok()?));
+            Some(CellFence { subject, minute, cells: u32::try_from(*cells).ok()? })
         });
         let bucket = |[start, rows, payload_bytes]: &[u64; 3]| TimeBucket {
             start: Millis(*start),
@@ -252,6 +272,7 @@ impl Footer {
             references: references.collect::<Option<_>>()?,
             buckets: buckets.iter().map(bucket).collect(),
             subjects: subjects.collect::<Option<_>>()?,
+            cells: cells.collect::<Option<_>>()?,
         })
     }
 

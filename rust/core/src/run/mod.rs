@@ -5,6 +5,7 @@
 //! | header | 4096 | who the file is; see [`writer`](RunWriter) |
 //! | blocks | 4096 each | rows in the order of their key, with a check each |
 //! | payload area | any | schedule runs: whole message records, 8-aligned, in due order |
+//! | cells | 4096 each | schedule runs: what is due of each subject in each minute; see `cells.rs` |
 //! | footer | any | fences, references, counts; see the table in `footer.rs` |
 //! | trailer | 40 | where the footer is, and its check |
 //!
@@ -13,6 +14,7 @@
 //! and footer; rows are read block by block, and a damaged block costs its own rows only.
 
 mod block;
+mod cells;
 mod footer;
 mod payload;
 mod reader;
@@ -38,6 +40,7 @@ use crate::storage::Storage;
 use crate::units::RunNumber;
 
 pub use block::BLOCK_ROWS;
+pub use cells::Cell;
 pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
 pub use payload::read_payload;
 pub use reader::{DamagedBlock, Run};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::block::{BLOCK_BYTES, BLOCK_ROWS};
+use super::cells::CellFence;
 use super::footer::{
     Footer, FooterPlace, GROUP_BLOCKS, Reference, SubjectRange, TRAILER_BYTES, TimeBucket, block_count, decode_trailer,
 };
@@ -76,10 +77,13 @@ impl Run {
             return Err(Error::corrupt(&path, place.offset, format!("kind, run and stream {expected:?}"), found));
         }
         let payload_start = Footer::payload_start_of(footer.row_count);
+        let cells_bytes = (footer.cells.len() as u64).saturating_mul(BLOCK_BYTES as u64);
         let ends = footer.payload_start.checked_add(footer.payload_bytes);
+        let ends = ends.and_then(|ends| ends.checked_add(cells_bytes));
         if footer.payload_start != payload_start || ends != Some(place.offset) {
             let expected = format!("payloads from {payload_start} to {}", place.offset);
-            let found = format!("{} bytes from {}", footer.payload_bytes, footer.payload_start);
+            let found =
+                format!("{} bytes from {}", footer.payload_bytes.saturating_add(cells_bytes), footer.payload_start);
             return Err(Error::corrupt(&path, place.offset, expected, found));
         }
         footer.buckets = Vec::new();
@@ -166,7 +170,9 @@ impl Run {
         let fences = self.footer.fences.capacity().saturating_mul(size_of::<RowKey>());
         let references = self.footer.references.capacity().saturating_mul(size_of::<Reference>());
         let subjects = self.footer.subjects.capacity().saturating_mul(size_of::<SubjectRange>());
-        size_of::<Self>().saturating_add(fences).saturating_add(references).saturating_add(subjects)
+        let cells = self.footer.cells.capacity().saturating_mul(size_of::<CellFence>());
+        let small = size_of::<Self>().saturating_add(references).saturating_add(cells);
+        small.saturating_add(fences).saturating_add(subjects)
     }
 
     /// The first key of the run.
@@ -186,9 +192,19 @@ impl Run {
     }
 
     /// How many rows a block holds.
-    pub(super) fn rows_in_block(&self, block: u32) -> usize {
+    pub(crate) fn rows_in_block(&self, block: u32) -> usize {
         let before = u64::from(block).saturating_mul(BLOCK_ROWS as u64);
         usize::try_from(self.row_count().saturating_sub(before)).unwrap_or(usize::MAX).min(BLOCK_ROWS)
+    }
+
+    /// With which cell each block of cells begins.
+    pub(super) fn cell_fences(&self) -> &[CellFence] {
+        &self.footer.cells
+    }
+
+    /// Where the blocks of cells start: behind the payload area.
+    pub(super) fn cells_start(&self) -> u64 {
+        self.footer.payload_start.saturating_add(self.footer.payload_bytes)
     }
 
     pub(super) fn fences(&self) -> &[RowKey] {

@@ -93,6 +93,7 @@ fn schedule_rows(keys: &[(u64, u64)]) -> (Vec<ScheduleRow>, BTreeMap<u64, Vec<u8
             subject: SubjectNumber(7),
             attempt: 1 + (sequence % 4) as u16,
             length: 0,
+            size: Some((sequence % 5) as u32),
         };
         if at % 3 == 0 && !payloads.contains_key(sequence) {
             let mut bytes = Vec::new();

@@ -10,7 +10,7 @@
 //! | `attempt` | 2 | `payload_sequence` | 8 |
 //! | `reserved` | 2 | `location` | 8 |
 //! | `length` | 4 | `due_ms` | 8 |
-//! | `reserved_end` | 4 | | |
+//! | `size_and_one` | 4 | | |
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -72,6 +72,9 @@ pub trait Row: Copy + std::fmt::Debug {
     /// The payload record's length without padding; 0 where it lies outside of the run.
     fn payload_length(&self) -> u32;
 
+    /// Bytes of the body; `None` where they are not known, or the runs of this kind do not say.
+    fn size(&self) -> Option<u32>;
+
     /// Whose it is.
     fn subject(&self) -> SubjectNumber;
 
@@ -97,6 +100,8 @@ pub struct ScheduleRow {
     pub attempt: u16,
     /// The payload record's length without padding; 0 where it lies outside of the run.
     pub length: u32,
+    /// Bytes of the body; formats before 5 do not say.
+    pub size: Option<u32>,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -110,7 +115,7 @@ struct ScheduleRowBytes {
     attempt: U16,
     reserved: U16,
     length: U32,
-    reserved_end: U32,
+    size_and_one: U32,
 }
 const _: () = assert!(size_of::<ScheduleRowBytes>() == ROW_BYTES);
 
@@ -141,6 +146,10 @@ impl Row for ScheduleRow {
         self.length
     }
 
+    fn size(&self) -> Option<u32> {
+        self.size
+    }
+
     fn subject(&self) -> SubjectNumber {
         self.subject
     }
@@ -155,7 +164,7 @@ impl Row for ScheduleRow {
             attempt: U16::new(self.attempt),
             reserved: U16::ZERO,
             length: U32::new(self.length),
-            reserved_end: U32::ZERO,
+            size_and_one: U32::new(self.size.map_or(0, |size| size.saturating_add(1))),
         };
         out.extend_from_slice(row.as_bytes());
     }
@@ -170,6 +179,7 @@ impl Row for ScheduleRow {
             subject: SubjectNumber(row.subject.get()),
             attempt: row.attempt.get(),
             length: row.length.get(),
+            size: row.size_and_one.get().checked_sub(1),
         })
     }
 }
@@ -232,6 +242,10 @@ impl Row for DispatchRow {
 
     fn payload_length(&self) -> u32 {
         0
+    }
+
+    fn size(&self) -> Option<u32> {
+        None
     }
 
     fn subject(&self) -> SubjectNumber {

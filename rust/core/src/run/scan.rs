@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::block::{BLOCK_BYTES, decode_block};
-use super::footer::GROUP_BLOCKS;
 use super::reader::{DamagedBlock, Run};
 use super::rows::{Row, RowKey};
 use crate::error::Error;
@@ -135,6 +134,17 @@ impl<'a, R: Row> RowScan<'a, R> {
         self.block
     }
 
+    /// The rows of all blocks before `end`, in as few pieces as may be.
+    fn read_up_to(mut self, end: u32, into: &mut Vec<R>) -> Result<(), Box<DamagedBlock>> {
+        self.read_blocks = end.saturating_sub(self.next_block);
+        into.clear();
+        while self.next_block < end {
+            self.fill()?;
+            into.extend_from_slice(&self.buffer.rows);
+        }
+        Ok(())
+    }
+
     /// Reads the rows of the next block.
     fn fill(&mut self) -> Result<(), Box<DamagedBlock>> {
         self.buffer.rows.clear();
@@ -193,15 +203,24 @@ impl Run {
     ) -> Result<u32, Box<DamagedBlock>> {
         let group = self.group_of(key);
         let from = self.block_of_group(group);
-        let mut scan = RowScan::from_block(self, from, patches, buffer);
-        scan.read_blocks = GROUP_BLOCKS;
-        into.clear();
         let to = self.block_of_group(group.saturating_add(1));
-        while scan.next_block < to {
-            scan.fill()?;
-            into.extend_from_slice(&scan.buffer.rows);
-        }
+        let scan = RowScan::from_block(self, from, patches, buffer);
+        scan.read_up_to(to, into)?;
         Ok(group)
+    }
+
+    /// All rows of `count` blocks from `block` on, read at once.
+    ///
+    /// # Errors
+    /// The first of them that cannot be read.
+    pub fn read_blocks<R: Row>(
+        &self,
+        block: u32,
+        count: u32,
+        buffer: &mut ScanBuffer<R>,
+        into: &mut Vec<R>,
+    ) -> Result<(), Box<DamagedBlock>> {
+        RowScan::from_block(self, block, None, buffer).read_up_to(block.saturating_add(count), into)
     }
 
     /// Asks the disk for blocks that will be read soon, without waiting for it.

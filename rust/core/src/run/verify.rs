@@ -1,6 +1,7 @@
 //! Checking a run whole.
 
 use super::block::BLOCK_BYTES;
+use super::cells::{Cell, CellGatherer};
 use super::footer::{Footer, GROUP_BLOCKS, Reference, file_code, file_of};
 use super::payload::read_payload;
 use super::reader::Run;
@@ -26,6 +27,7 @@ impl Run {
         let mut buffer = ScanBuffer::default();
         let mut scan = RowScan::<R>::from_block(self, 0, None, &mut buffer);
         let mut gathered = Footer::default();
+        let mut cells = CellGatherer::default();
         let mut references = std::collections::BTreeMap::<u32, u64>::new();
         let mut payload_end = self.payload_start();
         let mut record = Vec::new();
@@ -41,6 +43,7 @@ impl Run {
                     }
                     last = Some(row.key());
                     gathered.add(&row);
+                    cells.add(row.due(), row.subject(), row.size());
                     let rows = references.entry(file_code(row.location().file())).or_default();
                     *rows = rows.saturating_add(1);
                     if let Err(error) = self.verify_payload(&row, &mut payload_end, &mut record) {
@@ -58,8 +61,28 @@ impl Run {
             let counted: Vec<Reference> =
                 references.iter().map(|(code, rows)| Reference { file: file_of(*code), rows: *rows }).collect();
             self.verify_footer(&gathered, &counted, payload_end, report);
+            if self.has_cells() {
+                self.verify_cells(&cells.finish(), report);
+            }
         }
         gathered.row_count
+    }
+
+    /// The cells must be those of the rows.
+    fn verify_cells(&self, counted: &[Cell], report: &mut dyn FnMut(Error)) {
+        let mut kept = Vec::new();
+        if let Err(error) = self.each_cell(None, &mut |cell| kept.push(cell)) {
+            return report(error);
+        }
+        if counted != kept {
+            let different = counted.iter().zip(&kept).find(|(counted, kept)| counted != kept);
+            let words = |cell: Option<&Cell>| cell.map_or("no more".to_owned(), |cell| format!("{cell:?}"));
+            let (expected, found) = match different {
+                Some((counted, kept)) => (words(Some(counted)), words(Some(kept))),
+                None => (words(counted.get(kept.len())), words(kept.get(counted.len()))),
+            };
+            report(Error::corrupt(self.file.path(), self.cells_start(), expected, found));
+        }
     }
 
     fn verify_header(&self, kind: super::RunKind) -> Result<()> {

@@ -21,6 +21,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::block::{BLOCK_BYTES, BLOCK_ROWS, encode_block};
+use super::cells::{CellGatherer, encode_cells};
 use super::footer::{Footer, FooterPlace, Reference, encode_trailer, file_code, file_of};
 use super::rows::{ROW_BYTES, Row, RowKey};
 use super::{RUN_FOLDER, Run, RunKind, run_path};
@@ -111,6 +112,7 @@ pub struct RunWriter<R: Row> {
     payloads: Stream,
     block: Vec<u8>,
     block_index: u32,
+    cells: CellGatherer,
     last_key: Option<RowKey>,
     row: PhantomData<R>,
 }
@@ -140,6 +142,7 @@ impl<R: Row> RunWriter<R> {
             payloads: Stream { offset: payload_start, buffer: Vec::new() },
             block: Vec::with_capacity(BLOCK_ROWS * ROW_BYTES),
             block_index: 0,
+            cells: CellGatherer::default(),
             last_key: None,
             row: PhantomData,
         })
@@ -171,6 +174,9 @@ impl<R: Row> RunWriter<R> {
         }
         self.last_key = Some(key);
         self.footer.add(row);
+        if R::KIND == RunKind::Schedule {
+            self.cells.add(row.due(), row.subject(), row.size());
+        }
         let rows = self.references.entry(file_code(row.location().file())).or_default();
         *rows = rows.saturating_add(1);
         row.encode(&mut self.block);
@@ -206,17 +212,20 @@ impl<R: Row> RunWriter<R> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        let file = self.file.as_ref();
-        self.blocks.flush(file)?;
+        self.blocks.flush(self.file.as_ref())?;
         self.footer.payload_bytes = self.payloads.end().saturating_sub(self.footer.payload_start);
         let references = self.references.iter().map(|(code, rows)| Reference { file: file_of(*code), rows: *rows });
         self.footer.references = references.collect();
+        let (cells, fences) = encode_cells(self.head.number, &self.cells.finish());
+        self.footer.cells = fences;
+        self.payloads.buffer.extend_from_slice(&cells);
+        drop(cells);
         let footer = self.footer.encode();
         let place =
             FooterPlace { offset: self.payloads.end(), bytes: footer.len() as u64, check: crc32fast::hash(&footer) };
         self.payloads.buffer.extend_from_slice(&footer);
         self.payloads.buffer.extend_from_slice(&encode_trailer(place));
-        self.payloads.flush(file)?;
+        self.payloads.flush(self.file.as_ref())?;
         reached(Failpoint::RunWritten);
         if !planted::is_on(Planted::CheckpointBeforeRuns) {
             self.file.sync_data()?;

@@ -119,6 +119,22 @@ impl TwoBits {
         }
     }
 
+    /// Adds another range that begins at the end of this one or above; what lies between is
+    /// `Nothing`. Costs a step for each 32 sequences of the other.
+    pub fn append(&mut self, other: &Self) {
+        debug_assert!(other.first >= self.end(), "a range from {} on follows one up to {}", other.first, self.end());
+        self.fill_to(other.first);
+        let start = self.length;
+        self.fill_to(other.end());
+        let shift = (start % STATES_PER_WORD) * 2;
+        for (word, at) in other.words().zip(start / STATES_PER_WORD..) {
+            self.add_word(at, word << shift);
+            if shift > 0 {
+                self.add_word(at.saturating_add(1), word >> (u64::from(u64::BITS) - shift));
+            }
+        }
+    }
+
     /// The state of a sequence; `Nothing` for one outside the range.
     #[inline]
     pub fn get(&self, sequence: Sequence) -> EntryState {
@@ -185,6 +201,17 @@ impl TwoBits {
         sequence.0.checked_sub(self.first.0).filter(|at| *at < self.length)
     }
 
+    /// Sets what is set in `word` in the word at a place, in which that is not set.
+    fn add_word(&mut self, at: u64, word: u64) {
+        if word == 0 {
+            return;
+        }
+        let (page, place, _) = place_of(at.saturating_mul(STATES_PER_WORD));
+        if let Some(into) = self.pages.get_mut(page).and_then(|page| Arc::make_mut(page).get_mut(place)) {
+            *into |= word;
+        }
+    }
+
     #[inline]
     fn write(&mut self, at: u64, state: EntryState) -> EntryState {
         let (page, word, shift) = place_of(at);
@@ -244,6 +271,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_appended_reads_as_before(
+            first in prop::collection::vec(0_usize..4, 0..70),
+            gap in prop::sample::select(vec![0_u64, 1, 31, 32, 33, 8_192, 9_000]),
+            second in prop::collection::vec(0_usize..4, 0..9_000),
+        ) {
+            let of = |from: u64, states: &[usize]| {
+                let mut bits = TwoBits::new(Sequence(from));
+                for state in states {
+                    bits.push(STATES[*state]);
+                }
+                bits
+            };
+            let (mut left, right) = (of(7, &first), of(7 + first.len() as u64 + gap, &second));
+            let before = left.clone();
+            left.append(&right);
+            prop_assert_eq!((left.first(), left.end()), (Sequence(7), right.end()));
+            for sequence in (0..right.end().0 + 40).map(Sequence) {
+                let expected = if sequence < right.first() { before.get(sequence) } else { right.get(sequence) };
+                prop_assert_eq!(left.get(sequence), expected);
+            }
+            let words: Vec<u64> = left.words().collect();
+            prop_assert!(TwoBits::from_words(left.first(), left.len(), &words).is_some());
+        }
+
         #[test]
         fn it_agrees_with_a_map(
             first in 1_u64..100,

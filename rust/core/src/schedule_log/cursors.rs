@@ -10,6 +10,11 @@ use crate::units::{DueKey, Millis, RunNumber, Sequence};
 
 /// Blocks that the disk is asked for ahead of a cursor.
 const AHEAD_BLOCKS: u32 = 16;
+/// So many rows of others are passed over by one gathering, over all runs, before it is cut: 64 Ki take about a
+/// millisecond.
+const PASSED_MAX: usize = 1 << 16;
+/// So many of one run in any case.
+const PASSED_OF_RUN_MIN: usize = 1 << 10;
 /// What comes later than this behind a slice is not asked for with it, in milliseconds.
 const AHEAD_MS_MAX: u64 = 10_000;
 
@@ -65,8 +70,8 @@ struct Moved {
     run: RunNumber,
     before: Cursor,
     after: Cursor,
-    /// True where the run gave rows.
-    gave: bool,
+    /// The last row that was offered, if any was.
+    last: Option<DueKey>,
 }
 
 /// Where cursors go when a slice is accepted.
@@ -81,11 +86,11 @@ impl Cursors {
         self.places.clear();
     }
 
-    /// Accepts a slice. Where it was `cut`, runs that gave rows may have given too many, and are
-    /// read again from where they were.
-    pub(super) fn accept(&mut self, moves: Moves, cut: bool) {
-        for Moved { run, before, after, gave } in moves.moved {
-            self.places.insert(run, if cut && gave { before } else { after });
+    /// Accepts a slice that ends with `to`. Runs that gave rows above it gave too many, and are read again
+    /// from where they were.
+    pub(super) fn accept(&mut self, moves: Moves, to: DueKey) {
+        for Moved { run, before, after, last } in moves.moved {
+            self.places.insert(run, if last.is_some_and(|last| last > to) { before } else { after });
         }
     }
 
@@ -101,6 +106,7 @@ impl Cursors {
         run: &Run,
         patches: &Patches<ScheduleRow>,
         gather: &mut Gather,
+        passed_max: usize,
         moves: &mut Moves,
     ) -> Result<(), Box<DamagedBlock>> {
         let known = self.places.get(&run.number()).copied();
@@ -122,20 +128,25 @@ impl Cursors {
         }
         let first_block = scan.block();
         let mut next = Next::End;
-        let mut gave = false;
+        let mut last = None;
+        let passed_end = gather.passed().saturating_add(passed_max);
         while let Some(row) = scan.peek()? {
-            if due_key_of(&row) > gather.to() {
-                next = Next::Row(due_key_of(&row));
+            let key = due_key_of(&row);
+            if key > gather.to() {
+                next = Next::Row(key);
                 break;
             }
             gather.offer(entry_of(&row), window.bits());
-            gave = true;
+            last = Some(key);
             scan.advance();
+            if gather.passed() >= passed_end {
+                gather.cut_to(key);
+            }
         }
         let asked = known.map_or(0, |known| known.asked).max(scan.block().saturating_add(1));
         let before = Cursor { block: first_block, next: Next::Unknown, asked };
         let after = Cursor { block: scan.block(), next, asked };
-        moves.moved.push(Moved { run: run.number(), before, after, gave });
+        moves.moved.push(Moved { run: run.number(), before, after, last });
         Ok(())
     }
 }
@@ -144,14 +155,14 @@ impl Schedule {
     /// Offers `gather` all pending entries in its range, from every run and from memory.
     pub(super) fn gather(&mut self, gather: &mut Gather, cursors: &mut Cursors) -> Result<Moves, Box<DamagedBlock>> {
         let mut moves = Moves::default();
-        let mut runs = 0_usize;
+        let runs = self.windows.iter().filter(|window| window.pending > 0 && window.run().is_some()).count();
+        let passed_max = (PASSED_MAX / runs.max(1)).max(PASSED_OF_RUN_MIN);
         for window in self.windows.iter_mut().filter(|window| window.pending > 0) {
             if let Body::Memory { entries, index } = &mut window.body {
                 index.gather(entries, &window.bits, gather);
             }
             if let Body::Run { run, patches } = &window.body {
-                runs = runs.saturating_add(1);
-                cursors.gather_run(window, run, patches, gather, &mut moves)?;
+                cursors.gather_run(window, run, patches, gather, passed_max, &mut moves)?;
             }
         }
         self.open_index.gather(&self.open, &self.open_bits, gather);

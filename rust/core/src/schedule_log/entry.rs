@@ -1,5 +1,6 @@
 //! The unit of the schedule: one message that waits, in 36 bytes.
 
+use crate::record::limits::BODY_BYTES_MAX;
 use crate::units::{DueKey, Location, Millis, Sequence, SubjectNumber};
 
 /// The bits of the first word that hold the attempt.
@@ -12,12 +13,23 @@ pub const DUE_MAX: Millis = Millis((1 << (64 - ATTEMPT_BITS)) - 1);
 #[repr(Rust, packed(4))]
 pub struct Entry {
     due_and_attempt: u64,
+    /// The lowest 8 bits of the size stand below it.
     sequence: u64,
+    /// The next 8.
     payload_sequence: u64,
     location: u64,
+    /// And the highest 7.
     subject: u32,
 }
 const _: () = assert!(size_of::<Entry>() == 36);
+
+/// The greatest sequence that an entry holds: at a million a second those of two thousand years.
+pub const SEQUENCE_MAX: Sequence = Sequence((1 << 56) - 1);
+/// The greatest number of a subject that an entry holds; no store gives one out above half of it.
+pub const SUBJECT_MAX: u32 = (1 << 25) - 1;
+/// In the place of a size: rows of formats before 5 do not say it. A body has half as many bytes at most.
+const UNKNOWN: u32 = (1 << 23) - 1;
+const _: () = assert!(BODY_BYTES_MAX * 2 <= UNKNOWN as usize + 1);
 
 impl Entry {
     /// An entry under `key`. `key.sequence` is that of the fact that made it, `payload_sequence`
@@ -35,11 +47,71 @@ impl Entry {
         let due = key.due.min(DUE_MAX).0;
         Self {
             due_and_attempt: (due << ATTEMPT_BITS) | u64::from(attempt),
-            sequence: key.sequence.0,
-            payload_sequence: payload_sequence.0,
+            sequence: sequence_word(key.sequence, UNKNOWN),
+            payload_sequence: sequence_word(payload_sequence, UNKNOWN >> 8),
             location: location.0,
-            subject: subject.0,
+            subject: (subject.0.min(SUBJECT_MAX) << 7) | (UNKNOWN >> 16),
         }
+    }
+
+    /// An entry under `key` whose payload is that of the row with the key `origin`, in a run. It has
+    /// to be resolved, by [`Self::with_payload_of`], before anything but the schedule sees it.
+    #[inline]
+    pub fn unresolved(key: DueKey, origin: DueKey, subject: SubjectNumber) -> Self {
+        Self::new(key, 1, origin.sequence, Location::of_row(origin.due), subject)
+    }
+
+    /// The same entry under another key.
+    #[inline]
+    pub fn moved_to(mut self, key: DueKey) -> Self {
+        debug_assert!(key.due <= DUE_MAX, "due {} is out of range", key.due);
+        self.due_and_attempt = (key.due.min(DUE_MAX).0 << ATTEMPT_BITS) | u64::from(self.attempt());
+        self.sequence = sequence_word(key.sequence, low_bits(self.sequence));
+        self
+    }
+
+    /// The key of the row that says where the payload is, where that was not looked up.
+    #[inline]
+    pub fn origin(&self) -> Option<DueKey> {
+        Some(DueKey { due: self.location().row_due()?, sequence: self.payload_sequence() })
+    }
+
+    /// The same entry with the payload of another message.
+    #[inline]
+    pub fn with_payload_sequence(mut self, payload_sequence: Sequence) -> Self {
+        self.payload_sequence = sequence_word(payload_sequence, low_bits(self.payload_sequence));
+        self
+    }
+
+    /// The same entry with all that another one says of the message: its payload, its subject, and
+    /// which delivery it waits for. Without another one its payload is nowhere, and who reads it
+    /// voids it.
+    pub fn with_payload_of(&self, other: Option<Self>) -> Self {
+        match other.filter(|other| other.origin().is_none()) {
+            Some(other) => {
+                let payload = (other.payload_sequence(), other.location());
+                Self::new(self.key(), other.attempt(), payload.0, payload.1, other.subject())
+                    .with_size(self.size().or(other.size()))
+            }
+            None => self.with_location(Location::NOWHERE),
+        }
+    }
+
+    /// The same entry with the bytes of its body.
+    #[inline]
+    pub fn with_size(mut self, size: Option<u32>) -> Self {
+        let size = size.map_or(UNKNOWN, |size| size.min(UNKNOWN - 1));
+        self.sequence = sequence_word(self.sequence(), size);
+        self.payload_sequence = sequence_word(self.payload_sequence(), size >> 8);
+        self.subject = (self.subject & !0x7F) | (size >> 16);
+        self
+    }
+
+    /// Bytes of its body; `None` where they are not known.
+    #[inline]
+    pub fn size(&self) -> Option<u32> {
+        let size = low_bits(self.sequence) | (low_bits(self.payload_sequence) << 8) | ((self.subject & 0x7F) << 16);
+        (size != UNKNOWN).then_some(size)
     }
 
     /// Its place in the schedule's order.
@@ -57,13 +129,13 @@ impl Entry {
     /// The sequence of the fact that made it.
     #[inline]
     pub fn sequence(&self) -> Sequence {
-        Sequence(self.sequence)
+        Sequence(self.sequence >> 8)
     }
 
     /// The sequence of the message record that holds its payload.
     #[inline]
     pub fn payload_sequence(&self) -> Sequence {
-        Sequence(self.payload_sequence)
+        Sequence(self.payload_sequence >> 8)
     }
 
     /// Where that record lies.
@@ -75,7 +147,7 @@ impl Entry {
     /// Its subject.
     #[inline]
     pub fn subject(&self) -> SubjectNumber {
-        SubjectNumber(self.subject)
+        SubjectNumber(self.subject >> 7)
     }
 
     /// Which delivery this is; 1 for the first.
@@ -92,6 +164,18 @@ impl Entry {
     }
 }
 
+/// A sequence above the lowest 8 bits of a number.
+#[inline]
+fn sequence_word(sequence: Sequence, number: u32) -> u64 {
+    (sequence.0.min(SEQUENCE_MAX.0) << 8) | u64::from(number & 0xFF)
+}
+
+/// These 8 bits.
+#[inline]
+fn low_bits(word: u64) -> u32 {
+    (word & 0xFF) as u32
+}
+
 impl std::fmt::Debug for Entry {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -102,6 +186,7 @@ impl std::fmt::Debug for Entry {
             .field("payload_sequence", &self.payload_sequence().0)
             .field("location", &self.location())
             .field("subject", &self.subject().0)
+            .field("size", &self.size())
             .finish()
     }
 }
@@ -122,19 +207,31 @@ mod tests {
 
     #[test]
     fn it_keeps_all_of_its_parts_at_their_limits() {
-        let key = DueKey { due: DUE_MAX, sequence: Sequence(u64::MAX) };
+        let key = DueKey { due: DUE_MAX, sequence: SEQUENCE_MAX };
         let place = Location::in_segment(SegmentNumber(9), 4_096);
-        let entry = Entry::new(key, u16::MAX, Sequence(7), place, SubjectNumber(u32::MAX));
+        let entry = Entry::new(key, u16::MAX, Sequence(7), place, SubjectNumber(SUBJECT_MAX));
         assert_eq!(entry.key(), key);
         assert_eq!(entry.due(), DUE_MAX);
-        assert_eq!(entry.sequence(), Sequence(u64::MAX));
+        assert_eq!(entry.sequence(), SEQUENCE_MAX);
+        assert_eq!(entry.size(), None);
         assert_eq!(entry.attempt(), u16::MAX);
         assert_eq!(entry.payload_sequence(), Sequence(7));
         assert_eq!(entry.location(), place);
-        assert_eq!(entry.subject(), SubjectNumber(u32::MAX));
+        assert_eq!(entry.subject(), SubjectNumber(SUBJECT_MAX));
         let moved = entry.with_location(Location::in_run(RunNumber(3), 8));
         assert_eq!(moved.location(), Location::in_run(RunNumber(3), 8));
         assert_eq!(moved.key(), key);
+        for size in [0, 1, 255, 256, 65_535, 65_536, BODY_BYTES_MAX as u32] {
+            let sized = entry.with_size(Some(size));
+            assert_eq!((sized.size(), sized.key(), sized.payload_sequence()), (Some(size), key, Sequence(7)));
+            assert_eq!((sized.subject(), sized.location()), (entry.subject(), place));
+            assert_eq!(sized.moved_to(key).with_payload_sequence(Sequence(9)).size(), Some(size));
+            assert_eq!(sized.with_size(None), entry);
+        }
+        assert_eq!(entry.with_size(Some(u32::MAX)).size(), Some(UNKNOWN - 1));
+        let beyond = DueKey { due: DUE_MAX, sequence: Sequence(u64::MAX) };
+        let beyond = Entry::new(beyond, 1, Sequence(u64::MAX), place, SubjectNumber(u32::MAX));
+        assert_eq!((beyond.sequence(), beyond.subject()), (SEQUENCE_MAX, SubjectNumber(SUBJECT_MAX)));
     }
 
     #[test]

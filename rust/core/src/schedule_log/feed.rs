@@ -1,76 +1,81 @@
-//! The feed: hands over what is pending in the order of due time and sequence, and keeps only
+//! The feed: hands over what is pending, of each subject in the order of due time and sequence, and keeps only
 //! what is near in memory.
 //!
-//! `position` divides the schedule. What is pending at or below it was handed over, or is in hand:
-//! in a slice that was loaded or, where it arrived later, in the wheel. What is above it is left
-//! to the next slice. An entry can never fall between, because a slice moves the position to its
-//! last entry, an arrival is judged by the position, and whoever gives entries back moves the
-//! position back with them.
+//! Most of the time it is one [`Lane`]. A subject with much that is due at about the same time would make all
+//! others wait: its entries would fill the window, and what is due behind them would be loaded only when they
+//! are gone. Such a flood gets a lane of its own, and the others theirs, `rest`, which reads past the flood.
+//! Both begin at the same position, with what was in hand shared out. From then on they take turns.
+//!
+//! A lane of a flood is never ahead of `rest`. So when it has come as far and little of it is in hand, it is at
+//! the position of `rest`, and what it has joins that.
+//!
+//! Which lane has an entry follows from its subject alone. That of a moved entry is certain only when its origin
+//! was looked up; until then it is in nobody's lane.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::cursors::{Cursors, after, before};
-use super::entry::{DUE_MAX, Entry};
-use super::gather::Gather;
+use super::cursors::{Cursors, before};
+use super::entry::{DUE_MAX, Entry, sort_by_key};
+use super::gather::{Gather, Of};
+use super::lane::Lane;
 use super::schedule::Schedule;
 use crate::planted::{Planted, is_on};
 use crate::run::DamagedBlock;
-use crate::units::{DueKey, Millis};
-use crate::wheel::Wheel;
+use crate::units::{DueKey, Millis, SubjectNumber};
+
+pub use super::lane::Loaded;
 
 /// How far ahead the next pending entry is looked for first.
 const NEAR_MS: u64 = 4_000;
+/// Lanes at the same time, `rest` among them.
+const LANES_MAX: usize = 4;
+/// A subject with an eighth of what is in hand makes a flood, where that is a 32nd of what may be in hand: with
+/// four million of these, what takes longer than some 30 ms to hand over.
+const FLOOD_SHARE: usize = 8;
+const FLOODED_SHARE: usize = 32;
+/// And where so many are in hand at least.
+const FLOODED_MIN: usize = 4;
+/// A lane with a flood ends when less than this share of what may be in hand is left of it.
+const EBB_SHARE: usize = 256;
+/// So many of what is in hand are looked at to find out whose it is.
+const SAMPLES: usize = 4_096;
 
-/// A sorted piece of the schedule.
-#[derive(Debug)]
-struct Slice {
-    entries: Vec<Entry>,
-    /// How many were handed over.
-    taken: usize,
-}
-
-impl Slice {
-    fn left(&self) -> &[Entry] {
-        self.entries.get(self.taken..).unwrap_or_default()
-    }
-}
-
-/// What [`Feed::load`] came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Loaded {
-    /// All that is due within the window is in hand.
-    UpToDate,
-    /// There is more within the window, and room for it: load again.
-    More,
-    /// There is more within the window, and no room until something is taken.
-    Full,
+/// How many entries may be taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Of all subjects.
+    pub all: usize,
+    /// Of those that make a flood.
+    pub floods: usize,
 }
 
 /// The feed of one schedule.
 #[derive(Debug)]
 pub struct Feed {
-    position: DueKey,
-    /// Slices in order; all of a later one lies above all of an earlier one.
-    slices: VecDeque<Slice>,
-    in_slices: usize,
-    wheel: Wheel,
-    cursors: Cursors,
+    rest: Lane,
+    /// None is ahead of `rest`.
+    floods: Vec<Lane>,
+    /// What arrived below the position and has to be resolved before a lane has it.
+    unresolved: Vec<Entry>,
+    /// How much `rest` had in hand when it was last looked for a flood.
+    judged: usize,
 }
 
 impl Feed {
     /// A feed that begins above `position`; see [`Self::resume_from`].
     pub fn new(position: DueKey, now: Millis) -> Self {
-        Self { position, slices: VecDeque::new(), in_slices: 0, wheel: Wheel::new(now), cursors: Cursors::default() }
+        Self { rest: Lane::new(Of::All, position, now), floods: Vec::new(), unresolved: Vec::new(), judged: 0 }
     }
 
-    /// What is pending at or below this is in hand or was handed over.
+    /// Nothing above this is in hand or was handed over.
     pub fn position(&self) -> DueKey {
-        self.position
+        self.rest.position()
     }
 
     /// How many entries are in hand.
     pub fn len(&self) -> usize {
-        self.in_slices.saturating_add(self.wheel.len())
+        self.lanes().map(Lane::len).fold(self.unresolved.len(), usize::saturating_add)
     }
 
     /// True where nothing is in hand.
@@ -78,27 +83,44 @@ impl Feed {
         self.len() == 0
     }
 
+    /// How many subjects or groups of subjects take turns.
+    pub fn lane_count(&self) -> usize {
+        self.floods.len().saturating_add(1)
+    }
+
     /// An entry was inserted into the schedule: if the feed has passed its key it is taken in
     /// hand, otherwise it comes with its slice.
     #[inline]
     pub fn arrive(&mut self, entry: Entry) {
-        if entry.key() <= self.position && !is_on(Planted::FeedSkipsArrival) && !self.races(&entry) {
-            self.wheel.insert(entry);
+        if entry.key() > self.rest.position() {
+            return;
+        }
+        if entry.origin().is_some() {
+            self.unresolved.push(entry);
+        } else {
+            self.lane_of(entry.subject()).arrive(entry);
         }
     }
 
-    /// The planted fault: it falls into the slice that was loaded last.
-    fn races(&self, entry: &Entry) -> bool {
-        let first = || self.slices.back().and_then(|slice| slice.left().first()).map(Entry::key);
-        is_on(Planted::CursorRace) && first().is_some_and(|first| first <= entry.key())
+    /// Looks up where the payloads of moved entries are that arrived below the position, so that a lane
+    /// has them. [`Self::load`] does so first.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn admit(&mut self, schedule: &mut Schedule) -> Result<(), Box<DamagedBlock>> {
+        schedule.resolve_all(&mut self.unresolved)?;
+        for entry in std::mem::take(&mut self.unresolved) {
+            self.lane_of(entry.subject()).arrive(entry);
+        }
+        Ok(())
     }
 
-    /// Loads the next slice: what is due until `window_ms` after `now`, as far as `entries_max`
+    /// Loads the next slice of each lane: what is due until `window_ms` after `now`, as far as `entries_max`
     /// in hand allow, down to a part of one millisecond. Does nothing while more than half of the
     /// window is in hand.
     ///
     /// # Errors
-    /// The block of a run that cannot be read. Then nothing has changed: the owner finds its
+    /// The block of a run that cannot be read. Then nothing of that lane has changed: the owner finds its
     /// entries in the log or gives them up, tells [`Schedule::patch`], and loads again.
     pub fn load(
         &mut self,
@@ -107,61 +129,63 @@ impl Feed {
         window_ms: u64,
         entries_max: usize,
     ) -> Result<Loaded, Box<DamagedBlock>> {
-        if self.position >= DueKey::end_of(now.plus(window_ms / 2)) {
-            return Ok(Loaded::UpToDate);
+        self.admit(schedule)?;
+        let share = self.share(entries_max);
+        let mut loaded = self.rest.load(schedule, now, window_ms, share, DueKey::end_of(DUE_MAX))?;
+        let last = self.rest.position();
+        for flood in &mut self.floods {
+            loaded = loaded.max(flood.load(schedule, now, window_ms, share, last)?);
         }
-        let Some(room) = self.room(entries_max) else { return Ok(Loaded::Full) };
-        let end = DueKey::end_of(now.plus(window_ms));
-        let mut gather = Gather::new(self.position, end, room);
-        let moves = schedule.gather(&mut gather, &mut self.cursors)?;
-        let gathered = gather.finish();
-        self.cursors.accept(moves, gathered.cut);
-        if !gathered.cut {
-            // Behind one that was cut the next one comes at once, and reads on where this one ended.
-            schedule.ask_ahead(self.position, gathered.to, &mut self.cursors);
+        self.end_floods(entries_max);
+        if self.part(now, entries_max) {
+            loaded = loaded.max(Loaded::More);
         }
-        self.in_slices = self.in_slices.saturating_add(gathered.entries.len());
-        if !gathered.entries.is_empty() {
-            self.slices.push_back(Slice { entries: gathered.entries, taken: 0 });
-        }
-        self.position = if is_on(Planted::FeedPassesUnhanded) { end } else { gathered.to };
-        Ok(if gathered.cut { Loaded::More } else { Loaded::UpToDate })
+        Ok(loaded)
     }
 
     /// When [`Self::load`] has something to do again; `None` until something was taken, where
     /// there is no room.
     pub fn next_load(&self, window_ms: u64, entries_max: usize) -> Option<Millis> {
-        self.room(entries_max)?;
-        let due = self.position.due.0.saturating_sub(window_ms / 2);
-        let passed = self.position.sequence.0 == u64::MAX;
-        Some(Millis(if passed { due.saturating_add(1) } else { due }))
+        let share = self.share(entries_max);
+        let behind = self.floods.iter().filter(|flood| flood.position() < self.rest.position());
+        behind.chain([&self.rest]).filter_map(|lane| lane.next_load(window_ms, share)).min()
     }
 
-    /// Moves up to `limit` entries that are due at `now` or before to `into`, in the order of due
-    /// time and sequence. They are judged by nobody: some may have been cancelled meanwhile.
+    /// Moves entries that are due at `now` or before to `into`, as many as there is room for: of each subject in
+    /// the order of due time and sequence. They are judged by nobody: some may have been cancelled meanwhile.
     /// Nothing above [`Self::position`] comes, so load first.
-    pub fn take_due(&mut self, now: Millis, limit: usize, into: &mut Vec<Entry>) {
-        let now = if is_on(Planted::OneTickEarly) { now.next() } else { now };
-        let mut room = limit;
-        while room > 0 {
-            let slice = self.first_in_slices().map(Entry::key).filter(|key| key.due <= now);
-            let wheel = self.wheel.first_until(now);
-            let before = into.len();
-            match (slice, wheel) {
-                (None, None) => break,
-                (Some(_), None) => self.take_from_slice(DueKey::end_of(now), room, into),
-                (None, Some(_)) => self.wheel.take_until(now, room, into),
-                (Some(slice), Some(wheel)) if slice < wheel => self.take_from_slice(wheel, room, into),
-                (Some(_), Some(_)) => into.extend(self.wheel.take_first_until(now)),
-            }
-            room = room.saturating_sub(into.len().saturating_sub(before));
+    ///
+    /// Half of the room is for `rest` first; the floods share what is left of it, and what is left then is for
+    /// `rest` again.
+    pub fn take_due(&mut self, now: Millis, room: Room, into: &mut Vec<Entry>) {
+        let begin = into.len();
+        let left = |into: &Vec<Entry>| room.all.saturating_sub(into.len().saturating_sub(begin));
+        if self.floods.is_empty() || is_on(Planted::FloodGoesFirst) {
+            self.floods.iter_mut().for_each(|flood| flood.take_due(now, left(into), into));
+            return self.rest.take_due(now, left(into), into);
         }
+        self.rest.take_due(now, room.all.div_ceil(2), into);
+        let mut of_floods = room.floods.min(left(into));
+        for (place, flood) in self.floods.iter_mut().enumerate() {
+            let before = into.len();
+            flood.take_due(now, of_floods / (LANES_MAX.saturating_sub(place)).max(1), into);
+            of_floods = of_floods.saturating_sub(into.len().saturating_sub(before));
+        }
+        for flood in &mut self.floods {
+            let before = into.len();
+            flood.take_due(now, of_floods, into);
+            of_floods = of_floods.saturating_sub(into.len().saturating_sub(before));
+        }
+        self.rest.take_due(now, left(into), into);
+        // The next one is the first of them.
+        self.floods.rotate_left(1);
     }
 
-    /// When to look again: never later than the first entry in hand is due.
-    pub fn next_due(&self) -> Option<Millis> {
-        let slice = self.first_in_slices().map(Entry::due);
-        slice.into_iter().chain(self.wheel.next_due()).min()
+    /// When to look again: never later than the first entry in hand is due. `room` is what may be taken.
+    pub fn next_due(&self, room: Room) -> Option<Millis> {
+        let floods = self.floods.iter().filter(|_| room.floods > 0);
+        let unresolved = self.unresolved.iter().map(Entry::due);
+        floods.chain([&self.rest]).filter_map(Lane::next_due).chain(unresolved).min()
     }
 
     /// When the first entry is due that this feed has not handed over, or a little before; `None`
@@ -170,14 +194,15 @@ impl Feed {
     /// # Errors
     /// The block of a run that cannot be read.
     pub fn next_pending(&self, schedule: &mut Schedule) -> Result<Option<Millis>, Box<DamagedBlock>> {
-        if let Some(due) = self.next_due() {
+        if let Some(due) = self.next_due(Room { all: 1, floods: 1 }) {
             return Ok(Some(due));
         }
+        let from = self.resume_from(None);
         // From near to far, since the schedule is taken apart where it is looked into.
         let mut ahead_ms = NEAR_MS;
         loop {
-            let until = self.position.due.plus(ahead_ms).min(DUE_MAX);
-            let mut gather = Gather::new(self.position, DueKey::end_of(until), 1);
+            let until = from.due.plus(ahead_ms).min(DUE_MAX);
+            let mut gather = Gather::new(from, DueKey::end_of(until), 1);
             schedule.gather(&mut gather, &mut Cursors::default())?;
             let found = gather.finish().entries.first().map(Entry::due);
             if found.is_some() || until == DUE_MAX {
@@ -188,96 +213,127 @@ impl Feed {
     }
 
     /// Gives the latest entries in hand back to the schedule, so that at most `keep` (and not
-    /// less than two) remain, and moves the position back to what is kept. Entries that were
+    /// less than two of each lane) remain, and moves the positions back to what is kept. Entries that were
     /// handed over and are still pending may come again after this; the fact that makes them ready
     /// for the second time finds them dispatched, and changes nothing. Returns whether anything
     /// was given back.
     pub fn shed(&mut self, keep: usize) -> bool {
-        let keep = keep.max(2);
-        if self.len() <= keep {
+        if self.len() <= keep.max(2) {
             return false;
         }
-        let half = keep / 2;
-        let in_wheel = self.wheel.len().min(half.max(keep.saturating_sub(self.in_slices)));
-        let in_slices = keep.saturating_sub(in_wheel);
-        if let Some(kept) = self.wheel.shed(in_wheel) {
-            self.position = self.position.min(kept);
+        let share = self.share(keep);
+        self.give_back_unresolved();
+        self.rest.shed(share);
+        for flood in &mut self.floods {
+            flood.shed(share);
+            flood.give_back_above(self.rest.position());
         }
-        if self.in_slices > in_slices
-            && let Some(first_removed) = self.key_in_slices(in_slices)
-        {
-            self.position = self.position.min(before(first_removed));
-        }
-        self.wheel.remove_above(self.position);
-        self.cut_slices_above(self.position);
-        self.cursors.clear();
         true
+    }
+
+    /// Gives back what arrived and was not looked up yet; it comes with its slice. None may be left at a freeze:
+    /// its origin stays where it is only as long as the schedule has the entry in memory.
+    pub fn give_back_unresolved(&mut self) {
+        if let Some(first) = self.unresolved.drain(..).map(|entry| entry.key()).min() {
+            self.rest.give_back_above(before(first));
+            self.floods.iter_mut().for_each(|flood| flood.give_back_above(before(first)));
+        }
     }
 
     /// From where a new feed finds all that this one has not handed over, and what it has handed
     /// over from `taken` on: the least key that was taken and is not applied yet.
     pub fn resume_from(&self, taken: Option<DueKey>) -> DueKey {
-        let first = self.first_in_slices().map(Entry::key);
-        let least = first.into_iter().chain(self.wheel.lowest()).chain(taken).min();
-        least.map_or(self.position, |least| self.position.min(before(least)))
+        let unresolved = self.unresolved.iter().map(|entry| before(entry.key()));
+        let of_lanes = self.lanes().map(|lane| lane.resume_from(taken));
+        of_lanes.chain(unresolved).min().unwrap_or_default()
     }
 
     /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
-        let slices: usize = self.slices.iter().map(|slice| slice.entries.capacity()).sum();
-        let slices = slices.saturating_mul(size_of::<Entry>());
-        slices.saturating_add(self.wheel.memory_bytes()).saturating_add(self.cursors.memory_bytes())
+        let unresolved = self.unresolved.capacity().saturating_mul(size_of::<Entry>());
+        self.lanes().map(Lane::memory_bytes).fold(unresolved, usize::saturating_add)
     }
 
-    /// How many entries a slice may have; none where it is not worth loading one.
-    fn room(&self, entries_max: usize) -> Option<usize> {
-        let room = entries_max.max(1).saturating_sub(self.len());
-        // A slice of a few entries costs nearly as much as a full one.
-        (room > 0 && (room >= entries_max / 4 || self.is_empty())).then_some(room)
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.floods.iter().chain([&self.rest])
     }
 
-    fn first_in_slices(&self) -> Option<&Entry> {
-        self.slices.front()?.left().first()
+    #[inline]
+    fn lane_of(&mut self, subject: SubjectNumber) -> &mut Lane {
+        self.floods.iter_mut().find(|flood| flood.of().has(subject)).unwrap_or(&mut self.rest)
     }
 
-    /// Hands over up to `room` entries of the first slice, up to `last`.
-    fn take_from_slice(&mut self, last: DueKey, room: usize, into: &mut Vec<Entry>) {
-        let Some(slice) = self.slices.front_mut() else { return };
-        let left = slice.left();
-        let left = left.get(..room).unwrap_or(left);
-        let part = left.get(..left.partition_point(|entry| entry.key() <= last)).unwrap_or_default();
-        into.extend_from_slice(part);
-        let count = part.len();
-        slice.taken = slice.taken.saturating_add(count);
-        self.in_slices = self.in_slices.saturating_sub(count);
-        if slice.left().is_empty() {
-            self.slices.pop_front();
+    /// How much each lane may have in hand.
+    fn share(&self, entries_max: usize) -> usize {
+        entries_max / self.lane_count()
+    }
+
+    /// Gives subjects that flood a lane of their own; true where there are such.
+    fn part(&mut self, now: Millis, entries_max: usize) -> bool {
+        let in_hand = self.rest.len();
+        let flooded = (entries_max / FLOODED_SHARE).max(FLOODED_MIN);
+        if in_hand < flooded || self.lane_count() >= LANES_MAX {
+            self.judged = 0;
+            return false;
         }
+        self.judged = self.judged.min(in_hand.saturating_mul(2));
+        if in_hand < self.judged.saturating_add(self.judged / 4) {
+            return false;
+        }
+        self.judged = in_hand;
+        let subjects = self.flooding(in_hand);
+        if subjects.is_empty() {
+            return false;
+        }
+        let mut lane = Lane::new(Of::Only(subjects.into()), self.rest.position(), now);
+        let (flood, rest) = self.rest.take_in_hand().into_iter().partition(|entry| lane.of().has(entry.subject()));
+        lane.put_in_hand(flood);
+        self.rest.put_in_hand(rest);
+        self.floods.push(lane);
+        self.serve_the_rest();
+        true
     }
 
-    /// The key of the entry at a place among all slices.
-    fn key_in_slices(&self, place: usize) -> Option<DueKey> {
-        let mut place = place;
-        for slice in &self.slices {
-            match slice.left().get(place) {
-                Some(entry) => return Some(entry.key()),
-                None => place = place.saturating_sub(slice.left().len()),
-            }
+    /// The subjects that have a large share of what is in hand of `rest`, in order.
+    fn flooding(&self, in_hand: usize) -> Vec<SubjectNumber> {
+        let mut counts: BTreeMap<SubjectNumber, usize> = BTreeMap::new();
+        let mut samples = 0_usize;
+        for entry in self.rest.sample(in_hand.div_ceil(SAMPLES)) {
+            let count = counts.entry(entry.subject()).or_default();
+            (*count, samples) = (count.saturating_add(1), samples.saturating_add(1));
         }
-        None
+        let is_flood = |count: usize| count.saturating_mul(FLOOD_SHARE) >= samples;
+        counts.into_iter().filter(|(_, count)| is_flood(*count)).map(|(subject, _)| subject).collect()
     }
 
-    fn cut_slices_above(&mut self, key: DueKey) {
-        let above = after(key);
-        while let Some(slice) = self.slices.back_mut() {
-            let kept = slice.left().partition_point(|entry| entry.key() < above);
-            if kept > 0 {
-                slice.entries.truncate(slice.taken.saturating_add(kept));
-                slice.entries.shrink_to_fit();
-                break;
-            }
-            self.slices.pop_back();
+    /// What is left of floods that `rest` has not passed joins it.
+    fn end_floods(&mut self, entries_max: usize) {
+        let position = self.rest.position();
+        let ebb = (entries_max / EBB_SHARE).max(1);
+        let has_ended = |flood: &mut Lane| flood.position() >= position && flood.len() <= ebb;
+        let mut ended: Vec<Lane> = self.floods.extract_if(.., has_ended).collect();
+        if ended.is_empty() {
+            return;
         }
-        self.in_slices = self.slices.iter().map(|slice| slice.left().len()).sum();
+        let mut left = self.rest.take_in_hand();
+        left.extend(ended.iter_mut().flat_map(Lane::take_in_hand));
+        sort_by_key(&mut left);
+        self.rest.put_in_hand(left);
+        self.serve_the_rest();
+    }
+
+    fn serve_the_rest(&mut self) {
+        self.rest.serve(self.others());
+    }
+
+    /// Those who have no lane of their own.
+    fn others(&self) -> Of {
+        let of = |flood: &Lane| match flood.of() {
+            Of::Only(subjects) => Arc::clone(subjects),
+            Of::All | Of::Without(_) => Arc::default(),
+        };
+        let mut subjects: Vec<SubjectNumber> = self.floods.iter().flat_map(|flood| of(flood).to_vec()).collect();
+        subjects.sort_unstable();
+        if subjects.is_empty() { Of::All } else { Of::Without(subjects.into()) }
     }
 }

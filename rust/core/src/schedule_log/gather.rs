@@ -1,8 +1,33 @@
 //! Gathering one slice of the schedule: the first so many pending entries of a range of keys.
 
+use std::sync::Arc;
+
 use super::bits::{EntryState, TwoBits};
 use super::entry::{Entry, sort_by_key};
-use crate::units::DueKey;
+use crate::units::{DueKey, SubjectNumber};
+
+/// Whose entries are wanted. Subjects are in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Of {
+    /// Everybody's.
+    All,
+    /// Those of these subjects.
+    Only(Arc<[SubjectNumber]>),
+    /// Those of all others.
+    Without(Arc<[SubjectNumber]>),
+}
+
+impl Of {
+    /// True where the entries of this subject are wanted.
+    #[inline]
+    pub(super) fn has(&self, subject: SubjectNumber) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(subjects) => subjects.binary_search(&subject).is_ok(),
+            Self::Without(subjects) => subjects.binary_search(&subject).is_err(),
+        }
+    }
+}
 
 /// A slice that is being gathered. What is kept never exceeds the limit by more than a quarter,
 /// because the range is cut back when it fills up.
@@ -16,7 +41,10 @@ pub(super) struct Gather {
     from: DueKey,
     to: DueKey,
     limit: usize,
+    of: Of,
     entries: Vec<Entry>,
+    /// How many in the range were somebody else's.
+    passed: usize,
     cut: bool,
 }
 
@@ -27,14 +55,35 @@ pub(super) struct Gathered {
     pub(super) entries: Vec<Entry>,
     /// The last key that the slice covers.
     pub(super) to: DueKey,
-    /// True where the limit cut the range back.
+    /// True where the range was cut back: by the limit, or as a run had much of others.
     pub(super) cut: bool,
 }
 
 impl Gather {
     /// The first `limit` entries above `from` and up to `to`, which is included.
     pub(super) fn new(from: DueKey, to: DueKey, limit: usize) -> Self {
-        Self { from, to, limit: limit.max(1), entries: Vec::new(), cut: false }
+        Self { from, to, limit: limit.max(1), of: Of::All, entries: Vec::new(), passed: 0, cut: false }
+    }
+
+    /// The same, of these subjects. What was moved and not looked up yet comes in any case: whose it is,
+    /// only its origin knows.
+    pub(super) fn of(mut self, of: &Of) -> Self {
+        self.of = of.clone();
+        self
+    }
+
+    /// How many entries in the range were not wanted since they are somebody else's.
+    pub(super) fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// Nothing above this is wanted any more.
+    pub(super) fn cut_to(&mut self, to: DueKey) {
+        if to < self.to {
+            self.to = to;
+            self.cut = true;
+            self.entries.retain(|entry| entry.key() <= to);
+        }
     }
 
     /// Nothing at or below this is wanted.
@@ -57,6 +106,10 @@ impl Gather {
     pub(super) fn offer(&mut self, entry: Entry, bits: &TwoBits) {
         let key = entry.key();
         if key <= self.from || key > self.to {
+            return;
+        }
+        if !self.of.has(entry.subject()) && entry.origin().is_none() {
+            self.passed = self.passed.saturating_add(1);
             return;
         }
         if bits.get(key.sequence) != EntryState::Pending {
@@ -106,9 +159,7 @@ impl Gather {
             }
         };
         if let Some(kept) = kept {
-            self.to = kept;
-            self.cut = true;
-            self.entries.retain(|entry| entry.key() <= kept);
+            self.cut_to(kept);
         }
     }
 }

@@ -7,14 +7,23 @@
 mod bits;
 mod cursors;
 mod due_index;
+mod ended;
 mod entry;
 mod feed;
 mod gather;
+mod horizon;
+mod lane;
+mod lookup;
+mod merge_writer;
+mod merging;
+mod moving;
 mod part;
+mod payload_copies;
 mod pending;
 mod recent;
 mod reserve;
 mod schedule;
+mod view;
 mod window;
 
 #[cfg(test)]
@@ -25,11 +34,17 @@ mod model_tests;
 mod tests;
 
 pub use bits::{EntryState, TwoBits};
-pub use entry::{DUE_MAX, Entry};
-pub use feed::{Feed, Loaded};
+pub use ended::{EndedCells, SavedEnded};
+pub use entry::{DUE_MAX, Entry, SEQUENCE_MAX, SUBJECT_MAX};
+pub use feed::{Feed, Loaded, Room};
+pub use horizon::{Cells, Horizon, HorizonView, SizeOf};
+pub use merge_writer::{MergeProgress, MergeWriter};
+pub use merging::{MergeLimits, MergePlan};
 pub use part::{FrozenPart, PartWriter};
 pub use recent::Recent;
 pub use schedule::Schedule;
+pub use view::{HiddenBlock, PendingView, ViewedPiece};
 pub use window::Window;
 
 pub(crate) use entry::sort_by_key;
+pub(crate) use payload_copies::PayloadCopies;

@@ -8,16 +8,23 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::Result;
-use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
+use crate::run::{RUN_FOLDER, Run, RunKind, ScanBuffer, list_runs, run_path};
 use crate::storage::{Crash, MemoryStorage, Storage};
-use crate::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+use crate::units::{DueKey, Location, Millis, Minute, RunNumber, SegmentNumber, Sequence, SubjectNumber, Tally};
 
 const STREAM: [u8; 16] = [5; 16];
 const FAR: Millis = Millis(u64::MAX);
 
 fn entry(due: u64, sequence: u64) -> Entry {
     let key = DueKey { due: Millis(due), sequence: Sequence(sequence) };
-    Entry::new(key, 1, Sequence(sequence), Location::in_segment(SegmentNumber(1), 8), SubjectNumber(1))
+    let place = Location::in_segment(SegmentNumber(1), 8 * sequence as u32);
+    let size = Some((sequence % 7) as u32);
+    Entry::new(key, 1, Sequence(sequence), place, subject_of(sequence)).with_size(size)
+}
+
+/// One subject with much, which gets a lane of its own, and two others.
+fn subject_of(sequence: u64) -> SubjectNumber {
+    SubjectNumber(if sequence.is_multiple_of(5) { 2 + (sequence / 5) as u32 % 2 } else { 1 })
 }
 
 fn write(storage: &dyn Storage, part: FrozenPart, number: RunNumber) -> Result<Arc<Run>> {
@@ -39,6 +46,10 @@ enum Operation {
     Cancel {
         which: usize,
     },
+    Move {
+        which: usize,
+        ahead: i64,
+    },
     Load,
     Take {
         limit: usize,
@@ -51,6 +62,10 @@ enum Operation {
     },
     Shed {
         keep: usize,
+    },
+    /// So many more of a list of what is pending; it begins when there is none under way.
+    List {
+        limit: usize,
     },
     Freeze,
     Install,
@@ -70,18 +85,21 @@ enum Operation {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let ahead = prop_oneof![6 => -3_i64..4, 4 => 0_i64..40, 2 => 0_i64..6_000, 1 => 0_i64..(1 << 22)];
+    let ahead =
+        prop_oneof![6 => -3_i64..4, 4 => 0_i64..40, 2 => 0_i64..6_000, 2 => 0_i64..400_000, 1 => 0_i64..(1 << 22)];
     let end = prop::sample::select(vec![Crash::Kill, Crash::PowerCut, Crash::PowerCutLosesAll]);
     prop_oneof![
-        30 => ahead.prop_map(|ahead| Operation::Insert { ahead }),
+        30 => ahead.clone().prop_map(|ahead| Operation::Insert { ahead }),
         2 => Just(Operation::Skip),
         1 => Just(Operation::AtOnce),
         4 => any::<usize>().prop_map(|which| Operation::Cancel { which }),
+        6 => (any::<usize>(), ahead).prop_map(|(which, ahead)| Operation::Move { which, ahead }),
         8 => Just(Operation::Load),
         8 => (0_usize..8).prop_map(|limit| Operation::Take { limit }),
         6 => (0_usize..12).prop_map(|count| Operation::Apply { count }),
         6 => prop_oneof![8 => 0_u64..3, 3 => 0_u64..60, 1 => 0_u64..(1 << 21)].prop_map(|by| Operation::Pass { by }),
         2 => (0_usize..12).prop_map(|keep| Operation::Shed { keep }),
+        4 => (1_usize..9).prop_map(|limit| Operation::List { limit }),
         2 => Just(Operation::Freeze),
         2 => Just(Operation::Install),
         1 => Just(Operation::Restart),
@@ -91,13 +109,36 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Merges whatever is beside another.
+const MERGES: MergeLimits = MergeLimits { windows_min: 2, rows_max: 40, wasted_bytes_min: 1 };
+
+fn merge(storage: &dyn Storage, plan: MergePlan, number: RunNumber) -> Result<(TwoBits, Option<Arc<Run>>)> {
+    let bits = plan.bits();
+    if plan.pending() == 0 {
+        return Ok((bits, None));
+    }
+    let mut writer = plan.into_writer(number, STREAM, FAR);
+    loop {
+        match writer.write_piece(storage, 300)? {
+            MergeProgress::More => {}
+            MergeProgress::Written(run) => return Ok((bits, Some(run))),
+            MergeProgress::GivenUp { error, .. } => return Err(error),
+        }
+    }
+}
+
 /// What the message log would hold.
 #[derive(Clone, Copy, Debug)]
 enum Fact {
     Insert(Entry),
     Skip,
     AtOnce,
-    Became(Sequence, EntryState),
+    Became(DueKey, SubjectNumber, u32, EntryState),
+    Moved(DueKey, DueKey),
+}
+
+fn nothing_ended(below: Minute) -> SavedEnded {
+    SavedEnded { below, cells: Some(Arc::default()) }
 }
 
 /// A window as a checkpoint has it.
@@ -107,6 +148,7 @@ struct SavedWindow {
     length: u64,
     words: Vec<u64>,
     run: Option<RunNumber>,
+    ended: SavedEnded,
 }
 
 /// The part of a checkpoint that speaks of the schedule.
@@ -117,6 +159,24 @@ struct Checkpoint {
     windows: Vec<SavedWindow>,
     next: Sequence,
     feed_from: DueKey,
+    /// The runs that it names.
+    runs: BTreeSet<RunNumber>,
+}
+
+/// A list of what is pending, a page at a time, beside whatever else happens.
+struct Listing {
+    from: DueKey,
+    to: DueKey,
+    /// Pending since the list began.
+    stayed: BTreeSet<DueKey>,
+    shown: Vec<DueKey>,
+}
+
+/// A checkpoint that is being written.
+struct UnderWay {
+    parts: Vec<(RunNumber, FrozenPart)>,
+    merge: Option<(RunNumber, MergePlan)>,
+    checkpoint: Checkpoint,
 }
 
 /// Schedule and feed beside a sorted map.
@@ -129,12 +189,15 @@ struct Pair {
     entries_max: usize,
     pending: BTreeMap<DueKey, Entry>,
     states: BTreeMap<u64, EntryState>,
+    /// The message that each moved one was first.
+    roots: BTreeMap<u64, u64>,
     /// Taken, and not applied yet.
     taken: Vec<Entry>,
     facts: Vec<Fact>,
     saved: Checkpoint,
-    under_way: Option<(Vec<(RunNumber, FrozenPart)>, Checkpoint)>,
+    under_way: Option<UnderWay>,
     runs: u32,
+    listing: Option<Listing>,
 }
 
 impl Pair {
@@ -142,7 +205,13 @@ impl Pair {
         let storage = MemoryStorage::new(1);
         storage.create_folder(RUN_FOLDER).unwrap();
         storage.sync_folder("").unwrap();
-        let saved = Checkpoint { facts: 0, windows: Vec::new(), next: Sequence(1), feed_from: DueKey::START };
+        let saved = Checkpoint {
+            facts: 0,
+            windows: Vec::new(),
+            next: Sequence(1),
+            feed_from: DueKey::START,
+            runs: BTreeSet::new(),
+        };
         Self {
             storage,
             schedule: Schedule::new(Sequence(1), Millis(100)),
@@ -152,11 +221,13 @@ impl Pair {
             entries_max,
             pending: BTreeMap::new(),
             states: BTreeMap::new(),
+            roots: BTreeMap::new(),
             taken: Vec::new(),
             facts: Vec::new(),
             saved,
             under_way: None,
             runs: 0,
+            listing: None,
         }
     }
 
@@ -166,10 +237,15 @@ impl Pair {
 
     fn take(&mut self, limit: usize) -> Vec<Entry> {
         let mut taken = Vec::new();
-        self.feed.take_due(Millis(self.now), limit, &mut taken);
+        self.feed.take_due(Millis(self.now), Room { all: limit, floods: limit }, &mut taken);
         assert!(taken.len() <= limit);
         assert!(taken.iter().all(|entry| entry.due().0 <= self.now), "early");
-        assert!(taken.windows(2).all(|pair| pair[0].key() < pair[1].key()), "out of order");
+        // What was moved has the payload that it came with.
+        assert!(taken.iter().all(|entry| u64::from(entry.location().offset()) == 8 * entry.payload_sequence().0));
+        for subject in 1..=3 {
+            let of_subject: Vec<_> = taken.iter().filter(|entry| entry.subject().0 == subject).collect();
+            assert!(of_subject.windows(2).all(|pair| pair[0].key() < pair[1].key()), "out of order");
+        }
         taken
     }
 
@@ -181,7 +257,8 @@ impl Pair {
             let found = self.schedule.find(entry.key()).unwrap();
             assert_eq!(found.is_some(), self.pending.contains_key(&entry.key()));
             if self.pending.remove(&entry.key()).is_some() {
-                self.note(Fact::Became(entry.sequence(), EntryState::Dispatched));
+                let size = entry.size().unwrap();
+                self.note(Fact::Became(entry.key(), entry.subject(), size, EntryState::Dispatched));
             }
         }
     }
@@ -198,8 +275,15 @@ impl Pair {
             Fact::AtOnce => {
                 self.states.insert(sequence.0, EntryState::Dispatched);
             }
-            Fact::Became(sequence, state) => {
-                self.states.insert(sequence.0, state);
+            Fact::Became(key, _, _, state) => {
+                self.states.insert(key.sequence.0, state);
+            }
+            Fact::Moved(target, key) => {
+                let entry = self.pending.remove(&target).unwrap();
+                self.pending.insert(key, entry.moved_to(key));
+                self.roots.insert(key.sequence.0, entry.payload_sequence().0);
+                self.states.insert(target.sequence.0, EntryState::Nothing);
+                self.states.insert(sequence.0, EntryState::Pending);
             }
         }
         self.facts.push(fact);
@@ -216,27 +300,52 @@ impl Pair {
             }
             Fact::Skip => self.schedule.skip(next),
             Fact::AtOnce => self.schedule.note_dispatched_at_once(next),
-            Fact::Became(sequence, state) => assert_eq!(self.schedule.set(sequence, state), EntryState::Pending),
+            Fact::Became(key, subject, size, state) => {
+                assert_eq!(self.schedule.set(key.sequence, state), EntryState::Pending);
+                self.schedule.note_ended(key, subject, size);
+            }
+            Fact::Moved(target, key) => {
+                let root = self.roots[&key.sequence.0];
+                let (subject, size) = (subject_of(root), (root % 7) as u32);
+                let entry = self.schedule.moved(target, key, subject, Some(size));
+                self.schedule.note_ended(target, subject, size);
+                assert_eq!(self.schedule.set(target.sequence, EntryState::Nothing), EntryState::Pending);
+                self.schedule.insert(entry);
+                self.feed.arrive(entry);
+            }
         }
     }
 
     fn freeze(&mut self) {
+        let needed = self.schedule.windows().iter().filter(|window| self.schedule.is_needed(window));
+        let mut runs: BTreeSet<RunNumber> = needed.filter_map(|window| window.run()).map(|run| run.number()).collect();
         let parts: Vec<(RunNumber, FrozenPart)> =
             self.schedule.freeze(Millis(self.now)).into_iter().map(|part| (self.next_run(), part)).collect();
+        let feed_from = self.feed.resume_from(self.taken.iter().map(Entry::key).min());
+        self.schedule.prune_ended(feed_from);
         let planned: BTreeMap<Sequence, RunNumber> = parts.iter().map(|(run, part)| (part.first(), *run)).collect();
+        runs.extend(planned.values());
         let saved = |window: &Window| SavedWindow {
             first: window.first(),
             length: window.bits().len(),
             words: window.bits().words().collect(),
-            run: window.run().map(|run| run.number()).or_else(|| planned.get(&window.first()).copied()),
+            run: window
+                .run()
+                .map(|run| run.number())
+                .filter(|run| runs.contains(run))
+                .or_else(|| planned.get(&window.first()).copied()),
+            ended: if window.run().is_some() { window.ended() } else { nothing_ended(window.ended().below) },
         };
         let checkpoint = Checkpoint {
             facts: self.facts.len(),
             windows: self.schedule.windows().iter().map(saved).collect(),
             next: self.schedule.next_sequence(),
-            feed_from: self.feed.resume_from(self.taken.iter().map(Entry::key).min()),
+            feed_from,
+            runs: runs.clone(),
         };
-        self.under_way = Some((parts, checkpoint));
+        let plan = self.schedule.plan_merge(MERGES, BTreeSet::new);
+        let merge = plan.map(|plan| (self.next_run(), plan));
+        self.under_way = Some(UnderWay { parts, merge, checkpoint });
     }
 
     fn next_run(&mut self) -> RunNumber {
@@ -245,13 +354,38 @@ impl Pair {
     }
 
     fn install(&mut self) {
-        let Some((parts, checkpoint)) = self.under_way.take() else { return };
+        let Some(UnderWay { parts, merge: plan, mut checkpoint }) = self.under_way.take() else { return };
         for (number, part) in parts {
             let first = part.first();
             let run = write(&self.storage, part, number).unwrap();
             self.schedule.install(first, run).unwrap();
         }
-        self.saved = checkpoint;
+        if let Some((number, plan)) = plan {
+            let inputs: BTreeSet<RunNumber> = plan.runs().collect();
+            let (bits, run) = merge(&self.storage, plan, number).unwrap();
+            let saved = SavedWindow {
+                first: bits.first(),
+                length: bits.len(),
+                words: bits.words().collect(),
+                run: run.as_ref().map(|run| run.number()),
+                ended: nothing_ended(Minute(0)),
+            };
+            let windows = &mut checkpoint.windows;
+            let from = windows.partition_point(|window| window.first < bits.first());
+            let to = windows.partition_point(|window| window.first < bits.end());
+            windows.splice(from..to, [saved]);
+            checkpoint.runs.retain(|run| !inputs.contains(run));
+            checkpoint.runs.extend(run.as_ref().map(|run| run.number()));
+            self.schedule.install_merged(&bits, run);
+        }
+        let before = std::mem::replace(&mut self.saved, checkpoint);
+        for number in list_runs(&self.storage).unwrap() {
+            if !before.runs.contains(&number) && !self.saved.runs.contains(&number) {
+                // Nothing that is pending leads there any more, however it was moved.
+                self.schedule.release(number);
+                self.storage.remove(&run_path(number)).unwrap();
+            }
+        }
     }
 
     /// What a new process finds: the last checkpoint that was saved, and the facts behind it.
@@ -267,7 +401,7 @@ impl Pair {
         let restored = |window: &SavedWindow| {
             let bits = TwoBits::from_words(window.first, window.length, &window.words).unwrap();
             let open = |number| Run::open(&self.storage, number, RunKind::Schedule, &STREAM).unwrap();
-            Window::restored(bits, window.run.map(open).map(Arc::new))
+            Window::restored(bits, window.run.map(open).map(Arc::new), window.ended.clone())
         };
         let windows = self.saved.windows.iter().map(restored).collect();
         self.schedule = Schedule::restored(windows, self.saved.next, Millis(self.now));
@@ -288,8 +422,16 @@ impl Pair {
             Operation::Cancel { which } => {
                 let keys: Vec<DueKey> = self.pending.keys().copied().collect();
                 if let Some(key) = keys.get(which % keys.len().max(1)) {
-                    self.pending.remove(key);
-                    self.note(Fact::Became(key.sequence, EntryState::Cancelled));
+                    let gone = self.pending.remove(key).unwrap();
+                    let (subject, size) = (gone.subject(), gone.size().unwrap());
+                    self.note(Fact::Became(*key, subject, size, EntryState::Cancelled));
+                }
+            }
+            Operation::Move { which, ahead } => {
+                let keys: Vec<DueKey> = self.pending.keys().copied().collect();
+                if let Some(target) = keys.get(which % keys.len().max(1)) {
+                    let due = Millis(self.now.saturating_add_signed(*ahead));
+                    self.note(Fact::Moved(*target, DueKey { due, sequence: next }));
                 }
             }
             Operation::Load => {
@@ -303,8 +445,9 @@ impl Pair {
             Operation::Pass { by } => self.now += by,
             Operation::Shed { keep } => {
                 self.feed.shed(*keep);
-                assert!(self.feed.len() <= (*keep).max(2));
+                assert!(self.feed.len() <= (*keep).max(2 * self.feed.lane_count()));
             }
+            Operation::List { limit } => self.list(*limit),
             Operation::Freeze => self.freeze(),
             Operation::Install => self.install(),
             Operation::Restart => {
@@ -314,18 +457,59 @@ impl Pair {
             }
             Operation::Reopen { end, seed } => self.reopen(*end, *seed),
             Operation::CrashInWriting { calls, end, seed } => {
-                let Some((parts, _)) = self.under_way.take() else { return };
+                let Some(UnderWay { parts, merge: plan, .. }) = self.under_way.take() else { return };
                 self.storage.stop_after_calls(*calls);
                 for (number, part) in parts {
                     // Whole or not, no checkpoint names it.
                     drop(write(&self.storage, part, number));
                 }
+                drop(plan.map(|(number, plan)| merge(&self.storage, plan, number)));
                 self.reopen(*end, *seed);
             }
         }
     }
 
+    /// One page more. What was pending from its first page to its last is shown once, whatever came between.
+    fn list(&mut self, limit: usize) {
+        let (now, pending) = (self.now, &self.pending);
+        let mut listing = self.listing.take().unwrap_or_else(|| {
+            let (from, to) = (DueKey { due: Millis(now), sequence: Sequence(2) }, DueKey::end_of(Millis(now + 40)));
+            let within = pending.keys().filter(|key| **key > from && **key <= to).copied();
+            Listing { from, to, stayed: within.collect(), shown: Vec::new() }
+        });
+        listing.stayed.retain(|key| pending.contains_key(key));
+        let view = self.schedule.view(listing.from, listing.to, limit.max(3));
+        // What was moved is chosen by the subject that its fact says.
+        let of_all = |subject: SubjectNumber| (1..=3).contains(&subject.0);
+        let piece = view.read(&of_all, limit, &mut ScanBuffer::default()).unwrap();
+        assert!(piece.hidden.is_empty() && piece.entries.len() <= limit);
+        assert!(piece.entries.iter().all(|entry| self.pending.get(&entry.key()) == Some(entry)), "not pending");
+        assert!(piece.entries.iter().all(|entry| entry.key() > listing.from && entry.key() <= piece.to));
+        listing.shown.extend(piece.entries.iter().map(Entry::key));
+        assert!(listing.shown.windows(2).all(|pair| pair[0] < pair[1]), "out of order, or twice");
+        assert!(piece.to > listing.from && piece.to <= listing.to && piece.cut == (piece.to < listing.to));
+        listing.from = piece.to;
+        let due: Vec<DueKey> = listing.stayed.range(..=listing.from).copied().collect();
+        assert!(due.iter().all(|key| listing.shown.binary_search(key).is_ok()), "{due:?} of {:?}", listing.shown);
+        self.listing = piece.cut.then_some(listing);
+    }
+
+    /// The whole list, in pages of so many.
+    fn listed(&mut self, limit: usize) -> Vec<Entry> {
+        let (mut from, to) = (DueKey::START, DueKey::end_of(DUE_MAX));
+        let mut listed = Vec::new();
+        while from < to {
+            let view = self.schedule.view(from, to, limit * 2);
+            let piece = view.read(&|_| true, limit, &mut ScanBuffer::default()).unwrap();
+            listed.extend(piece.entries);
+            from = piece.to;
+        }
+        listed
+    }
+
     fn check(&mut self) {
+        let expected: Vec<Entry> = self.pending.values().copied().collect();
+        assert_eq!(self.listed(7), expected);
         assert_eq!(self.schedule.pending(), self.pending.len() as u64);
         for sequence in 0..self.schedule.next_sequence().0 + 2 {
             let expected = self.states.get(&sequence).copied().unwrap_or(EntryState::Nothing);
@@ -333,6 +517,26 @@ impl Pair {
         }
         for (key, entry) in &self.pending {
             assert_eq!(self.schedule.find(*key).unwrap(), Some(*entry));
+        }
+        self.check_horizon();
+        let mut shown = BTreeMap::new();
+        let mut show = |entry: &Entry| assert_eq!(shown.insert(entry.key(), *entry), None);
+        self.schedule.each_pending(&mut show, &mut |block| panic!("{block:?}"));
+        assert_eq!(shown, self.pending);
+    }
+
+    /// What is told of each minute is what is pending in it.
+    fn check_horizon(&self) {
+        let mut expected = Cells::new();
+        for entry in self.pending.values() {
+            let cell = expected.entry((entry.subject(), entry.due().minute())).or_default();
+            cell.add(Tally::one(entry.size().unwrap()));
+        }
+        for subject in [None, Some(SubjectNumber(1)), Some(SubjectNumber(3)), Some(SubjectNumber(8))] {
+            let told = self.schedule.horizon(subject).read(&|entry| panic!("{entry:?}")).unwrap();
+            let of_subject = expected.iter().filter(|((of, _), _)| subject.is_none_or(|subject| subject == *of));
+            let of_subject: Cells = of_subject.map(|(key, tally)| (*key, *tally)).collect();
+            assert_eq!(told, Horizon { cells: of_subject, hidden_rows: 0 });
         }
     }
 
@@ -344,7 +548,8 @@ impl Pair {
         let mut came = in_flight;
         self.apply(usize::MAX);
         while !self.pending.is_empty() {
-            let next = [self.feed.next_due(), self.feed.next_load(self.window_ms, self.entries_max)];
+            let next =
+                [self.feed.next_due(Room { all: 1, floods: 1 }), self.feed.next_load(self.window_ms, self.entries_max)];
             self.now = next.into_iter().flatten().min().unwrap().0.max(self.now);
             while self.load() == Loaded::More {}
             let due = self.pending.range(..=DueKey::end_of(Millis(self.now))).count();
@@ -375,8 +580,11 @@ proptest! {
         operations in prop::collection::vec(operation(), 1..300),
     ) {
         let mut pair = Pair::new(window_ms, entries_max);
-        for operation in &operations {
+        for (at, operation) in operations.iter().enumerate() {
             pair.run(operation);
+            if at % 8 == 0 {
+                pair.check_horizon();
+            }
         }
         pair.check();
         // Half of the histories come to their end without a restart, which would heal what was skipped.

@@ -1,23 +1,22 @@
 //! A frozen part of the schedule, and its way into a run: in pieces, beside everything else.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
+use super::lookup::Lookups;
+use super::moving::Origins;
+use super::payload_copies::{PayloadCopies, Placed};
 use super::recent::Recent;
 use super::reserve::reserved;
 use super::window::row_of;
-use crate::error::{Error, Result, StorageFault};
-use crate::message_log::segment_path;
+use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::record::header::RECORD_HEADER_BYTES;
-use crate::run::{Run, RunHead, RunWriter, ScheduleRow, read_payload, run_path};
-use crate::storage::{Storage, StorageFile};
-use crate::units::{Location, LocationFile, Millis, RunNumber, Sequence};
+use crate::run::{Run, RunHead, RunWriter, ScheduleRow};
+use crate::storage::Storage;
+use crate::units::{DueKey, Millis, RunNumber, Sequence};
 
-/// Files that are kept open for copying.
-const OPEN_FILES_MAX: usize = 64;
 /// Records that are looked at before they are copied, and how much of each.
 const TOUCHED_AHEAD: usize = 64;
 const TOUCHED_LINES: usize = 4;
@@ -33,10 +32,12 @@ pub struct FrozenPart {
     entries: Arc<Recent>,
     bits: TwoBits,
     pending: u64,
+    /// Where moved entries find their payloads, as of the freeze.
+    origins: Arc<Origins>,
 }
 
 impl FrozenPart {
-    pub(super) fn new(entries: Arc<Recent>, mut bits: TwoBits, mut pending: u64) -> Self {
+    pub(super) fn new(entries: Arc<Recent>, mut bits: TwoBits, mut pending: u64, origins: Arc<Origins>) -> Self {
         if is_on(Planted::CheckpointAfterFlush)
             && pending > 1
             && let Some(last) = bits.pending().last()
@@ -45,7 +46,7 @@ impl FrozenPart {
             bits.set(last, EntryState::Nothing);
             pending = pending.saturating_sub(1);
         }
-        Self { entries, bits, pending }
+        Self { entries, bits, pending, origins }
     }
 
     /// The first sequence; by it the part is installed.
@@ -66,26 +67,22 @@ impl FrozenPart {
     /// Begins the run. Payloads of what is due after `copy_after` are copied into it.
     pub fn into_writer(self, number: RunNumber, stream: [u8; 16], copy_after: Millis) -> PartWriter {
         PartWriter {
-            part: self,
             number,
             stream,
             copy_after,
             order: Vec::new(),
+            origins: self.origins.as_ref().clone(),
+            unresolved: Vec::new(),
+            resolved: HashMap::new(),
+            lookups: Lookups::default(),
             copy_from: 0,
             placed: Vec::new(),
             run: None,
             rows_written: 0,
-            files: HashMap::new(),
-            record: Vec::new(),
+            copies: PayloadCopies::default(),
+            part: self,
         }
     }
-}
-
-/// Where a payload was copied to.
-#[derive(Clone, Copy, Debug)]
-struct Placed {
-    offset: u32,
-    length: u32,
 }
 
 /// Writes one part as a run, a piece at a time.
@@ -96,15 +93,19 @@ pub struct PartWriter {
     copy_after: Millis,
     /// Due time and place in the part, in the order of the run.
     order: Vec<(u64, u32)>,
+    /// Moved entries whose origins were not read yet, by place in the part; the next one is the last.
+    unresolved: Vec<(DueKey, u32)>,
+    /// Those whose origins were.
+    resolved: HashMap<u32, super::Entry>,
+    origins: Origins,
+    lookups: Lookups,
     /// From here on in `order` payloads are copied.
     copy_from: usize,
     /// For each from `copy_from` on: where its payload went, or none where it stays.
     placed: Vec<Option<Placed>>,
     run: Option<RunWriter<ScheduleRow>>,
     rows_written: usize,
-    /// By the file's half of a location; none for a file that is not there.
-    files: HashMap<u64, Option<Arc<dyn StorageFile>>>,
-    record: Vec<u8>,
+    copies: PayloadCopies,
 }
 
 impl PartWriter {
@@ -137,6 +138,14 @@ impl PartWriter {
         writer.finish(storage).map(|run| Some(Arc::new(run)))
     }
 
+    /// How many of its entries are written, where copying a payload counts as much as writing its row.
+    pub fn entries_written(&self) -> u64 {
+        let rows = self.order.len() as u64;
+        let whole = rows.saturating_add(rows.saturating_sub(self.copy_from as u64));
+        let done = (self.placed.len() as u64).saturating_add(self.rows_written as u64);
+        rows.saturating_mul(done).checked_div(whole).unwrap_or(0)
+    }
+
     /// Gives up, and removes what was written.
     pub fn abandon(self, storage: &dyn Storage) -> Result<()> {
         match self.run {
@@ -159,6 +168,12 @@ impl PartWriter {
         order.sort_unstable();
         self.copy_from = order.partition_point(|(due, _)| *due <= self.copy_after.0);
         self.placed = Vec::with_capacity(reserved::<Option<Placed>>(order.len().saturating_sub(self.copy_from)));
+        let origin = |(_, place): &(u64, u32)| Some((self.part.entries.get(*place)?.origin()?, *place));
+        self.unresolved = order.iter().filter_map(origin).collect();
+        // Run by run, and each from its front.
+        self.unresolved
+            .sort_by_key(|(origin, place)| std::cmp::Reverse((self.origins.place(*origin), *origin, *place)));
+        self.resolved = HashMap::with_capacity(self.unresolved.len());
         self.order = order;
         self.rows_written = 0;
         let row_count = self.order.len() as u64;
@@ -172,6 +187,9 @@ impl PartWriter {
         budget_bytes: usize,
     ) -> Result<()> {
         let mut left = budget_bytes;
+        while left > 0 && self.resolve_next()? {
+            left = left.saturating_sub(ROW_BUDGET_BYTES);
+        }
         while left > 0 && self.copy_from.saturating_add(self.placed.len()) < self.order.len() {
             if self.placed.len().is_multiple_of(TOUCHED_AHEAD) {
                 self.touch_ahead();
@@ -189,18 +207,36 @@ impl PartWriter {
         Ok(())
     }
 
+    /// Reads where the payload of the next moved entry is; false where all are read. One whose origin is
+    /// damaged has its payload nowhere: whoever reads it there finds out and voids it.
+    fn resolve_next(&mut self) -> Result<bool> {
+        let Some((origin, place)) = self.unresolved.last().copied() else { return Ok(false) };
+        let found = loop {
+            match self.origins.find(&mut self.lookups, origin) {
+                Ok(found) => break found,
+                Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
+                Err(damage) => self.origins.give_up(&damage),
+            }
+        };
+        let entry = self.part.entries.get(place).map(|entry| entry.with_payload_of(found));
+        self.resolved.extend(entry.map(|entry| (place, entry)));
+        self.unresolved.pop();
+        Ok(true)
+    }
+
     fn entry_row(&self, at: usize) -> Option<ScheduleRow> {
         let (_, place) = self.order.get(at)?;
-        self.part.entries.get(*place).as_ref().map(row_of)
+        let entry = self.part.entries.get(*place);
+        self.resolved.get(place).copied().or(entry).as_ref().map(row_of)
     }
 
     /// The row at a place of the run, with its payload where it is now.
     fn row(&self, at: usize) -> Option<ScheduleRow> {
         let mut row = self.entry_row(at)?;
         let copied = at.checked_sub(self.copy_from).and_then(|at| self.placed.get(at).copied().flatten());
-        if let Some(Placed { offset, length }) = copied {
-            row.location = Location::in_run(self.number, offset);
-            row.length = length;
+        if let Some(placed) = copied {
+            row.location = placed.location_in(self.number);
+            row.length = placed.length;
         }
         Some(row)
     }
@@ -215,7 +251,7 @@ impl PartWriter {
         for (_, place) in next.iter().take(TOUCHED_AHEAD) {
             let Some(entry) = self.part.entries.get(*place) else { continue };
             let location = entry.location();
-            let file = self.files.get(&(location.0 >> 32)).and_then(Option::as_ref);
+            let file = self.copies.opened(location);
             let start = u64::from(location.offset());
             let bytes = file.and_then(|file| file.view_at(start, TOUCHED_LINES * LINE_BYTES));
             for line in bytes.unwrap_or_default().chunks(LINE_BYTES) {
@@ -225,53 +261,15 @@ impl PartWriter {
         std::hint::black_box(seen);
     }
 
-    /// Copies the next payload. One that cannot be read stays where it is: whoever reads it there
-    /// finds out and voids it. Returns what it counts against the budget.
+    /// Copies the next payload. Returns what it counts against the budget.
     fn copy_next(&mut self, storage: &dyn Storage, writer: &mut RunWriter<ScheduleRow>) -> Result<usize> {
         let at = self.copy_from.saturating_add(self.placed.len());
         let Some(row) = self.entry_row(at) else {
             self.placed.push(None);
             return Ok(ROW_BUDGET_BYTES);
         };
-        let placed = match self.read_record(storage, &row) {
-            Ok(true) => {
-                let length = self.record.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                writer.push_payload(&self.record)?.map(|offset| Placed { offset, length })
-            }
-            Err(error @ Error::Storage { fault: StorageFault::Stopped, .. }) => return Err(error),
-            Ok(false) | Err(_) => None,
-        };
+        let placed = self.copies.copy(storage, &row, writer)?;
         self.placed.push(placed);
-        Ok(self.record.len().max(RECORD_HEADER_BYTES))
-    }
-
-    /// Reads and checks a row's payload; false where its file is not there.
-    fn read_record(&mut self, storage: &dyn Storage, row: &ScheduleRow) -> Result<bool> {
-        self.record.clear();
-        let source = row.location.0 >> 32;
-        if self.files.len() >= OPEN_FILES_MAX && !self.files.contains_key(&source) {
-            self.files.clear();
-        }
-        let opened = match self.files.entry(source) {
-            Entry::Occupied(opened) => opened.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(open(storage, row.location.file())?),
-        };
-        let Some(file) = opened else { return Ok(false) };
-        let offset = u64::from(row.location.offset());
-        read_payload(file.as_ref(), offset, row.payload_sequence, None, &mut self.record)?;
-        Ok(true)
-    }
-}
-
-/// Opens a file that payloads lie in; none where it is not there.
-fn open(storage: &dyn Storage, file: LocationFile) -> Result<Option<Arc<dyn StorageFile>>> {
-    let path = match file {
-        LocationFile::Segment(number) => segment_path(number),
-        LocationFile::Run(number) => run_path(number),
-    };
-    match storage.open(&path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
+        Ok(self.copies.record_bytes().max(RECORD_HEADER_BYTES))
     }
 }

@@ -1,34 +1,20 @@
 //! All that is pending, and what became of the rest.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
 use super::due_index::DueIndex;
+use super::ended::Ended;
 use super::entry::{Entry, sort_by_key};
+use super::lookup::{Found, Lookups};
 use super::part::FrozenPart;
 use super::recent::Recent;
-use super::window::{Body, Window, entry_of, row_of};
+use super::window::{Body, Window, row_of};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
-use crate::run::{DamagedBlock, Run, ScanBuffer, ScheduleRow};
-use crate::units::{DueKey, Millis, RunNumber, Sequence};
-
-/// A pending entry, or the block of a run that cannot be read.
-type Found = std::result::Result<Option<Entry>, Box<DamagedBlock>>;
-
-/// Runs whose last group of blocks is kept decoded, about 12 KiB each.
-const LOOKUPS_MAX: usize = 256;
-
-/// The group of blocks of one run that was read last, so that a sorted list of keys is one pass.
-#[derive(Debug, Default)]
-struct Lookup {
-    group: Option<u32>,
-    entries: Vec<Entry>,
-    /// The place after the one found last, where the next of a sorted list is likely to be.
-    likely: usize,
-    used: u64,
-}
+use crate::run::{Run, ScanBuffer};
+use crate::units::{DueKey, LocationFile, Millis, RunNumber, Sequence, SubjectNumber};
 
 /// Windows, oldest first, and the open one that takes what is new.
 #[derive(Debug)]
@@ -38,11 +24,12 @@ pub struct Schedule {
     pub(super) open_index: DueIndex,
     pub(super) open_bits: TwoBits,
     open_pending: u64,
-    pending: u64,
-    lookups: HashMap<RunNumber, Lookup>,
-    uses: u64,
-    buffer: ScanBuffer<ScheduleRow>,
-    rows: Vec<ScheduleRow>,
+    pub(super) pending: u64,
+    lookups: Lookups,
+    /// Runs that no merge reads, since a block of theirs is damaged.
+    pub(super) unmerged: BTreeSet<RunNumber>,
+    /// Where the payloads lie of what was moved out of frozen parts since the last freeze.
+    pub(super) moved_files: BTreeSet<LocationFile>,
 }
 
 impl Schedule {
@@ -64,10 +51,9 @@ impl Schedule {
             open_bits: TwoBits::new(next),
             open_pending: 0,
             pending,
-            lookups: HashMap::new(),
-            uses: 0,
-            buffer: ScanBuffer::default(),
-            rows: Vec::new(),
+            lookups: Lookups::default(),
+            unmerged: BTreeSet::new(),
+            moved_files: BTreeSet::new(),
         }
     }
 
@@ -149,6 +135,40 @@ impl Schedule {
         before
     }
 
+    /// A pending entry that is marked as something else has ended, and this was known of it. To be called
+    /// beside [`Self::set`], so that cells of runs are not counted for it.
+    #[inline]
+    pub fn note_ended(&mut self, key: DueKey, subject: SubjectNumber, size: u32) {
+        if let Some(window) = self.closed_window(key.sequence)
+            && !(is_on(Planted::EndedMeanwhileLost) && window.is_in_memory())
+        {
+            let rows = window.rows();
+            window.ended.note(subject, key.due.minute(), size, rows);
+        }
+    }
+
+    /// As [`Self::note_ended`], where nobody knows when it was due.
+    pub fn forget_ended(&mut self, sequence: Sequence) {
+        if let Some(window) = self.closed_window(sequence) {
+            window.ended.forget();
+        }
+    }
+
+    /// Nothing at or below this key is pending: what ended before its minute is not kept any more.
+    pub fn prune_ended(&mut self, floor: DueKey) {
+        for window in &mut self.windows {
+            window.ended.prune(floor.due.minute());
+        }
+    }
+
+    fn closed_window(&mut self, sequence: Sequence) -> Option<&mut Window> {
+        if sequence >= self.open_bits.first() {
+            return None;
+        }
+        let at = self.window_at(sequence)?;
+        self.windows.get_mut(at)
+    }
+
     /// The pending entry with this key, with its payload's location as of now; `None` where there
     /// is none. Asking in the order of keys reads each block of a run once.
     ///
@@ -158,18 +178,35 @@ impl Schedule {
         if self.state(key.sequence) == EntryState::Pending { self.row(key) } else { Ok(None) }
     }
 
+    /// The entry of this sequence where it is in memory, whatever became of it.
+    pub fn entry_in_memory(&self, sequence: Sequence) -> Option<Entry> {
+        if sequence >= self.open_bits.first() {
+            return self.open.find(sequence);
+        }
+        match self.window_of(sequence).map(|window| &window.body) {
+            Some(Body::Memory { entries, .. }) => entries.find(sequence),
+            Some(Body::Run { .. } | Body::Empty) | None => None,
+        }
+    }
+
     /// As [`Self::find`], whatever became of the entry; `None` where its row is not kept any more.
     ///
     /// # Errors
     /// As [`Self::find`].
     pub fn row(&mut self, key: DueKey) -> Found {
+        let found = self.raw_row(key)?;
+        found.map(|entry| self.resolved(entry)).transpose()
+    }
+
+    /// As [`Self::row`], resolved or not.
+    pub(super) fn raw_row(&mut self, key: DueKey) -> Found {
         let with_due = |entry: Option<Entry>| entry.filter(|entry| entry.due() == key.due);
         if key.sequence >= self.open_bits.first() {
             return Ok(with_due(self.open.find(key.sequence)));
         }
         match self.window_at(key.sequence).and_then(|at| self.windows.get(at)).map(|window| &window.body) {
             Some(Body::Memory { entries, .. }) => Ok(with_due(entries.find(key.sequence))),
-            Some(Body::Run { .. }) => self.find_in_run(key),
+            Some(Body::Run { run, patches }) => self.lookups.find(run, patches, key),
             Some(Body::Empty) | None => Ok(None),
         }
     }
@@ -179,23 +216,33 @@ impl Schedule {
     /// is decided from now on is marked in the windows, and not in the parts.
     pub fn freeze(&mut self, now: Millis) -> Vec<FrozenPart> {
         let end = self.open_bits.end();
+        self.moved_files.clear();
         if !self.open_bits.is_empty() {
             let bits = std::mem::replace(&mut self.open_bits, TwoBits::new(end));
             let index = std::mem::replace(&mut self.open_index, DueIndex::new(now));
             let entries = Arc::new(std::mem::take(&mut self.open));
             let pending = std::mem::take(&mut self.open_pending);
-            self.windows.push(Window { bits, pending, body: Body::Memory { entries, index } });
+            let body = Body::Memory { entries, index };
+            self.windows.push(Window { bits, pending, body, origin_until: Sequence(0), ended: Ended::none() });
         }
-        let mut parts = Vec::new();
         for window in &mut self.windows {
-            if window.is_in_memory() && window.pending == 0 {
+            let rows = window.rows();
+            window.ended.freeze(rows);
+        }
+        for window in self.windows.iter_mut().filter(|window| window.pending == 0) {
+            if window.is_in_memory() || is_on(Planted::MoveLosesPayload) {
                 window.body = Body::Empty;
             }
-            if let Body::Memory { entries, .. } = &window.body {
-                parts.push(FrozenPart::new(Arc::clone(entries), window.bits.clone(), window.pending));
-            }
         }
-        parts
+        let origins = Arc::new(self.origins());
+        let part = |window: &Window| match &window.body {
+            Body::Memory { entries, .. } => {
+                let (entries, origins) = (Arc::clone(entries), Arc::clone(&origins));
+                Some(FrozenPart::new(entries, window.bits.clone(), window.pending, origins))
+            }
+            _ => None,
+        };
+        self.windows.iter().filter_map(part).collect()
     }
 
     /// The part that begins at `first` was written and is durable: its entries leave memory.
@@ -207,6 +254,7 @@ impl Schedule {
         match window {
             Some(window) if window.first() == first && window.is_in_memory() => {
                 window.body = Body::Run { run, patches: std::collections::BTreeMap::new() };
+                window.ended.written();
                 Ok(())
             }
             _ => Err(Error::InvalidArgument {
@@ -223,20 +271,29 @@ impl Schedule {
     }
 
     /// The oldest windows that end at `floor` or below and have nothing pending leave; what they
-    /// knew is not known any more.
+    /// knew is not known any more. One in whose run something in memory has its origin stays.
     pub fn retire(&mut self, floor: Sequence) -> Vec<Window> {
-        let keep = |window: &Window| window.end() > floor || window.pending > 0;
+        let keep = |window: &Window| window.end() > floor || self.is_needed(window);
         let count = self.windows.iter().position(keep).unwrap_or(self.windows.len());
         self.windows.drain(..count).collect()
     }
 
-    /// Lets go of a run in which nothing is pending; what became of its sequences stays known.
+    /// Lets go of a run in which nothing is pending and nothing in memory has its origin; what became of
+    /// its sequences stays known.
     pub fn release(&mut self, number: RunNumber) -> Option<Arc<Run>> {
-        let window = self.windows.iter_mut().find(|window| holds(window, number) && window.pending == 0)?;
-        self.lookups.remove(&number);
+        let at = self.windows.iter().position(|window| holds(window, number) && !self.is_needed(window))?;
+        self.lookups.remove(number);
+        let window = self.windows.get_mut(at)?;
         match std::mem::replace(&mut window.body, Body::Empty) {
             Body::Run { run, .. } => Some(run),
             Body::Empty | Body::Memory { .. } => None,
+        }
+    }
+
+    /// What was read of these runs is not needed any more.
+    pub(super) fn forget_lookups(&mut self, runs: impl Iterator<Item = RunNumber>) {
+        for run in runs {
+            self.lookups.remove(run);
         }
     }
 
@@ -245,23 +302,27 @@ impl Schedule {
     pub fn patch(&mut self, number: RunNumber, block: u32, entries: &[Entry]) -> bool {
         let mut sorted = entries.to_vec();
         sort_by_key(&mut sorted);
-        self.lookups.remove(&number);
+        self.lookups.remove(number);
         let body = self.windows.iter_mut().find(|window| holds(window, number)).map(|window| &mut window.body);
         let Some(Body::Run { patches, .. }) = body else { return false };
         patches.insert(block, sorted.iter().map(row_of).collect());
         true
     }
 
-    /// The pending sequences of a run's window for which no row can be read: what a damaged block
-    /// has cost. Reads the whole run, a bounded piece at a time.
+    /// The sequences of a run's window for which no row can be read, and that are pending or the origin of
+    /// what was moved: what a damaged block has cost. Reads the whole run, a bounded piece at a time.
     ///
     /// # Errors
     /// `Storage` where a block could not be read now: its rows are not gone.
-    pub fn unreadable(&mut self, number: RunNumber) -> Result<Vec<Sequence>> {
+    pub fn unreadable(&self, number: RunNumber) -> Result<Vec<Sequence>> {
         let Some(window) = self.windows.iter().find(|window| holds(window, number)) else { return Ok(Vec::new()) };
         let Body::Run { run, patches } = &window.body else { return Ok(Vec::new()) };
         let mut missing = window.bits.clone();
-        let mut scan = crate::run::RowScan::from_block(run, 0, Some(patches), &mut self.buffer);
+        for origin in self.unresolved().into_keys() {
+            missing.set(origin, EntryState::Pending);
+        }
+        let mut buffer = ScanBuffer::default();
+        let mut scan = crate::run::RowScan::from_block(run, 0, Some(patches), &mut buffer);
         loop {
             match scan.next_row() {
                 Ok(Some(row)) => {
@@ -275,12 +336,19 @@ impl Schedule {
         Ok(missing.pending().collect())
     }
 
+    /// How many entries are in memory because no run has them yet.
+    pub fn recent_entries(&self) -> u64 {
+        // Asked with each batch that is applied: what is in memory lies behind all runs, which may be many.
+        let frozen = self.windows.iter().rev().take_while(|window| window.run().is_none());
+        let frozen = frozen.map(|window| u64::from(window.entries_in_memory()));
+        frozen.fold(u64::from(self.open.len()), u64::saturating_add)
+    }
+
     /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         let windows: usize = self.windows.iter().map(Window::memory_bytes).sum();
         let open = self.open.memory_bytes().saturating_add(self.open_index.memory_bytes());
-        let lookups: usize =
-            self.lookups.values().map(|lookup| lookup.entries.capacity().saturating_mul(size_of::<Entry>())).sum();
+        let lookups = self.lookups.memory_bytes();
         windows.saturating_add(open).saturating_add(self.open_bits.memory_bytes()).saturating_add(lookups)
     }
 
@@ -295,39 +363,12 @@ impl Schedule {
         sequence >= next
     }
 
-    fn window_at(&self, sequence: Sequence) -> Option<usize> {
+    pub(super) fn window_at(&self, sequence: Sequence) -> Option<usize> {
         self.windows.partition_point(|window| window.first() <= sequence).checked_sub(1)
     }
 
     fn window_of(&self, sequence: Sequence) -> Option<&Window> {
         self.windows.get(self.window_at(sequence)?)
-    }
-
-    fn find_in_run(&mut self, key: DueKey) -> Found {
-        let window = self.window_at(key.sequence).and_then(|at| self.windows.get(at));
-        let Some(Body::Run { run, patches }) = window.map(|window| &window.body) else { return Ok(None) };
-        self.uses = self.uses.saturating_add(1);
-        if self.lookups.len() >= LOOKUPS_MAX && !self.lookups.contains_key(&run.number()) {
-            let oldest = self.lookups.iter().min_by_key(|(_, lookup)| lookup.used).map(|(number, _)| *number);
-            oldest.and_then(|number| self.lookups.remove(&number));
-        }
-        let lookup = self.lookups.entry(run.number()).or_default();
-        lookup.used = self.uses;
-        if lookup.group != Some(run.group(key.into())) {
-            lookup.group = None;
-            let group = run.read_group(key.into(), Some(patches), &mut self.buffer, &mut self.rows)?;
-            lookup.entries.clear();
-            lookup.entries.extend(self.rows.iter().map(entry_of));
-            lookup.group = Some(group);
-        }
-        let is_likely = lookup.entries.get(lookup.likely).is_some_and(|entry| entry.key() == key);
-        let found = if is_likely {
-            Some(lookup.likely)
-        } else {
-            lookup.entries.binary_search_by(|entry| entry.key().cmp(&key)).ok()
-        };
-        lookup.likely = found.map_or(lookup.likely, |at| at.saturating_add(1));
-        Ok(found.and_then(|at| lookup.entries.get(at)).copied())
     }
 }
 

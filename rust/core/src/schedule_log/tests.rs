@@ -1,12 +1,14 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::EntryState::{Dispatched, Nothing, Pending};
 use super::*;
+use crate::error::StorageFault;
+use crate::record::message::{Message, encode_message};
 use crate::record::{encode_record, seal_record};
 use crate::run::tests_storage::TestStorage;
-use crate::run::{Run, RunKind, read_payload, run_path};
-use crate::storage::Storage;
+use crate::run::{RUN_FOLDER, RowScan, Run, RunKind, ScanBuffer, ScheduleRow, read_payload, run_path};
+use crate::storage::{Call, MemoryStorage, Storage};
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 const STREAM: [u8; 16] = [5; 16];
@@ -44,7 +46,7 @@ fn take_all(feed: &mut Feed, schedule: &mut Schedule, now: u64) -> Vec<u64> {
     let mut taken = Vec::new();
     loop {
         let loaded = feed.load(schedule, Millis(now), 0, 1_000).unwrap();
-        feed.take_due(Millis(now), usize::MAX, &mut taken);
+        feed.take_due(Millis(now), Room { all: usize::MAX, floods: usize::MAX }, &mut taken);
         if loaded == Loaded::UpToDate {
             return sequences(&taken);
         }
@@ -234,17 +236,17 @@ fn an_arrival_at_or_below_the_position_comes_at_once() {
     let mut feed = Feed::new(DueKey::START, Millis(0));
     assert_eq!(feed.load(&mut schedule, Millis(10), 100, 10), Ok(Loaded::UpToDate));
     assert_eq!(feed.position(), DueKey::end_of(Millis(110)));
-    assert_eq!((feed.next_load(100, 10), feed.next_due()), (Some(Millis(61)), None));
+    assert_eq!((feed.next_load(100, 10), feed.next_due(Room { all: 1, floods: 1 })), (Some(Millis(61)), None));
     for (due, sequence) in [(110, 1), (111, 2), (3, 3)] {
         schedule.insert(entry(due, sequence));
         feed.arrive(entry(due, sequence));
     }
     assert_eq!(feed.len(), 2);
     let mut taken = Vec::new();
-    feed.take_due(Millis(109), 10, &mut taken);
+    feed.take_due(Millis(109), Room { all: 10, floods: 10 }, &mut taken);
     assert_eq!(sequences(&taken), [3], "never early");
     assert_eq!(feed.load(&mut schedule, Millis(110), 100, 10), Ok(Loaded::UpToDate));
-    feed.take_due(Millis(111), 10, &mut taken);
+    feed.take_due(Millis(111), Room { all: 10, floods: 10 }, &mut taken);
     assert_eq!(sequences(&taken), [3, 1, 2]);
 }
 
@@ -265,7 +267,7 @@ fn ten_thousand_in_one_millisecond_pass_through_a_window_of_hundred() {
     while taken.len() < 10_000 {
         feed.load(&mut schedule, Millis(77), 1_000, 100).unwrap();
         assert!(feed.len() <= 100);
-        feed.take_due(Millis(77), 60, &mut taken);
+        feed.take_due(Millis(77), Room { all: 60, floods: 60 }, &mut taken);
         loads += 1;
         assert!(loads < 400);
     }
@@ -306,7 +308,7 @@ fn a_restored_schedule_goes_on_where_the_feed_was() {
     let mut feed = Feed::new(DueKey::START, Millis(0));
     let mut taken = Vec::new();
     feed.load(&mut schedule, Millis(1_020), 10, 1_000).unwrap();
-    feed.take_due(Millis(1_020), 30, &mut taken);
+    feed.take_due(Millis(1_020), Room { all: 30, floods: 30 }, &mut taken);
     for entry in &taken[..20] {
         schedule.set(entry.sequence(), EntryState::Dispatched);
     }
@@ -320,7 +322,7 @@ fn a_restored_schedule_goes_on_where_the_feed_was() {
             let bits = TwoBits::from_words(window.first(), window.bits().len(), &words).unwrap();
             let number = window.run().unwrap().number();
             let run = Run::open(&storage, number, RunKind::Schedule, &STREAM).unwrap();
-            Window::restored(bits, Some(Arc::new(run)))
+            Window::restored(bits, Some(Arc::new(run)), SavedEnded::default())
         })
         .collect();
     let mut restored = Schedule::restored(windows, schedule.next_sequence(), Millis(1_020));
@@ -358,7 +360,7 @@ fn what_the_next_slice_reads_was_asked_for_before() {
     let (mut read_blocks, mut asked_blocks) = (0, 0);
     for now in (1_000..70_000).step_by(1_500) {
         assert_eq!(feed.load(&mut schedule, Millis(now), 3_000, 1_000_000), Ok(Loaded::UpToDate));
-        feed.take_due(Millis(now), usize::MAX, &mut Vec::new());
+        feed.take_due(Millis(now), Room { all: usize::MAX, floods: usize::MAX }, &mut Vec::new());
         for run in 1..=number {
             let (read, asked) = storage.take_reads(&run_path(RunNumber(run)));
             let (read, asked) = (blocks(read), blocks(asked));
@@ -390,4 +392,91 @@ fn planted_faults_are_found() {
     found(Planted::OneTickEarly, an_arrival_at_or_below_the_position_comes_at_once);
     found(Planted::FeedSkipsArrival, an_arrival_at_or_below_the_position_comes_at_once);
     found(Planted::FeedPassesUnhanded, ten_thousand_in_one_millisecond_pass_through_a_window_of_hundred);
+}
+
+#[test]
+fn what_a_damaged_block_hides_is_named_by_a_list_and_the_rest_is_shown() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    for sequence in 1..=400 {
+        schedule.insert(entry(sequence, sequence));
+    }
+    let mut number = 0;
+    checkpoint(&mut schedule, &storage, &mut number);
+    schedule.insert(entry(100, 401));
+    storage.edit(&run_path(RunNumber(1)), |bytes| bytes[4_096 * 2 + 77] ^= 4);
+    let mut shown = Vec::new();
+    let mut blocks = std::collections::BTreeSet::new();
+    let mut from = DueKey::START;
+    loop {
+        let view = schedule.view(from, DueKey::end_of(DUE_MAX), 64);
+        let piece = view.read(&|_| true, 10, &mut crate::run::ScanBuffer::default()).unwrap();
+        shown.extend(sequences(&piece.entries));
+        blocks.extend(piece.hidden.iter().map(|one| (one.block.run, one.block.block, one.rows)));
+        from = piece.to;
+        if !piece.cut {
+            break;
+        }
+    }
+    let expected: Vec<u64> = (1..=85).chain([401]).chain(171..=400).collect();
+    assert_eq!(shown, expected);
+    assert_eq!(blocks.into_iter().collect::<Vec<_>>(), [(RunNumber(1), 1, 85)]);
+    // What lies behind it is not said to be hidden.
+    let view = schedule.view(DueKey::end_of(Millis(200)), DueKey::end_of(Millis(300)), 1_000);
+    let piece = view.read(&|_| true, 1_000, &mut crate::run::ScanBuffer::default()).unwrap();
+    assert_eq!((piece.entries.len(), piece.hidden.len()), (100, 0));
+}
+
+/// A run of an earlier format says no sizes: a merge reads them, and believes no failure to be one.
+#[test]
+fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
+    let storage = MemoryStorage::default();
+    for folder in ["log", RUN_FOLDER] {
+        storage.create_folder(folder).unwrap();
+    }
+    let log = storage.create("log/0000000001.segment").unwrap();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    let mut offset = 4_096_u64;
+    for sequence in 1..=2_u64 {
+        let (due, body) = (Millis(1_000 + sequence), [7; 9]);
+        let mut bytes = Vec::new();
+        let (published, subject, opaque) = (Millis(1), SubjectNumber(1), true);
+        encode_message(&mut bytes, &Message { due, published, subject, opaque, meta: b"", body: &body });
+        seal_record(&mut bytes, Sequence(sequence)).unwrap();
+        log.write_at(offset, &bytes).unwrap();
+        let key = DueKey { due, sequence: Sequence(sequence) };
+        let location = Location::in_segment(SegmentNumber(1), offset as u32);
+        schedule.insert(Entry::new(key, 1, key.sequence, location, subject));
+        offset += bytes.len() as u64;
+        let part = schedule.freeze(Millis(0)).pop().unwrap();
+        let first = part.first();
+        let run = write(&storage, part, sequence as u32, FAR, 1 << 20);
+        schedule.install(first, run).unwrap();
+    }
+    let limits = MergeLimits { windows_min: 2, rows_max: 40, wasted_bytes_min: 1 };
+    let mut calls = 0;
+    loop {
+        let plan = schedule.plan_merge(limits, BTreeSet::new).unwrap();
+        let mut writer = plan.into_writer(RunNumber(10 + calls), STREAM, FAR);
+        storage.fail_call_of(Call::Read, u64::from(calls), StorageFault::Io);
+        let run = loop {
+            match writer.write_piece(&storage, 1 << 20).unwrap() {
+                MergeProgress::More => {}
+                MergeProgress::Written(run) => break Some(run),
+                MergeProgress::GivenUp { error, .. } => {
+                    assert!(matches!(error, crate::error::Error::Storage { .. }), "{error}");
+                    break None;
+                }
+            }
+        };
+        calls += 1;
+        let Some(run) = run else { continue };
+        storage.heal();
+        let mut buffer = ScanBuffer::<ScheduleRow>::default();
+        let mut scan = RowScan::from_block(&run, 0, None, &mut buffer);
+        let sizes = std::iter::from_fn(|| scan.next_row().unwrap()).map(|row| row.size);
+        assert_eq!(sizes.collect::<Vec<_>>(), [Some(9); 2], "behind {calls} failures");
+        break;
+    }
+    assert!(calls > 2, "{calls}");
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
 use super::due_index::DueIndex;
+use super::ended::{Ended, SavedEnded};
 use super::entry::Entry;
 use super::recent::Recent;
 use crate::run::{Patches, Row, Run, ScheduleRow};
@@ -26,14 +27,18 @@ pub struct Window {
     pub(super) bits: TwoBits,
     pub(super) pending: u64,
     pub(super) body: Body,
+    /// The last entry that was moved away from the run and has its origin there; 0 where none has.
+    pub(super) origin_until: Sequence,
+    /// What the cells of the run count and is pending no more.
+    pub(super) ended: Ended,
 }
 
 impl Window {
     /// A window as a checkpoint has it.
-    pub fn restored(bits: TwoBits, run: Option<Arc<Run>>) -> Self {
+    pub fn restored(bits: TwoBits, run: Option<Arc<Run>>, ended: SavedEnded) -> Self {
         let pending = bits.count(EntryState::Pending);
         let body = run.map_or(Body::Empty, |run| Body::Run { run, patches: Patches::new() });
-        Self { bits, pending, body }
+        Self { bits, pending, body, origin_until: Sequence(0), ended: Ended::restored(ended) }
     }
 
     /// The first sequence.
@@ -64,9 +69,24 @@ impl Window {
         }
     }
 
+    /// What the cells of its run count and was pending no more at the last freeze.
+    pub fn ended(&self) -> SavedEnded {
+        self.ended.saved()
+    }
+
+    /// How many rows its run has, or will have.
+    pub(super) fn rows(&self) -> u64 {
+        self.run().map_or(self.pending, |run| run.row_count())
+    }
+
     /// True while the entries are frozen in memory, and no run holds them.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.body, Body::Memory { .. })
+    }
+
+    /// How many entries it has in memory.
+    pub(super) fn entries_in_memory(&self) -> u32 {
+        if let Body::Memory { entries, .. } = &self.body { entries.len() } else { 0 }
     }
 
     /// Bytes of memory.
@@ -79,13 +99,14 @@ impl Window {
                 run.memory_bytes().saturating_add(patched.saturating_mul(size_of::<ScheduleRow>()))
             }
         };
-        size_of::<Self>().saturating_add(self.bits.memory_bytes()).saturating_add(body)
+        let ended = self.ended.memory_bytes();
+        size_of::<Self>().saturating_add(self.bits.memory_bytes()).saturating_add(body).saturating_add(ended)
     }
 }
 
 /// A row as an entry.
 pub(super) fn entry_of(row: &ScheduleRow) -> Entry {
-    Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject)
+    Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject).with_size(row.size)
 }
 
 /// An entry as a row whose payload lies outside of the run.
@@ -97,6 +118,7 @@ pub(super) fn row_of(entry: &Entry) -> ScheduleRow {
         subject: entry.subject(),
         attempt: entry.attempt(),
         length: 0,
+        size: entry.size(),
     }
 }
 

@@ -7,7 +7,10 @@ use super::apply_groups::{
     apply_reserve,
 };
 use super::apply_moves::{apply_expire, apply_redrive, apply_retry};
+use super::apply_reschedule::apply_move;
+use super::apply_terms::{apply_by_key, apply_message_on_terms, apply_terms};
 use super::effects::{Effects, Outcome};
+use super::pending_counts::{Told, begins_pending, ends_pending, ends_pending_unkeyed, ends_ready};
 use super::state::{EpochInfo, State};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
@@ -29,6 +32,11 @@ pub(super) struct BatchTime {
 impl BatchTime {
     pub(super) fn of(header: &BatchHeader) -> Self {
         Self { trusted: Millis(header.trusted_ms.get()), held: header.is_held() }
+    }
+
+    /// The trusted time of the batch.
+    pub(super) fn trusted(self) -> Millis {
+        self.trusted
     }
 
     /// True where an entry due at `due` is ready by its own fact.
@@ -61,6 +69,8 @@ pub(super) fn apply_record(
         Fact::Message(message) => apply_message(state, effects, arrival, &message),
         Fact::Retry(retry) => apply_retry(state, effects, arrival, &retry),
         Fact::Redrive(redrive) => apply_redrive(state, effects, arrival, &redrive),
+        Fact::Move(moved) => apply_move(state, effects, arrival, &moved),
+        Fact::ByKey(asked) => apply_by_key(state, effects, arrival, &asked),
         Fact::Ready(list) => {
             state.schedule.skip(arrival.sequence);
             apply_ready(state, effects, list)
@@ -81,7 +91,7 @@ fn malformed(arrival: Arrival, expected: &str, kind: u8) -> Error {
 fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact: &Fact<'_>) -> Result<()> {
     match fact {
         Fact::Cancel(cancel) => {
-            let outcome = apply_cancel(state, *cancel);
+            let outcome = apply_cancel(state, effects, *cancel)?;
             effects.outcomes.push((arrival.sequence, outcome));
         }
         Fact::Subject { number, name } => {
@@ -125,7 +135,11 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
         Fact::Acknowledge(acknowledge) => apply_acknowledge(state, effects, acknowledge),
         Fact::Void(void) => apply_void(state, effects, *void),
         Fact::EpochStart(start) => apply_epoch_start(state, arrival.sequence, start),
-        Fact::Message(_) | Fact::Retry(_) | Fact::Redrive(_) | Fact::Ready(_) => {}
+        Fact::Terms(terms) => {
+            let outcome = apply_terms(state, arrival, terms);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Message(_) | Fact::Retry(_) | Fact::Redrive(_) | Fact::Move(_) | Fact::ByKey(_) | Fact::Ready(_) => {}
     }
     Ok(())
 }
@@ -135,20 +149,28 @@ fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, mes
         return Err(malformed(arrival, "a subject named before", crate::record::message::KIND_MESSAGE));
     }
     let key = DueKey { due: message.due, sequence: arrival.sequence };
-    let entry = Entry::new(key, 1, arrival.sequence, arrival.location, message.subject);
-    place(state, effects, arrival, entry);
-    Ok(())
+    let size = u32::try_from(message.body.len()).ok();
+    let entry = Entry::new(key, 1, arrival.sequence, arrival.location, message.subject).with_size(size);
+    if state.terms.hold_for(arrival.sequence) {
+        return apply_message_on_terms(state, effects, arrival, entry, size.unwrap_or(u32::MAX));
+    }
+    place(state, effects, arrival, entry)
 }
 
 /// An entry is ready by its own fact, or waits.
-pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) {
+///
+/// # Errors
+/// As [`begins_pending`].
+pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) -> Result<()> {
     let by_another = is_on(Planted::DueByAnotherClock) && entry.due() <= effects.feed.position().due;
     if arrival.time.is_due(entry.due()) || by_another {
         place_at_once(state, effects, entry);
     } else {
+        let entry = begins_pending(state, effects, entry)?;
         state.schedule.insert(entry);
         effects.feed.arrive(entry);
     }
+    Ok(())
 }
 
 /// An entry is ready by its own fact, whatever its due time.
@@ -198,7 +220,10 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
         };
         // One whose bytes are gone takes its number all the same, and is voided when it is read.
         let entry = entry.unwrap_or_else(|| Entry::new(key, 1, key.sequence, Location::NOWHERE, subject));
-        state.schedule.set(key.sequence, EntryState::Dispatched);
+        if state.schedule.set(key.sequence, EntryState::Dispatched) == EntryState::Pending {
+            ends_ready(state, effects, &entry);
+        }
+        state.keys.release(key.sequence);
         make_ready(state, effects, entry);
     }
     Ok(())
@@ -214,24 +239,29 @@ fn find_pending(state: &mut State, effects: &mut Effects, key: DueKey) -> Result
     }
 }
 
-fn apply_cancel(state: &mut State, cancel: Cancel) -> Outcome {
-    match state.schedule.state(cancel.target.sequence) {
+pub(super) fn apply_cancel(state: &mut State, effects: &mut Effects, cancel: Cancel) -> Result<Outcome> {
+    Ok(match state.schedule.state(cancel.target.sequence) {
         EntryState::Pending => {
+            let told = Told { subject: cancel.subject, size: cancel.size };
+            ends_pending(state, effects, cancel.target, told)?;
             state.schedule.set(cancel.target.sequence, EntryState::Cancelled);
+            state.keys.release(cancel.target.sequence);
             Outcome::Done
         }
         EntryState::Cancelled => Outcome::Done,
         EntryState::Dispatched if is_on(Planted::CancelUnjudged) => Outcome::Done,
         EntryState::Dispatched => Outcome::AlreadyDispatched,
         EntryState::Nothing => Outcome::NotFound,
-    }
+    })
 }
 
 fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
     match void {
         Void::Pending { sequence, .. } => {
             if state.schedule.state(sequence) == EntryState::Pending {
+                ends_pending_unkeyed(state, sequence);
                 state.schedule.set(sequence, EntryState::Cancelled);
+                state.keys.release(sequence);
                 state.voided = state.voided.saturating_add(1);
             }
         }

@@ -33,7 +33,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
         return nothing(state);
     }
     let origin = payload_of(state, effects, subject, retry.number)?;
-    let origin = origin.unwrap_or((retry.payload_sequence.unwrap_or(arrival.sequence), Location::NOWHERE));
+    let origin = origin.unwrap_or((retry.payload_sequence.unwrap_or(arrival.sequence), Location::NOWHERE, None));
     if let Some(group) = state.groups.get_mut(&retry.group).filter(|_| !is_on(Planted::GivenBackStays)) {
         group.take(retry.consumer, retry.offset, retry.number);
     }
@@ -42,7 +42,7 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     }
     let entry = entry_of(retry, arrival.sequence, origin);
     match retry.destination {
-        Destination::Again => place(state, effects, arrival, entry),
+        Destination::Again => place(state, effects, arrival, entry)?,
         Destination::DeadLetter { .. } if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
         Destination::DeadLetter { .. } => place_at_once(state, effects, entry),
     }
@@ -51,13 +51,16 @@ pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arr
     Ok(())
 }
 
+/// The sequence of a payload, its place, and the bytes of its body where they are known.
+type Origin = (Sequence, Location, Option<u32>);
+
 /// What a retry makes pending: under its own sequence, with the payload where that was.
-fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: (Sequence, Location)) -> Entry {
+fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: Origin) -> Entry {
     let ordered_by = if is_on(Planted::MovedKeepsSequence) { origin.0 } else { sequence };
     let payload_sequence = if is_on(Planted::PayloadSequenceLost) { sequence } else { origin.0 };
     let key = DueKey { due: retry.due, sequence: ordered_by };
     let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
-    Entry::new(key, attempt, payload_sequence, origin.1, retry.target)
+    Entry::new(key, attempt, payload_sequence, origin.1, retry.target).with_size(origin.2)
 }
 
 /// Where the payload of a ready message is. `None` where that is nowhere to be found: the entry
@@ -67,13 +70,13 @@ fn payload_of(
     effects: &Effects,
     subject: SubjectNumber,
     number: ReadyNumber,
-) -> Result<Option<(Sequence, Location)>> {
+) -> Result<Option<Origin>> {
     let origin = match state.dispatch.find(subject, number) {
         Err(error @ Error::Storage { .. }) => return Err(error),
         Ok(origin) => origin,
         Err(_) => rescue_one_ready(&effects.storage, state, subject, number)?,
     };
-    Ok(origin.map(|origin| (origin.payload_sequence(), origin.location())))
+    Ok(origin.map(|origin| (origin.payload_sequence(), origin.location(), origin.size())))
 }
 
 /// A dead letter is finished and its message begins again, once: whoever comes second finds it done.
@@ -93,13 +96,14 @@ pub(super) fn apply_redrive(
         return Ok(());
     };
     let origin = payload_of(state, effects, subject, redrive.number)?;
-    let origin = origin.unwrap_or((redrive.payload_sequence, Location::NOWHERE));
+    let origin = origin.unwrap_or((redrive.payload_sequence, Location::NOWHERE, None));
     if let Some(group) = state.groups.get_mut(&redrive.group) {
         group.void(redrive.number);
     }
     ensure_group(state, redrive.target, ReadyNumber(0), &name);
     let key = DueKey { due: redrive.due, sequence: arrival.sequence };
-    place(state, effects, arrival, Entry::new(key, 1, origin.0, origin.1, redrive.target));
+    let entry = Entry::new(key, 1, origin.0, origin.1, redrive.target).with_size(origin.2);
+    place(state, effects, arrival, entry)?;
     state.settle(subject);
     effects.outcomes.push((arrival.sequence, Outcome::Done));
     Ok(())

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
+use super::merging::{FinishedMerge, MergeFailure, MergeWork};
+use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
-use super::snapshot::{Frozen, NamedFiles, NamedRun};
+use super::snapshot::Frozen;
 use super::state::{KnownRun, State};
 use super::subject_names::holds_dead_letters;
 use crate::dispatch_log::{FrozenReady, row_of};
@@ -55,6 +57,8 @@ pub struct FinishedCheckpoint {
     /// By the first sequence of the part that each holds.
     pub(super) schedule_runs: Vec<(Sequence, Arc<Run>)>,
     pub(super) dispatch_run: Option<Arc<Run>>,
+    pub(super) merged: Option<Box<FinishedMerge>>,
+    pub(super) merge_failure: Option<Box<MergeFailure>>,
     pub(super) kept: KeptFiles,
     pub(super) created: Millis,
     /// Payloads due later than this were copied.
@@ -77,6 +81,7 @@ pub struct CheckpointWork {
     ready: Vec<FrozenReady>,
     /// Segments with the facts that made dead letters of what is in `ready`.
     dead_letter_segments: BTreeSet<SegmentNumber>,
+    merge: Option<MergeWork>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
     dispatch_run: Option<Arc<Run>>,
@@ -87,6 +92,7 @@ enum Stage {
     Schedule(Box<PartWriter>),
     DispatchStart,
     Dispatch(Box<DispatchRunWork>),
+    Merge,
     File,
 }
 
@@ -95,6 +101,7 @@ impl std::fmt::Debug for Stage {
         formatter.write_str(match self {
             Self::ScheduleStart | Self::Schedule(_) => "schedule run",
             Self::DispatchStart | Self::Dispatch(_) => "dispatch run",
+            Self::Merge => "merge",
             Self::File => "file",
         })
     }
@@ -111,13 +118,15 @@ impl CheckpointWork {
         };
         let dispatch_number = take_number();
         let pending = state.schedule.freeze(state.position.trusted);
+        state.schedule.prune_ended(feed.resume_from);
         let parts: Vec<_> = pending.into_iter().map(|part| (take_number(), part)).collect();
+        let copy_after = state.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
         let ready = state.dispatch.freeze();
         let dead_letter_segments = dead_letter_segments(state, &ready);
+        let merge = MergeWork::plan(state, options, copy_after);
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
         let frozen = Frozen::of(state, &planned, feed.resume_from);
-        let copy_after = frozen.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
         Self {
             number,
             stream: state.stream,
@@ -130,6 +139,7 @@ impl CheckpointWork {
             parts,
             ready,
             dead_letter_segments,
+            merge,
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
             dispatch_run: None,
@@ -139,6 +149,13 @@ impl CheckpointWork {
     /// The position that the checkpoint is as of: the log must be synced up to there.
     pub fn position(&self) -> Location {
         self.frozen.position.end
+    }
+
+    /// How many of the entries that it takes out of memory are written.
+    pub fn entries_written(&self) -> u64 {
+        let whole = self.schedule_runs.iter().map(|(_, run)| run.row_count());
+        let part = if let Stage::Schedule(work) = &self.stage { work.entries_written() } else { 0 };
+        whole.fold(part, u64::saturating_add)
     }
 
     /// Does the next piece, of about `budget_bytes`. `synced` is how far the log is fdatasync'ed.
@@ -164,6 +181,13 @@ impl CheckpointWork {
             },
             Stage::DispatchStart => self.start_dispatch(storage.as_ref())?,
             Stage::Dispatch(work) => self.go_on_with_dispatch(storage.as_ref(), work, budget_bytes)?,
+            Stage::Merge => {
+                self.stage = Stage::Merge;
+                let merge = self.merge.as_mut();
+                if merge.map_or(Ok(true), |merge| merge.write_piece(storage.as_ref(), budget_bytes))? {
+                    self.stage = Stage::File;
+                }
+            }
             Stage::File => {
                 self.stage = Stage::File;
                 if synced < self.position() && !planted::is_on(Planted::CheckpointBeforeRuns) {
@@ -187,7 +211,7 @@ impl CheckpointWork {
         self.stage = Stage::DispatchStart;
         let row_count: usize = self.ready.iter().map(|ready| ready.entries.len()).sum();
         if row_count == 0 {
-            self.stage = Stage::File;
+            self.stage = Stage::Merge;
             return Ok(());
         }
         let head = RunHead { number: self.dispatch_number, stream: self.stream.id, row_count: row_count as u64 };
@@ -207,7 +231,7 @@ impl CheckpointWork {
         self.stage = Stage::DispatchStart;
         if work.write_piece(&self.ready, budget_bytes)? {
             self.dispatch_run = Some(Arc::new(work.writer.finish(storage)?));
-            self.stage = Stage::File;
+            self.stage = Stage::Merge;
         } else {
             self.stage = Stage::Dispatch(work);
         }
@@ -220,6 +244,12 @@ impl CheckpointWork {
         let fresh = |run: &Arc<Run>| Candidate { run: Arc::clone(run), unfinished: true, created };
         let mut schedule = self.schedule_candidates.clone();
         schedule.extend(self.schedule_runs.iter().map(|(_, run)| fresh(run)));
+        let merged = self.merge.as_ref().and_then(|merge| {
+            let finished = merge.finished()?;
+            merge.stand_in(&finished, &mut schedule);
+            self.frozen.merge_windows(&finished.bits, finished.run.as_ref().map(|run| run.number()));
+            Some(Box::new(finished))
+        });
         let mut dispatch = self.dispatch_candidates.clone();
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
@@ -235,6 +265,8 @@ impl CheckpointWork {
         Ok(FinishedCheckpoint {
             schedule_runs: std::mem::take(&mut self.schedule_runs),
             dispatch_run: self.dispatch_run.take(),
+            merge_failure: self.merge.as_ref().and_then(MergeWork::failure).map(Box::new),
+            merged,
             kept: files.kept(self.number),
             created,
             copy_after: self.copy_after,
@@ -244,7 +276,7 @@ impl CheckpointWork {
 
 /// All runs of one kind, and whether anything in each is unfinished as of now.
 fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
-    let windows = state.schedule.windows().iter().filter(|window| window.pending() > 0);
+    let windows = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
     let pending = windows.filter_map(|window| window.run()).map(|run| run.number());
     let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
     let unfinished: BTreeSet<RunNumber> = pending.chain(ready.map(|run| run.run().number())).collect();

@@ -95,7 +95,8 @@ fn a_changed_byte_makes_another_state_or_is_refused_and_every_rule_refuses_somet
     for rule in [
         "a count",
         "UTF-8 text",
-        "the end",
+        "what ended of each window",
+        "a minute behind the one before, with something in it",
         "a subject with a number and name of its own",
         "a group of a known subject",
         "offsets that ascend",

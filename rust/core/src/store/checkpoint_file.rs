@@ -18,9 +18,10 @@ use std::collections::BTreeMap;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::named_files::NamedFiles;
 use super::recovery::state_of;
 use super::retention::checkpoint_path;
-use super::snapshot::{Frozen, NamedFiles, Snapshot, WindowSnapshot};
+use super::snapshot::{Frozen, Snapshot, WindowSnapshot};
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::record::FORMAT_VERSION;
@@ -214,15 +215,23 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_of_every_format_are_read_and_only_the_last_knows_consumers_that_last() {
+    fn checkpoints_of_every_format_are_read_and_only_later_ones_know_consumers_that_last() {
         let formats = [
-            (include_str!("../../../../tests/golden/checkpoint_of_format_1.hex"), 2),
-            (include_str!("../../../../tests/golden/checkpoint_of_format_2.hex"), 3),
-            (include_str!("../../../../tests/golden/checkpoint.hex"), 4),
+            (1, include_str!("../../../../tests/golden/checkpoint_of_format_1.hex"), 2),
+            (2, include_str!("../../../../tests/golden/checkpoint_of_format_2.hex"), 3),
+            (3, include_str!("../../../../tests/golden/checkpoint_of_format_3.hex"), 4),
+            (4, include_str!("../../../../tests/golden/checkpoint_of_format_4.hex"), 4),
+            (5, include_str!("../../../../tests/golden/checkpoint.hex"), 4),
         ];
-        for (text, groups) in formats {
+        for (format, text, groups) in formats {
             let snapshot = read(text);
             assert_eq!(snapshot.groups.len(), groups);
+            let pending: Vec<Option<u64>> = snapshot.queues.values().map(|queue| queue.pending).collect();
+            assert_eq!(pending.iter().all(Option::is_some), format >= 4);
+            let minutes = snapshot.totals.as_ref().map(|minutes| minutes.iter().map(|(_, tally)| tally.messages).sum());
+            assert_eq!(minutes, (format >= 5).then(|| pending.iter().flatten().sum::<u64>()));
+            assert_eq!(snapshot.windows.iter().all(|window| window.ended.cells.is_some()), format >= 5);
+            assert!(pending.iter().flatten().all(|count| *count <= 4), "{pending:?}");
             let billing = &snapshot.groups[&GroupNumber(1)];
             assert_eq!(billing.consumers.named("worker-1", false), Some(ConsumerNumber(1)));
             assert!(billing.consumers.are_all_lasting() == billing.consumers.is_empty());
@@ -230,6 +239,8 @@ mod tests {
             assert_eq!(snapshot.subjects.get(orders).unwrap().groups.named("billing"), Some(GroupNumber(1)));
             let lasting = snapshot.groups.values().flat_map(|group| group.consumers.values());
             let lasting: Vec<_> = lasting.filter(|one| one.is_lasting).map(|one| one.name.as_str()).collect();
+            assert_eq!(snapshot.moves.len(), if format >= 4 { 2 } else { 0 });
+            assert_eq!((snapshot.keys.len(), snapshot.ids.len()), if format >= 5 { (2, 1) } else { (0, 0) });
             assert_eq!(lasting, if groups == 4 { vec!["host-7@@0a1b"] } else { Vec::new() });
         }
     }

@@ -13,7 +13,7 @@ use crate::run::DamagedBlock;
 use crate::storage::Storage;
 
 use crate::record::ready::ReadyList;
-use crate::schedule_log::{Entry, Feed};
+use crate::schedule_log::{Entry, Feed, PayloadCopies};
 use crate::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 /// What `apply` found of a fact that somebody asked about.
@@ -22,8 +22,22 @@ pub enum Outcome {
     /// The message was pending and is cancelled, now or by an earlier command; the dead letter is
     /// moved; the group is removed.
     Done,
+    /// The message was pending and is due under this key from now on, or since an earlier command that
+    /// asked for the same.
+    Moved(DueKey),
     /// Its ready fact came first.
     AlreadyDispatched,
+    /// The message is not stored, since one of its id, or of its key, is there under this entry, with a body
+    /// of so many bytes.
+    There(DueKey, u32),
+    /// The message is stored in the place of this entry, which had its key and is cancelled.
+    Replaced(DueKey),
+    /// Nothing of the batch is stored, since the key of the message at this place is taken by this entry.
+    KeyTaken(u32, DueKey),
+    /// Nothing of the batch is stored: pending messages may have so many keys, and no more.
+    KeysFull(u32),
+    /// Nothing of the batch is stored: so many ids are remembered, and no more.
+    IdsFull(u32),
     /// No such message, or no such group.
     NotFound,
     /// The group of that name, which is new.
@@ -57,6 +71,10 @@ pub(super) struct Effects {
     /// The last of them: the next message is mostly of the same.
     woken_subject: Option<SubjectNumber>,
     pub(super) storage: Arc<dyn Storage>,
+    /// The files that bodies were measured in lately, whose rows do not say their sizes.
+    pub(super) payloads: PayloadCopies,
+    /// Everything that is pending was counted one by one, and no checkpoint says yet what came of it.
+    pub(super) was_counted: bool,
     /// Damaged blocks that were met, and not reported yet.
     pub(super) rescues: Vec<Rescue>,
     /// Pending entries that are nowhere to be found, to be given up by the next step.
@@ -76,6 +94,8 @@ impl Effects {
             woken_subject: None,
             followed: Followed::default(),
             storage,
+            payloads: PayloadCopies::default(),
+            was_counted: false,
             rescues: Vec::new(),
             lost: Vec::new(),
         }

@@ -147,6 +147,7 @@ pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Inspec
     let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
     let used = chosen.first();
     let mut owner = restored_owner(storage, identity.stream, used)?;
+    owner.state.counts.forget();
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
     let ending = scanner.ending().clone();
     let behind = apply_visible(&mut scanner, &mut owner)?;
@@ -239,7 +240,7 @@ fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
         if Location(batch.start.0.saturating_add(length)) > visible {
             break;
         }
-        owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+        owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
         behind.add(&batch.header);
         owner.take_outcomes();
         owner.take_woken();

@@ -1,13 +1,13 @@
 //! Finding facts in the log by their sequences, long after they were applied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::state::SegmentStart;
 use crate::error::Result;
 use crate::message_log::{BatchReader, Stream};
 use crate::record::batch::BATCH_HEADER_BYTES;
-use crate::record::{RawRecord, Records};
+use crate::record::{RawRecord, Records, decode};
 use crate::storage::Storage;
 use crate::units::{Location, Sequence};
 
@@ -41,4 +41,35 @@ pub(super) fn visit_facts(
         }
     }
     Ok(())
+}
+
+/// Reads all of the log that is kept: from which sequence to which each move goes, done or not. Slow.
+pub(super) fn moves(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    segments: &[SegmentStart],
+    end: Location,
+) -> Result<BTreeMap<Sequence, Sequence>> {
+    let mut targets = BTreeMap::new();
+    let Some(start) = segments.first() else { return Ok(targets) };
+    let mut reader = BatchReader::new(Arc::clone(storage), stream, start.position.end, end);
+    while let Some(batch) = reader.next_batch()? {
+        for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
+            if let Some(moved) = decode(&record).and_then(|fact| fact.as_move()) {
+                targets.insert(record.sequence, moved.target.sequence);
+            }
+        }
+        reader.recycle(batch.bytes);
+    }
+    Ok(targets)
+}
+
+/// Where a row of moves begins: the first in it that is no move, or one that is not known.
+pub(super) fn root_of(targets: &BTreeMap<Sequence, Sequence>, sequence: Sequence) -> Sequence {
+    let mut root = sequence;
+    // A move names what came before it, so this ends.
+    while let Some(target) = targets.get(&root).filter(|target| **target < root) {
+        root = *target;
+    }
+    root
 }

@@ -3,6 +3,7 @@
 use super::step::READY_ENTRIES_MAX;
 use crate::record::queue::RANGE_BYTES;
 use crate::record::ready::READY_ENTRY_BYTES;
+use crate::schedule_log::MergeLimits;
 
 /// What an owner may use, and when it checkpoints.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +19,29 @@ pub struct OwnerOptions {
     pub window_ms: u64,
     /// Entries that the feed holds at most.
     pub window_entries_max: usize,
+    /// So many entries that no run has yet may lie in memory beside those that a checkpoint has written: whoever
+    /// publishes more waits for it.
+    pub recent_entries_max: u64,
     /// Ready entries kept in memory beside the runs, at most.
     pub ready_entries_max: usize,
     /// A payload due later than this after a checkpoint is copied into its run, in milliseconds.
     pub copy_after_ms: u64,
     /// Finished messages are kept this long, in milliseconds.
     pub keep_finished_ms: u64,
+    /// Neighbouring windows of the schedule that are worth a merge; 0 where none ever is.
+    pub merge_windows_min: usize,
+    /// Rows of a merged run at most.
+    pub merge_rows_max: u64,
+    /// A merge copies what is pending of runs with payloads of up to so many bytes, so that they go.
+    pub merge_payload_bytes: u64,
+    /// A minute in which more messages are due is told as hot.
+    pub hot_minute_messages: u64,
+    /// A checkpoint is due where it gives this much room back, whatever has come, in bytes.
+    pub reclaim_bytes: u64,
 }
+
+/// Ten thousand a second, for a minute: what a small machine hands over with room to spare.
+pub(super) const HOT_MINUTE_MESSAGES: u64 = 600_000;
 
 impl Default for OwnerOptions {
     fn default() -> Self {
@@ -34,9 +51,15 @@ impl Default for OwnerOptions {
             checkpoint_facts: 1 << 20,
             window_ms: 4_000,
             window_entries_max: 4 << 20,
+            recent_entries_max: 4 << 20,
             ready_entries_max: 1 << 20,
             copy_after_ms: 600_000,
             keep_finished_ms: 72 * 3_600_000,
+            merge_windows_min: 8,
+            merge_rows_max: 1 << 20,
+            merge_payload_bytes: 8 << 20,
+            hot_minute_messages: HOT_MINUTE_MESSAGES,
+            reclaim_bytes: 64 << 20,
         }
     }
 }
@@ -44,7 +67,18 @@ impl Default for OwnerOptions {
 /// Bytes of a record beside what it lists, rounded up.
 const LIST_OVERHEAD_BYTES: u64 = 64;
 
+/// A run is written again for itself where it is this share of what makes a checkpoint due.
+const WASTED_SHARE: u64 = 64;
+
 impl OwnerOptions {
+    pub(super) fn merge_limits(&self) -> MergeLimits {
+        MergeLimits {
+            windows_min: self.merge_windows_min,
+            rows_max: self.merge_rows_max,
+            wasted_bytes_min: self.reclaim_bytes / WASTED_SHARE,
+        }
+    }
+
     /// How many entries a ready fact may list so that the log takes it.
     pub(super) fn ready_fact_entries(&self) -> usize {
         let bytes = self.records_bytes_max.saturating_sub(LIST_OVERHEAD_BYTES);

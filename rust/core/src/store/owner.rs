@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
+use super::apply_terms::Standing;
 use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::effects::{Effects, Outcome};
 use super::options::OwnerOptions;
@@ -13,6 +14,7 @@ use super::pull::{Deciding, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
 use super::rescue::Rescue;
 use super::rescue_ready::rescue_ready;
+use super::resting::Rest;
 use super::retention::{KeptFiles, Removable};
 use super::state::{KnownRun, SegmentStart, State};
 use super::step::{Budget, Progress, Window, step};
@@ -22,9 +24,11 @@ use crate::message_log::SEGMENT_HEADER_BYTES;
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::{RecordFault, Records};
-use crate::schedule_log::Feed;
+use crate::schedule_log::{Feed, PayloadCopies};
 use crate::storage::Storage;
-use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, Sequence};
+use crate::units::{
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, Sequence,
+};
 
 /// A batch that is visible: durable as the store promises, so it may be applied.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,13 @@ pub struct Owner {
     pub(super) bytes_at_freeze: u64,
     pub(super) sequence_at_freeze: Sequence,
     pub(super) freezing: bool,
+    /// A checkpoint would give room back.
+    pub(super) reclaims: bool,
+    /// The last merge failed: the next one is with the next ordinary checkpoint.
+    pub(super) merging_rests: bool,
+    /// The next sequence when it was last looked for room.
+    pub(super) looked_at: Sequence,
+    pub(super) rest: Rest,
     pub(super) next_checkpoint: u32,
     pub(super) kept: Vec<KeptFiles>,
 }
@@ -72,6 +83,10 @@ impl Owner {
             bytes_at_freeze: 0,
             sequence_at_freeze,
             freezing: false,
+            reclaims: false,
+            merging_rests: false,
+            looked_at: sequence_at_freeze,
+            rest: Rest::default(),
             next_checkpoint,
             kept,
         }
@@ -84,12 +99,20 @@ impl Owner {
     /// `Corrupt` where the batch does not continue the log, or a fact cannot be read: the store
     /// must not go on. `Storage` where an entry had to be looked up on disk and could not be.
     pub fn apply(&mut self, batch: &VisibleBatch<'_>) -> Result<()> {
+        self.apply_facts(batch)?;
+        self.settle_counts()
+    }
+
+    /// As [`Self::apply`], for who settles the counts of what is pending later, or never.
+    pub(super) fn apply_facts(&mut self, batch: &VisibleBatch<'_>) -> Result<()> {
         let header = &batch.header;
         let position = self.state.position;
         if header.base_sequence.get() != position.next_sequence.0 || header.chain_before.get() != position.chain {
             return Err(self.misfit(batch));
         }
         self.note_segment(batch.start);
+        // Terms stand in one batch with what they speak of, and nothing of them is saved.
+        self.state.terms = Standing::default();
         let time = BatchTime::of(header);
         let first = batch.start.offset().saturating_add(BATCH_HEADER_BYTES as u32);
         let mut next = position.next_sequence;
@@ -112,6 +135,7 @@ impl Owner {
             position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
         }
         self.bytes_applied = self.bytes_applied.saturating_add(u64::from(header.length.get()));
+        self.look_again();
         reached(Failpoint::Applied);
         Ok(())
     }
@@ -136,7 +160,7 @@ impl Owner {
         }
     }
 
-    /// What was found of every cancel, group and consumer fact since the last call.
+    /// What was found of every cancel, move, group and consumer fact since the last call.
     pub fn take_outcomes(&mut self) -> Vec<(Sequence, Outcome)> {
         std::mem::take(&mut self.effects.outcomes)
     }
@@ -161,7 +185,8 @@ impl Owner {
             entries_max: self.options.window_entries_max,
             ready_entries_max: self.options.ready_fact_entries(),
         };
-        step(&mut self.state, &mut self.effects, window, reading, budget, proposals)
+        let progress = step(&mut self.state, &mut self.effects, window, reading, budget, proposals)?;
+        Ok(self.rest(reading.now, progress))
     }
 
     /// Decides which messages a consumer gets now, and proposes the facts for it.
@@ -222,7 +247,12 @@ impl Owner {
 
     /// True where a checkpoint is due and none is under way.
     pub fn checkpoint_due(&self) -> bool {
-        !self.freezing && self.share_of_checkpoint(1)
+        !self.freezing && (self.reclaims || self.effects.was_counted || self.share_of_checkpoint(1))
+    }
+
+    /// How many entries are in memory because no run has them yet.
+    pub fn recent_entries(&self) -> u64 {
+        self.state.schedule.recent_entries()
     }
 
     /// True where so much has come since the checkpoint under way was frozen that the next one is
@@ -232,7 +262,7 @@ impl Owner {
     }
 
     /// True where at least one `share`-th of what makes a checkpoint due has come.
-    fn share_of_checkpoint(&self, share: u64) -> bool {
+    pub(super) fn share_of_checkpoint(&self, share: u64) -> bool {
         let facts = self
             .state
             .position
@@ -245,15 +275,21 @@ impl Owner {
     }
 
     /// Freezes the state as of now: the work that makes a checkpoint of it, to be done elsewhere.
-    /// `None` where one is under way.
+    /// `None` where one is under way, and where runs have no numbers left, a thousand million of them.
     pub fn freeze(&mut self) -> Option<CheckpointWork> {
-        if self.freezing {
+        let windows = u32::try_from(self.state.schedule.windows().len()).unwrap_or(u32::MAX);
+        if self.freezing || self.state.next_run.plus(windows.saturating_add(2)) > RunNumber::END {
             return None;
         }
         self.freezing = true;
+        self.effects.was_counted = false;
         self.bytes_at_freeze = self.bytes_applied;
         self.sequence_at_freeze = self.state.position.next_sequence;
         self.deciding.forget_ended(&self.state);
+        if self.effects.feed.admit(&mut self.state.schedule).is_err() {
+            // The next step meets the damaged block again, and says so.
+            self.effects.feed.give_back_unresolved();
+        }
         let number = self.next_checkpoint;
         self.next_checkpoint = number.saturating_add(1);
         let feed = FeedPlace {
@@ -276,21 +312,26 @@ impl Owner {
     /// `InvalidArgument` where the checkpoint is not one of this owner.
     pub fn install(&mut self, finished: FinishedCheckpoint) -> Result<Removable> {
         self.freezing = false;
-        let FinishedCheckpoint { schedule_runs, dispatch_run, kept, created, copy_after } = finished;
+        // What it kept open may be removed now.
+        self.effects.payloads = PayloadCopies::default();
+        let FinishedCheckpoint { schedule_runs, dispatch_run, merged, merge_failure, kept, created, copy_after } =
+            finished;
         for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
             self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created });
         }
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;
         }
+        self.install_merge(merged, merge_failure.as_deref());
         if self.effects.feed.position().due > copy_after {
             self.effects.payloads_moved(self.state.position.trusted);
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
-        self.kept.push(kept);
+        self.kept.push(kept.holding(self.state.schedule.moved_files()));
         let first = self.state.segments.first().map(|start| start.segment);
         let removable = super::retention::removable(&mut self.kept, first);
         super::retention::forget(&mut self.state, &self.kept);
+        self.look_for_room();
         Ok(removable)
     }
 

@@ -9,23 +9,26 @@
 //! | 21 | 8 | `sequence` |
 //! | 29 | 6 | `due_ms` |
 //! | 35 | 4 | `subject` |
-//! | 39 | 4 | `size`: bytes of the body |
+//! | 39 | 4 | `size`: bytes of the body; `0xFFFF_FFFF` where they were not known |
 //! | 43 | 5 | `check`: low 40 bits of SipHash-2-4 over bytes 0..43, keyed by the epoch's nonce |
 //!
 //! As text: `dmq1-` and the 48 bytes in base64url without padding: 69 ASCII characters.
 
 use bytes::BufMut;
 
+use super::base64url;
 use super::siphash::siphash_2_4;
 use crate::error::{Error, Result};
 use crate::units::{DueKey, Epoch, Millis, Sequence, SubjectNumber};
 
 /// Bytes of a receipt.
 pub const RECEIPT_BYTES: usize = 48;
+/// In the place of a size: the receipt was made from what is kept of a pending message, and the
+/// bytes of its body were not looked at. It is as good as any other.
+pub const SIZE_UNKNOWN: u32 = u32::MAX;
 const CHECKED_BYTES: usize = 43;
 const VERSION: u8 = 1;
 const PREFIX: &str = "dmq1-";
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Names one stored message for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,7 +41,7 @@ pub struct Receipt {
     pub key: DueKey,
     /// Its subject's number.
     pub subject: SubjectNumber,
-    /// Bytes of its body.
+    /// Bytes of its body, [`SIZE_UNKNOWN`] where whoever made the receipt did not know them.
     pub size: u32,
     /// Proves that this stream gave the receipt out.
     pub check: u64,
@@ -66,6 +69,11 @@ impl Receipt {
 
     fn check_under(&self, nonce: &[u8; 16]) -> u64 {
         siphash_2_4(nonce, self.to_bytes().get(..CHECKED_BYTES).unwrap_or_default()) & 0xFF_FFFF_FFFF
+    }
+
+    /// Bytes of its body, where they are known.
+    pub fn known_size(&self) -> Option<u32> {
+        (self.size != SIZE_UNKNOWN).then_some(self.size)
     }
 
     /// The receipt's bytes; see the module's table.
@@ -106,12 +114,7 @@ impl Receipt {
     /// One line of ASCII, made to be kept in the user's database.
     pub fn to_text(&self) -> String {
         let mut text = String::from(PREFIX);
-        for chunk in self.to_bytes().chunks(3) {
-            let bits = chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte));
-            for shift in [18, 12, 6, 0] {
-                text.push(char::from(ALPHABET.get((bits >> shift) as usize & 63).copied().unwrap_or_default()));
-            }
-        }
+        base64url::encode(&self.to_bytes(), &mut text);
         text
     }
 
@@ -125,20 +128,8 @@ impl Receipt {
             expected: "the text of a receipt".to_owned(),
             found: text.chars().take(80).collect(),
         };
-        let digits = text.strip_prefix(PREFIX).ok_or_else(refused)?.as_bytes();
-        if digits.len() != RECEIPT_BYTES / 3 * 4 {
-            return Err(refused());
-        }
-        let mut bytes = Vec::with_capacity(RECEIPT_BYTES);
-        for chunk in digits.chunks(4) {
-            let mut bits = 0_u32;
-            for digit in chunk {
-                let value = ALPHABET.iter().position(|letter| letter == digit).ok_or_else(refused)?;
-                bits = (bits << 6) | value as u32;
-            }
-            bytes.extend_from_slice(bits.to_be_bytes().get(1..).unwrap_or_default());
-        }
-        Self::from_bytes(&bytes).ok_or_else(refused)
+        let bytes = text.strip_prefix(PREFIX).and_then(|digits| base64url::decode(digits, RECEIPT_BYTES));
+        bytes.and_then(|bytes| Self::from_bytes(&bytes)).ok_or_else(refused)
     }
 }
 

@@ -20,7 +20,8 @@ impl ReceiptBook {
     /// The receipt that the message of this sequence was published with; `None` before the first
     /// epoch.
     pub fn receipt_of(&self, key: DueKey, subject: SubjectNumber, size: u32) -> Option<Receipt> {
-        let info = self.epochs.iter().rev().find(|info| info.first_sequence <= key.sequence)?;
+        let after = self.epochs.partition_point(|info| info.first_sequence <= key.sequence);
+        let info = self.epochs.get(after.checked_sub(1)?)?;
         Some(Receipt::new(self.stream, info.epoch, key, subject, size, &info.nonce))
     }
 

@@ -1,19 +1,19 @@
 //! Opening: from what a stop left on disk to a state that is exactly what the log says.
 //!
-//! Until everything that is needed was found whole, only reading is done, so that a refusal leaves
-//! the files as they were. Then, in this order: a newer checkpoint that was not used is removed
-//! (else it would be trusted one day), files that no kept checkpoint names are removed, the suspect
-//! tail is repaired, and the facts behind the checkpoint are applied. Nothing is dispatched before
-//! the log is applied to its end.
+//! Until everything that is needed was found whole, only reading is done, so that a refusal leaves the files as
+//! they were. Then, in this order: a newer checkpoint that was not used is removed (else it would be trusted one
+//! day), files that no kept checkpoint names are removed, the suspect tail is repaired, and the facts behind the
+//! checkpoint are applied. Nothing is dispatched before the log is applied to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned, log_floor};
-use super::snapshot::{NamedFiles, NamedRun, Snapshot, WindowSnapshot};
+use super::snapshot::{Snapshot, WindowSnapshot};
 use super::state::{KnownRun, LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
@@ -259,11 +259,15 @@ pub(super) fn state_of(
     state.subjects = snapshot.subjects.clone();
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();
+    state.moves = snapshot.moves.clone();
+    (state.keys, state.ids) = (snapshot.keys.clone(), snapshot.ids.clone());
     (state.next_group, state.next_consumer) = (snapshot.next_group, snapshot.next_consumer);
     (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);
     for (subject, queue) in &snapshot.queues {
         state.dispatch.restore_queue(*subject, queue.next, queue.finished_below)?;
+        state.counts.restore_saved(*subject, queue.pending);
     }
+    state.restore_totals(snapshot.totals.as_deref());
     for named in &files.dispatch_runs {
         if let Some(run) = runs.get(&named.number) {
             state.dispatch.restore_run(Arc::clone(run));
@@ -282,7 +286,7 @@ pub(super) fn state_of(
 
 fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> Window {
     let run = window.run.and_then(|number| runs.get(&number)).cloned();
-    Window::restored(window.bits.clone(), run)
+    Window::restored(window.bits.clone(), run, window.ended.clone())
 }
 
 /// A window whose run is no longer named must have nothing pending in it.
@@ -383,7 +387,7 @@ fn apply_log(
 ) -> Result<()> {
     let bytes_whole = scanner.ending().bytes;
     while let Some(batch) = scanner.next_batch()? {
-        owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+        owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
         report.facts = report.facts.saturating_add(u64::from(batch.header.count.get()));
         report.bytes = report.bytes.saturating_add(u64::from(batch.header.length.get()));
         progress(RecoveryProgress { facts: report.facts, bytes: report.bytes, bytes_whole });
@@ -391,5 +395,5 @@ fn apply_log(
         owner.take_woken();
         scanner.recycle(batch.bytes);
     }
-    Ok(())
+    owner.settle_at_open()
 }

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::log_lookup::visit_facts;
+use super::log_lookup::{moves, root_of, visit_facts};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::record::retry::Retry;
 use crate::record::{Fact, RawRecord, decode};
 use crate::run::{DamagedBlock, Row, RowKey, RowScan, Run, RunKind, ScanBuffer, ScheduleRow};
-use crate::schedule_log::Entry;
+use crate::schedule_log::{Entry, EntryState};
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, RunNumber, Sequence};
 
@@ -47,7 +47,9 @@ pub(super) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, damage: &Dam
         |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
     let found: Vec<Entry> = entries.iter().filter(|entry| within(entry.key())).copied().collect();
     let in_log: BTreeSet<Sequence> = entries.iter().map(Entry::sequence).collect();
-    let lost = missing.difference(&in_log).copied().collect();
+    // What was moved away is found to be lost, where it is, by who reads it under its new key.
+    let is_pending = |sequence: &Sequence| state.schedule.state(*sequence) == EntryState::Pending;
+    let lost = missing.difference(&in_log).copied().filter(is_pending).collect();
     state.schedule.patch(damage.run, damage.block, &found);
     Ok(Rescue { run: damage.run, block: damage.block, error: damage.error.clone(), found: found.len() as u64, lost })
 }
@@ -89,50 +91,81 @@ fn bounds(run: &Run, block: u32) -> Result<(Option<RowKey>, Option<RowKey>)> {
     }
 }
 
-/// The entries that facts of these sequences made, read from the log where it is kept: messages,
-/// and what was given back or brought back, which points to the payload of an earlier message.
+/// The entries that facts of these sequences made, read from the log where it is kept: messages, what was
+/// given back or brought back, which points to the payload of an earlier message, and what was moved.
 pub(super) fn entries_from_log(
     storage: &Arc<dyn Storage>,
     state: &State,
     wanted: &BTreeSet<Sequence>,
 ) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    let mut moved: Vec<(Sequence, Entry)> = Vec::new();
+    let mut again: Vec<(Sequence, Entry)> = Vec::new();
+    let mut moved: Vec<Entry> = Vec::new();
     visit(storage, state, wanted, &mut |location, record| {
         let entry = |due, attempt, payload, location, subject| {
             Entry::new(DueKey { due, sequence: record.sequence }, attempt, payload, location, subject)
         };
         match decode(record) {
             Some(Fact::Message(message)) => {
-                entries.push(entry(message.due, 1, record.sequence, location, message.subject));
+                let size = u32::try_from(message.body.len()).ok();
+                let entry = entry(message.due, 1, record.sequence, location, message.subject);
+                entries.push(entry.with_size(size));
             }
             Some(Fact::Retry(Retry { due, attempt, target, payload_sequence: Some(payload), .. })) => {
                 let attempt = u16::try_from(attempt).unwrap_or(u16::MAX);
-                moved.push((payload, entry(due, attempt, payload, Location::NOWHERE, target)));
+                again.push((payload, entry(due, attempt, payload, Location::NOWHERE, target)));
             }
             Some(Fact::Redrive(redrive)) => {
                 let payload = redrive.payload_sequence;
-                moved.push((payload, entry(redrive.due, 1, payload, Location::NOWHERE, redrive.target)));
+                again.push((payload, entry(redrive.due, 1, payload, Location::NOWHERE, redrive.target)));
             }
-            _ => {}
+            fact => {
+                let one = fact.and_then(|fact| fact.as_move());
+                moved.extend(one.map(|one| entry(one.due, 1, record.sequence, Location::NOWHERE, one.subject)));
+            }
         }
     })?;
-    let payloads: BTreeSet<Sequence> = moved.iter().map(|(payload, _)| *payload).collect();
+    let payloads: BTreeSet<Sequence> = again.iter().map(|(payload, _)| *payload).collect();
     let mut places: BTreeMap<Sequence, Location> = BTreeMap::new();
     visit(storage, state, &payloads, &mut |location, record| {
         if matches!(decode(record), Some(Fact::Message(_))) {
             places.insert(record.sequence, location);
         }
     })?;
-    for (payload, entry) in moved {
+    for (payload, entry) in again {
         let place = match places.get(&payload) {
             Some(place) => Some(*place),
-            None => copied_payload(state, payload)?,
+            None => copied_row(state, payload)?.map(|row| row.location()),
         };
         entries.extend(place.map(|place| entry.with_location(place)));
     }
+    entries.extend(moved_from_log(storage, state, &moved)?);
     entries.sort_unstable_by_key(Entry::sequence);
     Ok(entries)
+}
+
+/// What moves made, each with the payload of what it moved first.
+fn moved_from_log(storage: &Arc<dyn Storage>, state: &State, moved: &[Entry]) -> Result<Vec<Entry>> {
+    if moved.is_empty() {
+        return Ok(Vec::new());
+    }
+    let targets = moves(storage, state.stream, &state.segments, state.position.end)?;
+    let roots: Vec<(Sequence, Entry)> =
+        moved.iter().map(|entry| (root_of(&targets, entry.sequence()), *entry)).collect();
+    // No root is a move that the log has, so this goes no deeper.
+    let wanted = roots.iter().zip(moved).filter(|((root, _), entry)| *root != entry.sequence());
+    let wanted: BTreeSet<Sequence> = wanted.map(|((root, _), _)| *root).collect();
+    let in_log: BTreeMap<Sequence, Entry> =
+        entries_from_log(storage, state, &wanted)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
+    let mut found = Vec::new();
+    for (root, entry) in roots {
+        let origin = match in_log.get(&root) {
+            Some(origin) => Some(*origin),
+            None => copied_row(state, root)?,
+        };
+        found.extend(origin.map(|origin| entry.with_payload_of(Some(origin))));
+    }
+    Ok(found)
 }
 
 fn visit(
@@ -144,16 +177,19 @@ fn visit(
     visit_facts(storage, state.stream, &state.segments, state.position.end, wanted, visit)
 }
 
-/// Where the message of this sequence was copied to: its own row in a run says so.
-fn copied_payload(state: &State, message: Sequence) -> Result<Option<Location>> {
+/// The row of this sequence in any run: of a message, it says where the payload was copied to.
+fn copied_row(state: &State, sequence: Sequence) -> Result<Option<Entry>> {
     let known = state.runs.values().map(|known| &known.run);
-    let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= message);
-    for run in runs.filter(|run| message <= run.last_sequence()) {
+    let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= sequence);
+    for run in runs.filter(|run| sequence <= run.last_sequence()) {
         let mut buffer = ScanBuffer::<ScheduleRow>::default();
         let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
         loop {
             match peek(&mut scan)? {
-                Ok(Some(row)) if row.key.sequence == message => return Ok(Some(row.location)),
+                Ok(Some(row)) if row.key.sequence == sequence => {
+                    let entry = Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject);
+                    return Ok(Some(entry.with_size(row.size)));
+                }
                 Ok(Some(_)) => scan.advance(),
                 Ok(None) => break,
                 Err(Damaged) => scan.skip_block(),

@@ -142,7 +142,13 @@ fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber)
                 Some(Fact::Ready(list)) => {
                     list.entries().filter(|(_, of)| *of == subject).for_each(|(key, _)| add(key));
                 }
-                _ => {}
+                Some(fact) => {
+                    let moved = fact.as_move().filter(|moved| moved.subject == subject && time.is_due(moved.due));
+                    if let Some(moved) = moved {
+                        add(arrived(moved.due));
+                    }
+                }
+                None => {}
             }
         }
         reader.recycle(batch.bytes);

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::message_log::{LOG_FOLDER, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::run::{RUN_FOLDER, Run, run_path};
+use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
@@ -29,6 +29,19 @@ pub struct KeptFiles {
     pub floor: SegmentNumber,
     /// The runs that it names.
     pub runs: BTreeSet<RunNumber>,
+}
+
+impl KeptFiles {
+    /// The same with files that live entries need although the checkpoint does not name them.
+    pub(super) fn holding(mut self, files: &BTreeSet<LocationFile>) -> Self {
+        for file in files {
+            match file {
+                LocationFile::Segment(segment) => self.floor = self.floor.min(*segment),
+                LocationFile::Run(run) => drop(self.runs.insert(*run)),
+            }
+        }
+        self
+    }
 }
 
 /// Files that may be removed.
@@ -147,7 +160,11 @@ pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
     state.runs.retain(|run, _| !is_gone(*run));
     state.segments.retain(|start| start.segment >= floor);
     if let Some(first) = state.segments.first() {
-        state.schedule.retire(first.position.next_sequence);
+        // What became of a message is known for as long as the message is kept, in the log or in a run.
+        let schedule = state.runs.values().filter(|known| known.run.kind() == RunKind::Schedule);
+        let oldest = schedule.map(|known| known.run.first_sequence()).min();
+        let known_from = first.position.next_sequence;
+        state.schedule.retire(oldest.map_or(known_from, |oldest| oldest.min(known_from)));
     }
 }
 
@@ -178,6 +195,9 @@ pub(super) fn needed(
     for candidate in candidates.iter().filter(holds) {
         runs.insert(candidate.run.number());
         for run in run_references(&candidate.run) {
+            if is_on(Planted::MergeHoldsNothing) {
+                break;
+            }
             if !known.contains(&run) {
                 let path = run_path(candidate.run.number());
                 return Err(Error::corrupt(&path, 0, "references to known runs", format!("run {run}")));

@@ -92,7 +92,7 @@ pub(super) fn base(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&Rea
 fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpoint>) -> Result<(Owner, Vec<Error>)> {
     let mut damage = Vec::new();
     let mut runs = BTreeMap::new();
-    let state = match from {
+    let mut state = match from {
         None => State::new(stream, first_position()),
         Some(used) => {
             let schedule = used.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
@@ -107,6 +107,7 @@ fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpo
             state_of(stream, &used.snapshot, &used.files, &runs)?
         }
     };
+    state.counts.forget();
     Ok((Owner::with_state(storage, state, OwnerOptions::default(), Vec::new(), 1, feed_from(from)), damage))
 }
 
@@ -132,7 +133,7 @@ impl Reading {
                 self.pass(base);
                 let follows = base == position.next_sequence && header.chain_before.get() == position.chain;
                 if self.exact && follows && start >= position.end {
-                    let applied = self.base.owner.apply(&VisibleBatch { header, start, records });
+                    let applied = self.base.owner.apply_facts(&VisibleBatch { header, start, records });
                     self.base.owner.take_outcomes();
                     self.base.owner.take_woken();
                     if applied.is_ok() {

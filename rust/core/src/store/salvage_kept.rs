@@ -119,8 +119,8 @@ impl Gathering {
         schedule.each_pending(
             &mut |entry| {
                 shown.insert(entry.sequence());
-                if !late.cancelled.contains(&entry.sequence()) {
-                    kept.push(Kept { entry: *entry, sure: Sure::Pending, groups: Vec::new() });
+                if let Some(entry) = late.followed(*entry) {
+                    kept.push(Kept { entry, sure: Sure::Pending, groups: Vec::new() });
                 }
             },
             &mut |block| match block.error {
@@ -189,9 +189,9 @@ impl Gathering {
     }
 
     fn late(&mut self) {
-        for (sequence, entry) in &self.late.messages {
-            if !self.late.cancelled.contains(sequence) {
-                self.kept.push(Kept { entry: *entry, sure: Sure::Doubtful, groups: Vec::new() });
+        for entry in self.late.messages.values() {
+            if let Some(entry) = self.late.followed(*entry) {
+                self.kept.push(Kept { entry, sure: Sure::Doubtful, groups: Vec::new() });
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::log_lookup::root_of;
 use super::salvage::LostMessage;
 use super::salvage_base::Gap;
 use super::salvage_kept::{Gathering, Kept, Sure, unfinished_by};
@@ -12,7 +13,7 @@ use super::state::State;
 use crate::error::{Error, Result};
 use crate::message_log::{LOG_FOLDER, sift};
 use crate::record::{Fact, RawRecord, decode};
-use crate::schedule_log::{Entry, EntryState, Window};
+use crate::schedule_log::{DUE_MAX, Entry, EntryState, Window};
 use crate::units::{DueKey, Location, ReadyNumber, Sequence, SubjectNumber};
 
 /// What was found so far.
@@ -41,13 +42,20 @@ impl Gathering {
             return Ok(());
         }
         let (storage, stream) = (self.storage.clone(), self.stream);
+        let mut targets = BTreeMap::new();
         sift(&storage, stream, &mut |find| {
             each_record(&find, &mut |record, location| {
+                if let Some(moved) = decode(record).and_then(|fact| fact.as_move()) {
+                    targets.insert(record.sequence, moved.target.sequence);
+                }
                 if let Some(entry) = entry_of(record, location) {
                     self.take_known(entry, None, &mut found);
                 }
             });
         })?;
+        for one in self.kept.iter_mut().filter(|one| one.entry.location() == Location::NOWHERE) {
+            one.entry = one.entry.with_payload_sequence(root_of(&targets, one.entry.payload_sequence()));
+        }
         self.miss(&found);
         Ok(())
     }
@@ -56,7 +64,9 @@ impl Gathering {
         let sequence = entry.sequence();
         if sequence < self.owner.state().schedule.next_sequence() {
             self.take_known(entry, number, found);
-        } else if !self.late.cancelled.contains(&sequence) && found.known.insert(sequence) {
+        } else if let Some(entry) = self.late.followed(entry)
+            && found.known.insert(entry.sequence())
+        {
             self.kept.push(Kept { entry, sure: Sure::Doubtful, groups: Vec::new() });
         }
     }
@@ -67,7 +77,10 @@ impl Gathering {
         let sequence = entry.sequence();
         if self.unshown.remove(&sequence) {
             found.known.insert(sequence);
-            self.kept.push(Kept { entry, sure: Sure::Pending, groups: Vec::new() });
+            if let Some(entry) = self.late.followed(entry) {
+                found.known.insert(entry.sequence());
+                self.kept.push(Kept { entry, sure: Sure::Pending, groups: Vec::new() });
+            }
             return;
         }
         if self.uncounted.is_empty() {
@@ -156,7 +169,7 @@ fn unplaced(state: &State, placed: &BTreeSet<Sequence>) -> Vec<Gap> {
     gaps
 }
 
-/// The entry that a record makes. Where that of a retry or redrive has its payload is found later.
+/// The entry that a record makes. Where that of a retry, redrive or move has its payload is found later.
 fn entry_of(record: &RawRecord<'_>, location: Location) -> Option<Entry> {
     let sequence = record.sequence;
     match decode(record)? {
@@ -172,6 +185,10 @@ fn entry_of(record: &RawRecord<'_>, location: Location) -> Option<Entry> {
             let key = DueKey { due: redrive.due, sequence };
             Some(Entry::new(key, 1, redrive.payload_sequence, Location::NOWHERE, redrive.target))
         }
-        _ => None,
+        fact => {
+            let moved = fact.as_move()?;
+            let key = DueKey { due: moved.due.min(DUE_MAX), sequence };
+            Some(Entry::new(key, 1, moved.target.sequence, Location::NOWHERE, moved.subject))
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! 3. epochs: count, then `epoch u32 | nonce 16 | first_sequence u64`
 //! 4. subjects: count, then `number u32 | name | next u64 | finished_below u64 | gone_below u64`,
 //!    gone ranges (count, `first u64 | end u64`), `ended_before u64 | expired u64 |
-//!    expired_before_ms u64`
+//!    expired_before_ms u64 | pending u64`
 //! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | start u64 |
 //!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | done_below u64`, done ranges
 //!    (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
@@ -17,39 +17,61 @@
 //! 7. windows, oldest first: count, then `first u64 | length u64 | run u32` (0: none)
 //!    and `ceil(length / 32)` words `u64` of two bits a sequence (0 nothing, 1 pending,
 //!    2 dispatched, 3 cancelled), the first sequence in the lowest bits
+//! 8. the last moves, in order: count, then `target u64 | due_ms u64 | sequence u64 | is_relative u32 |
+//!    delay_ms u64`
+//! 9. keys of pending messages, by sequence: count, then `key 16 | due_ms u64 | sequence u64 | subject u32 |
+//!    size u32`
+//! 10. ids of what was published lately, in order: count, then `id 16 | due_ms u64 | sequence u64 |
+//!     subject u32 | size u32 | until_ms u64 | noted u64`
 //!
 //! What belongs to this copy alone follows, outside the digest:
 //!
-//! 8. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
-//!    the log says behind the position
-//! 9. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
-//! 10. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
-//!    created_ms u64`
+//! 11. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
+//!     the log says behind the position
+//! 12. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
+//! 13. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
+//!     created_ms u64`
+//! 14. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
+//! 15. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
+//!     is pending no more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
+use super::forecast::MinuteTotals;
+use super::forecast_codec::{ended_of, read_ended, read_totals, write_ended, write_totals};
 use super::group_codec::{read_groups, write_group};
-use super::retention::KeptFiles;
+use super::keys::Keys;
+use super::named_files::{NamedFiles, read_runs, write_runs};
+use super::recent_ids::RecentIds;
+use super::recent_moves::RecentMoves;
 use super::state::{EpochInfo, LogPosition, SegmentStart, State};
 use super::subject_codec::{QueueSnapshot, read_subjects, write_subjects};
 use super::subjects::Subjects;
 use crate::error::Result;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
-use crate::run::Run;
-use crate::schedule_log::TwoBits;
+use crate::schedule_log::{SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, RunNumber, SegmentNumber, Sequence,
-    SubjectNumber,
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, Minute, PullOffset, RunNumber, SegmentNumber,
+    Sequence, SubjectNumber, Tally,
 };
+
+/// Formats before this one know no moves.
+const FORMAT_WITH_MOVES: u32 = 4;
+/// Formats before this one know neither keys nor ids.
+const FORMAT_WITH_TERMS: u32 = 5;
+/// Formats before this one know nothing of what is due in which minute.
+const FORMAT_WITH_FORECAST: u32 = 5;
 
 /// One window of the schedule, as of the position.
 #[derive(Clone, Debug)]
 pub(super) struct WindowSnapshot {
     pub(super) bits: TwoBits,
     pub(super) run: Option<RunNumber>,
+    /// What the cells of that run count and is pending no more.
+    pub(super) ended: SavedEnded,
 }
 
 /// All small state as of one position.
@@ -67,39 +89,14 @@ pub(super) struct Snapshot {
     pub(super) groups: BTreeMap<GroupNumber, Group>,
     pub(super) ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
     pub(super) windows: Vec<WindowSnapshot>,
+    pub(super) moves: RecentMoves,
+    pub(super) keys: Keys,
+    pub(super) ids: RecentIds,
     pub(super) segments: Vec<SegmentStart>,
     /// Where a feed begins that is to hand over everything pending.
     pub(super) feed_from: DueKey,
-}
-
-/// A file that a checkpoint names, with what proves it whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct NamedRun {
-    pub(super) number: RunNumber,
-    pub(super) length: u64,
-    pub(super) check: u32,
-    pub(super) created: Millis,
-}
-
-impl NamedRun {
-    pub(super) fn of(run: &Arc<Run>, created: Millis) -> Self {
-        Self { number: run.number(), length: run.length(), check: run.digest(), created }
-    }
-}
-
-/// The files that a checkpoint names.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct NamedFiles {
-    pub(super) floor: SegmentNumber,
-    pub(super) schedule_runs: Vec<NamedRun>,
-    pub(super) dispatch_runs: Vec<NamedRun>,
-}
-
-impl NamedFiles {
-    pub(super) fn kept(&self, checkpoint: u32) -> KeptFiles {
-        let runs = self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect();
-        KeptFiles { checkpoint, floor: self.floor, runs }
-    }
+    /// What is due in each minute; `None` where an earlier format does not say.
+    pub(super) totals: Option<Vec<(Minute, Tally)>>,
 }
 
 /// The small state as of one position, frozen: its bytes, and beside them what is large or of this
@@ -109,7 +106,11 @@ pub(super) struct Frozen {
     pub(super) position: LogPosition,
     pub(super) segments: Vec<SegmentStart>,
     windows: Vec<WindowSnapshot>,
+    moves: RecentMoves,
+    keys: Keys,
+    ids: RecentIds,
     feed_from: DueKey,
+    totals: MinuteTotals,
     /// Parts 1 to 6 of a body.
     small: Vec<u8>,
 }
@@ -121,6 +122,7 @@ impl Frozen {
         let windows = state.schedule.windows().iter().map(|window| WindowSnapshot {
             bits: window.bits().clone(),
             run: window.run().map(|run| run.number()).or_else(|| planned.get(&window.first()).copied()),
+            ended: ended_of(window),
         });
         let mut out = FieldWriter::default();
         write_small(&mut out, state);
@@ -128,8 +130,22 @@ impl Frozen {
             position: state.position,
             segments: state.segments.clone(),
             windows: windows.collect(),
+            moves: state.moves.clone(),
+            keys: state.keys.clone(),
+            ids: state.ids.frozen(),
             feed_from,
+            totals: state.totals.clone(),
             small: out.bytes,
+        }
+    }
+
+    /// The windows that `bits` span are one, served by this run.
+    pub(super) fn merge_windows(&mut self, bits: &TwoBits, run: Option<RunNumber>) {
+        let from = self.windows.partition_point(|window| window.bits.first() < bits.first());
+        let to = self.windows.partition_point(|window| window.bits.end() <= bits.end());
+        if from < to {
+            let ended = SavedEnded { cells: Some(Arc::default()), ..SavedEnded::default() };
+            self.windows.splice(from..to, [WindowSnapshot { bits: bits.clone(), run, ended }]);
         }
     }
 
@@ -137,6 +153,9 @@ impl Frozen {
     pub(super) fn encode(&self, files: &NamedFiles) -> (Vec<u8>, usize) {
         let mut out = FieldWriter { bytes: self.small.clone() };
         self.write_windows(&mut out);
+        self.moves.write(&mut out);
+        self.keys.write(&mut out);
+        if planted::is_on(Planted::IdsNotSaved) { RecentIds::default() } else { self.ids.clone() }.write(&mut out);
         let logical = out.bytes.len();
         let segments = self.segments.iter().filter(|start| start.segment >= files.floor);
         out.u64(self.feed_from.due.0);
@@ -149,6 +168,8 @@ impl Frozen {
         }
         write_runs(&mut out, &files.schedule_runs);
         write_runs(&mut out, &files.dispatch_runs);
+        write_totals(&mut out, &self.totals);
+        write_ended(&mut out, self.windows.iter().map(|window| &window.ended));
         (out.bytes, logical)
     }
 
@@ -208,8 +229,12 @@ impl Snapshot {
             groups: state.groups.clone(),
             ended_groups: state.ended_groups.clone(),
             windows: Vec::new(),
+            moves: state.moves.clone(),
+            keys: state.keys.clone(),
+            ids: state.ids.clone(),
             segments: state.segments.clone(),
             feed_from: DueKey::START,
+            totals: Some(state.totals.iter().collect()),
         }
     }
 
@@ -223,21 +248,30 @@ impl Snapshot {
         let (delay_ms_max, voided) = (from.u64()?, from.u64()?);
         let (next_group, next_consumer, next_run) =
             (GroupNumber(from.u32()?), ConsumerNumber(from.u32()?), RunNumber(from.u32()?));
-        let mut epochs = Vec::new();
-        for _ in 0..from.count(28)? {
-            epochs.push(EpochInfo {
-                epoch: Epoch(from.u32()?),
-                nonce: from.array()?,
-                first_sequence: Sequence(from.u64()?),
-            });
+        if position.next_sequence > SEQUENCE_MAX {
+            return Err(from.malformed("a sequence that an entry may have"));
         }
+        if next_run > RunNumber::END {
+            return Err(from.malformed("a number that a run may have"));
+        }
+        let epochs = read_epochs(&mut from)?;
         let (mut subjects, queues) = read_subjects(&mut from, format)?;
         let groups = read_groups(&mut from, format, &mut subjects)?;
         let mut ended_groups = BTreeMap::new();
         for _ in 0..from.count(20)? {
             ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
         }
-        let windows = read_windows(&mut from, position.next_sequence)?;
+        let mut windows = read_windows(&mut from, position.next_sequence)?;
+        let moves = if format < FORMAT_WITH_MOVES {
+            RecentMoves::default()
+        } else {
+            RecentMoves::read(&mut from, position.next_sequence)?
+        };
+        let (keys, ids) = if format < FORMAT_WITH_TERMS {
+            (Keys::default(), RecentIds::default())
+        } else {
+            (Keys::read(&mut from, position.next_sequence)?, RecentIds::read(&mut from, position.next_sequence)?)
+        };
         let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
         let floor = SegmentNumber(from.u32()?);
         let mut segments = Vec::new();
@@ -245,6 +279,11 @@ impl Snapshot {
             segments.push(SegmentStart { segment: SegmentNumber(from.u32()?), position: read_position(&mut from)? });
         }
         let files = NamedFiles { floor, schedule_runs: read_runs(&mut from)?, dispatch_runs: read_runs(&mut from)? };
+        let mut totals = None;
+        if format >= FORMAT_WITH_FORECAST {
+            totals = Some(read_totals(&mut from)?);
+            read_ended(&mut from, &mut windows)?;
+        }
         from.end()?;
         let snapshot = Self {
             position,
@@ -259,8 +298,12 @@ impl Snapshot {
             groups,
             ended_groups,
             windows,
+            moves,
+            keys,
+            ids,
             segments,
             feed_from,
+            totals,
         };
         Ok((snapshot, files))
     }
@@ -291,6 +334,15 @@ fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
 }
 
 /// Windows stand in the order of their sequences, all below the one that comes next.
+fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {
+    let mut epochs = Vec::new();
+    for _ in 0..from.count(28)? {
+        let (epoch, nonce) = (Epoch(from.u32()?), from.array()?);
+        epochs.push(EpochInfo { epoch, nonce, first_sequence: Sequence(from.u64()?) });
+    }
+    Ok(epochs)
+}
+
 fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {
     let mut windows: Vec<WindowSnapshot> = Vec::new();
     for _ in 0..from.count(20)? {
@@ -308,30 +360,8 @@ fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<Window
         if first < least || first.0.checked_add(length).is_none_or(|end| end > next.0) {
             return Err(from.malformed("a window behind the one before and below the next sequence"));
         }
-        windows.push(WindowSnapshot { bits, run: (run > 0).then_some(RunNumber(run)) });
+        let run = (run > 0).then_some(RunNumber(run));
+        windows.push(WindowSnapshot { bits, run, ended: SavedEnded::default() });
     }
     Ok(windows)
-}
-
-fn write_runs(out: &mut FieldWriter, runs: &[NamedRun]) {
-    out.count(runs.len());
-    for run in runs {
-        out.u32(run.number.0);
-        out.u64(run.length);
-        out.u32(run.check);
-        out.u64(run.created.0);
-    }
-}
-
-fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
-    let mut runs = Vec::new();
-    for _ in 0..from.count(24)? {
-        runs.push(NamedRun {
-            number: RunNumber(from.u32()?),
-            length: from.u64()?,
-            check: from.u32()?,
-            created: Millis(from.u64()?),
-        });
-    }
-    Ok(runs)
 }

@@ -3,7 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::apply_terms::Standing;
 use super::floors::Floors;
+use super::forecast::MinuteTotals;
+use super::keys::Keys;
+use super::pending_counts::PendingCounts;
+use super::recent_ids::RecentIds;
+use super::recent_moves::RecentMoves;
 use super::subjects::Subjects;
 use crate::dispatch_log::DispatchLog;
 use crate::message_log::Stream;
@@ -75,6 +81,10 @@ pub struct State {
     pub subjects: Subjects,
     /// What is pending.
     pub schedule: Schedule,
+    /// How much of it is of which subject.
+    pub(super) counts: PendingCounts,
+    /// How much of it is due in each minute.
+    pub(super) totals: MinuteTotals,
     /// What is ready.
     pub dispatch: DispatchLog,
     /// Groups by number.
@@ -92,6 +102,14 @@ pub struct State {
     /// Every run that a kept checkpoint names, whether or not a view still reads its rows: payloads
     /// in it may be pointed to.
     pub runs: BTreeMap<RunNumber, KnownRun>,
+    /// The last messages that were moved to another time.
+    pub moves: RecentMoves,
+    /// Which pending message has which key.
+    pub keys: Keys,
+    /// Ids of what was published lately.
+    pub ids: RecentIds,
+    /// The terms of the messages that come next.
+    pub(super) terms: Standing,
     /// Messages given up because their bytes were damaged.
     pub voided: u64,
     /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
@@ -108,6 +126,8 @@ impl State {
             segments: Vec::new(),
             subjects: Subjects::default(),
             schedule: Schedule::new(start.next_sequence, start.trusted),
+            counts: PendingCounts::default(),
+            totals: MinuteTotals::default(),
             dispatch: DispatchLog::default(),
             groups: BTreeMap::new(),
             floors: Floors::default(),
@@ -116,6 +136,10 @@ impl State {
             next_consumer: ConsumerNumber(1),
             next_run: RunNumber(1),
             runs: BTreeMap::new(),
+            moves: RecentMoves::default(),
+            keys: Keys::default(),
+            ids: RecentIds::default(),
+            terms: Standing::default(),
             voided: 0,
             delay_ms_max: 0,
         }

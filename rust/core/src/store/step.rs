@@ -8,11 +8,13 @@ use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::command::{Void, encode_void};
 use crate::record::ready::encode_ready;
-use crate::schedule_log::{Entry, EntryState, Loaded};
+use crate::schedule_log::{Entry, EntryState, Loaded, Room};
 use crate::units::{DueKey, Millis, ReadyNumber, SubjectNumber};
 
 /// Entries that may be proposed and not yet applied, at most.
 pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
+/// And so many of subjects that make a flood: what another one has due waits until these are applied.
+const IN_FLIGHT_OF_FLOODS_MAX: usize = 1 << 15;
 /// Entries that one ready fact lists, at most, however large the log's submissions may be.
 pub(super) const READY_ENTRIES_MAX: usize = 1 << 14;
 /// How soon to look again while dispatch is held, in milliseconds.
@@ -55,6 +57,7 @@ pub(super) fn step(
     proposals: &mut Proposals,
 ) -> Result<Progress> {
     let now = reading.now;
+    admit(state, effects)?;
     // Arrivals below the feed's position must not grow the wheel without bound, held or not.
     let in_hand_max = window.entries_max.saturating_add(window.entries_max / 4);
     if effects.feed.len() > in_hand_max && !is_on(Planted::WheelUnbounded) {
@@ -71,7 +74,7 @@ pub(super) fn step(
     let room = IN_FLIGHT_ENTRIES_MAX.saturating_sub(effects.in_flight_entries);
     let limit = budget.entries.min(room);
     let mut due = Vec::new();
-    effects.feed.take_due(now, limit, &mut due);
+    effects.feed.take_due(now, Room { all: limit, floods: room_of_floods(effects) }, &mut due);
     let taken = due.len();
     due.retain(|entry| state.schedule.state(entry.sequence()) == EntryState::Pending);
     let proposed = due.len();
@@ -97,6 +100,17 @@ fn is_held_by_a_queue(state: &State) -> bool {
         || (is_on(Planted::SlowSubjectHoldsDispatch) && waiting().any(|(untaken, _)| untaken.unwrap_or(0) > 0))
         || (is_on(Planted::UnroutedSubjectHoldsDispatch)
             && waiting().any(|(untaken, next)| untaken.is_none() && next > ReadyNumber(0)))
+}
+
+/// What was moved to a time that the feed has passed goes into the wheel, past blocks of runs that cannot be
+/// read.
+fn admit(state: &mut State, effects: &mut Effects) -> Result<()> {
+    loop {
+        match effects.feed.admit(&mut state.schedule) {
+            Ok(()) => return Ok(()),
+            Err(damage) => effects.rescue(state, &damage)?,
+        }
+    }
 }
 
 /// Loads the next slice, past blocks of runs that cannot be read.
@@ -135,11 +149,16 @@ fn propose_ready(effects: &mut Effects, due: Vec<Entry>, entries_max: usize, pro
     }
 }
 
+fn room_of_floods(effects: &Effects) -> usize {
+    IN_FLIGHT_OF_FLOODS_MAX.saturating_sub(effects.in_flight_entries)
+}
+
 /// The next due entry that the feed holds, or the time to load the next slice.
 fn next_call(state: &State, effects: &Effects, window: Window) -> Option<Millis> {
     let pending = state.schedule.pending() > 0;
     let slice = effects.feed.next_load(window.ahead_ms, window.entries_max).filter(|_| pending);
-    match (effects.feed.next_due(), slice) {
+    let room = Room { all: IN_FLIGHT_ENTRIES_MAX, floods: room_of_floods(effects) };
+    match (effects.feed.next_due(room), slice) {
         (Some(due), Some(slice)) => Some(due.min(slice)),
         (due, slice) => due.or(slice),
     }

@@ -15,13 +15,19 @@ use crate::units::{Millis, ReadyNumber, Sequence, SubjectNumber};
 pub(super) struct QueueSnapshot {
     pub(super) next: ReadyNumber,
     pub(super) finished_below: ReadyNumber,
+    /// How many entries are pending; `None` where an earlier format does not say.
+    pub(super) pending: Option<u64>,
 }
 
 impl QueueSnapshot {
     /// As of now.
     pub(super) fn of(state: &State, subject: SubjectNumber) -> Self {
         let dispatch = &state.dispatch;
-        Self { next: dispatch.next_number(subject), finished_below: dispatch.finished_below(subject) }
+        Self {
+            next: dispatch.next_number(subject),
+            finished_below: dispatch.finished_below(subject),
+            pending: Some(state.counts.get(subject)),
+        }
     }
 }
 
@@ -47,6 +53,7 @@ pub(super) fn write_subjects(
         out.u64(subject.ended_before.0);
         out.u64(subject.expired);
         out.u64(subject.expired_before.0);
+        out.u64(queue.pending.unwrap_or_default());
     }
 }
 
@@ -62,14 +69,15 @@ pub(super) fn read_subjects(
         if number.0 > SUBJECT_NUMBER_MAX || !subjects.add(number, &name) {
             return Err(from.malformed("a subject with a number and name of its own"));
         }
-        let queue = QueueSnapshot { next: ReadyNumber(from.u64()?), finished_below: ReadyNumber(from.u64()?) };
-        queues.insert(number, queue);
+        let (next, finished_below) = (ReadyNumber(from.u64()?), ReadyNumber(from.u64()?));
         let Some(subject) = subjects.get_mut(number) else { continue };
         if format > 1 {
             read_what_is_gone(from, subject)?;
         } else {
-            read_what_is_gone_of_format_1(from, queue.finished_below, subject)?;
+            read_what_is_gone_of_format_1(from, finished_below, subject)?;
         }
+        let pending = if format > 3 { Some(from.u64()?) } else { None };
+        queues.insert(number, QueueSnapshot { next, finished_below, pending });
     }
     Ok((subjects, queues))
 }

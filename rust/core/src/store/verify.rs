@@ -6,18 +6,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::forecast::Sizes;
 use super::owner::{Owner, VisibleBatch};
 use super::recovery::{restored_owner, scan_start};
 use super::retention::checkpoint_path;
 use super::snapshot::Snapshot;
 use super::state::{LogPosition, State};
+use super::subject_codec::QueueSnapshot;
 use crate::error::{Error, Result};
 use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, segment_path};
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
-use crate::run::{DispatchRow, Run, RunKind, ScheduleRow};
+use crate::run::{DamagedBlock, DispatchRow, Run, RunKind, ScheduleRow};
+use crate::schedule_log::Cells;
 use crate::storage::Storage;
-use crate::units::{Location, Sequence};
+use crate::units::{Location, Sequence, SubjectNumber};
 
 /// What a verification found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -139,18 +142,21 @@ fn replay(
     let start = ScanStart { vouched: position.end, ..scan_start(&floor) };
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
     let (mut bytes, bytes_whole) = (0_u64, scanner.ending().bytes);
+    owner.settle_counts()?;
     compare_at(owner, target, found);
     while let Some(batch) = scanner.next_batch()? {
         check_batch(&batch, owner.state(), found);
         bytes = bytes.saturating_add(u64::from(batch.header.length.get()));
         progress(VerificationProgress { bytes, bytes_whole });
         if batch.start >= position.end {
-            owner.apply(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+            owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+            owner.settle_counts()?;
             compare_at(owner, target, found);
         }
         scanner.recycle(batch.bytes);
     }
-    Ok(())
+    compare_counts(owner.state(), found)?;
+    compare_forecast(owner.state(), storage, found)
 }
 
 /// Checks the payloads of a batch, and notes what its facts gave up.
@@ -187,6 +193,60 @@ fn words_of(void: Void, state: &State) -> String {
     }
 }
 
+/// A block that could not be read now is no finding: whether it is damaged is not known.
+fn refuse_unread(damaged: &[DamagedBlock]) -> Result<()> {
+    let unread = damaged.iter().find(|block| matches!(block.error, Error::Storage { .. }));
+    unread.map_or(Ok(()), |block| Err(block.error.clone()))
+}
+
+/// What is kept of each subject's count must be what is pending. Where a block of a run cannot be read, that is a
+/// finding by itself, and nothing can be said of what it holds.
+fn compare_counts(state: &State, found: &mut Verification) -> Result<()> {
+    let (counted, damaged) = state.count_pending();
+    refuse_unread(&damaged)?;
+    if damaged.is_empty() && counted != state.pending_counts() {
+        let kept = state.pending_counts();
+        let other = counted.keys().chain(kept.keys()).find(|subject| counted.get(subject) != kept.get(subject));
+        let Some(subject) = other else { return Ok(()) };
+        let name = state.subjects.get(*subject).map(|subject| subject.name.as_str()).unwrap_or_default();
+        let of = |counts: &BTreeMap<SubjectNumber, u64>| counts.get(subject).copied().unwrap_or_default();
+        let (counted, kept) = (of(&counted), of(&kept));
+        found.findings.push(format!("{counted} messages of subject {name:?} are pending, and {kept} are counted"));
+    }
+    Ok(())
+}
+
+/// What is kept of each minute, and of each subject in it, must be what is pending. As [`compare_counts`], it says
+/// nothing where a block of a run cannot be read.
+fn compare_forecast(state: &State, storage: &Arc<dyn Storage>, found: &mut Verification) -> Result<()> {
+    let (counted, damaged) = state.count_cells(storage)?;
+    refuse_unread(&damaged)?;
+    let sizes = Sizes::new(storage);
+    let kept = state.horizon(None).read(&|entry| sizes.of(entry).unwrap_or_default())?;
+    sizes.into_result()?;
+    if !damaged.is_empty() || kept.hidden_rows > 0 {
+        return Ok(());
+    }
+    if !state.totals_are(&counted) {
+        found.findings.push("other totals are kept of what is due in each minute than are pending".to_owned());
+    }
+    let keys = counted.keys().chain(kept.cells.keys());
+    if let Some(key @ (subject, minute)) = keys.into_iter().find(|key| counted.get(key) != kept.cells.get(key)) {
+        let name = state.subjects.get(*subject).map(|subject| subject.name.as_str()).unwrap_or_default();
+        let of = |cells: &Cells| cells.get(key).copied().unwrap_or_default();
+        let (counted, kept) = (of(&counted), of(&kept.cells));
+        found.findings.push(format!(
+            "{} messages of {} bytes of subject {name:?} are due within a minute of {} ms, and {} of {} are told",
+            counted.messages,
+            counted.bytes,
+            minute.start(),
+            kept.messages,
+            kept.bytes
+        ));
+    }
+    Ok(())
+}
+
 /// Where the replay has come to the newer checkpoint's position, both states must be the same.
 fn compare_at(owner: &Owner, target: Option<(u32, &Snapshot)>, found: &mut Verification) {
     let Some((number, expected)) = target else { return };
@@ -210,9 +270,20 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     compare("the position", without_end(&expected.position) == without_end(&actual.position));
     compare("the epochs", expected.epochs == actual.epochs);
     compare("the subjects", expected.subjects == actual.subjects);
-    compare("the ready messages", expected.queues == actual.queues);
+    let ready = |queue: &QueueSnapshot| QueueSnapshot { pending: None, ..*queue };
+    let all_ready =
+        |snapshot: &Snapshot| -> Vec<_> { snapshot.queues.iter().map(|(at, one)| (*at, ready(one))).collect() };
+    compare("the ready messages", all_ready(expected) == all_ready(actual));
+    let is_counted = |(at, one): (&SubjectNumber, &QueueSnapshot)| {
+        one.pending.is_none() || actual.queues.get(at).map(|found| found.pending) == Some(one.pending)
+    };
+    compare("how many messages of each subject are pending", expected.queues.iter().all(is_counted));
+    compare("how much is due in each minute", expected.totals.is_none() || expected.totals == actual.totals);
     compare("the groups and consumers", expected.groups == actual.groups);
     compare("the removed groups", expected.ended_groups == actual.ended_groups);
+    compare("the messages that were moved", expected.moves == actual.moves);
+    compare("the keys of pending messages", expected.keys == actual.keys);
+    compare("the ids of what was published lately", expected.ids == actual.ids);
     compare(
         "the next numbers",
         (expected.next_group, expected.next_consumer, expected.voided)

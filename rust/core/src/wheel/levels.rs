@@ -212,9 +212,21 @@ impl Levels {
                 slot.push(&entry, pool);
             }
         }
+        // Nothing is sparse here.
         self.length = self.iter().count();
         self.mark_all();
         self.length
+    }
+
+    /// Moves all entries to the end of `into`.
+    pub(super) fn move_to(&mut self, into: &mut Vec<Entry>, pool: &mut ChunkPool) {
+        into.extend(self.sparse.unload());
+        let slots = self.stack.iter_mut().flat_map(|level| level.slots.iter_mut());
+        for slot in slots.chain(std::iter::once(&mut self.beyond)) {
+            slot.move_to(into, pool);
+        }
+        self.length = 0;
+        self.mark_all();
     }
 
     pub(super) fn clear(&mut self, pool: &mut ChunkPool) {
@@ -247,8 +259,10 @@ impl Levels {
         slots.saturating_add(self.sparse.memory_bytes())
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.stack.iter().flat_map(|level| &level.slots).chain(std::iter::once(&self.beyond)).flat_map(Slot::iter)
+    /// All entries, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let slots = self.stack.iter().flat_map(|level| &level.slots).chain(std::iter::once(&self.beyond));
+        slots.flat_map(Slot::iter).chain(self.sparse.rest())
     }
 
     /// The slot with the latest entries.

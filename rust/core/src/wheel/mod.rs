@@ -176,6 +176,23 @@ impl Wheel {
         self.staged = left;
     }
 
+    /// Removes all entries and returns them, in order.
+    pub fn take_all(&mut self) -> Vec<Entry> {
+        let mut all = self.unstage();
+        self.levels.move_to(&mut all, &mut self.pool);
+        sort_by_key(&mut all);
+        self.slots_quiet_until = self.quiet_until;
+        self.length = 0;
+        all
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let staged = self.staged.get(self.staged_taken..).unwrap_or_default();
+        let late = self.late.iter().map(|Reverse(ByKey(entry))| entry);
+        staged.iter().chain(late).chain(self.levels.iter())
+    }
+
     /// The least key there is. Costs a pass over the first slot in use.
     pub fn lowest(&self) -> Option<DueKey> {
         self.first_in_hand().map(Entry::key).or_else(|| self.levels.lowest())

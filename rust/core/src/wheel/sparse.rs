@@ -41,7 +41,7 @@ impl Sparse {
 
     /// What was not taken yet.
     #[inline]
-    fn rest(&self) -> &[Entry] {
+    pub(super) fn rest(&self) -> &[Entry] {
         self.entries.get(self.taken..).unwrap_or_default()
     }
 

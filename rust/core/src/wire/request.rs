@@ -95,7 +95,7 @@ pub const fn failed_answer(command: i16, error: &Error) -> i16 {
 /// What a message of a SEND that could not be stored gets.
 pub const fn send_code(error: &Error) -> SendCode {
     match error {
-        Error::InvalidArgument { .. } | Error::TooLarge { .. } => SendCode::Refused,
+        Error::InvalidArgument { .. } | Error::TooLarge { .. } | Error::KeyTaken { .. } => SendCode::Refused,
         Error::Storage { .. }
         | Error::Corrupt { .. }
         | Error::MissingFile { .. }
@@ -106,6 +106,7 @@ pub const fn send_code(error: &Error) -> SendCode {
         | Error::DiskFull
         | Error::Closed
         | Error::ForkedProcess { .. }
+        | Error::NamesFull { .. }
         | Error::DamagedPayload { .. } => SendCode::StoreError,
     }
 }

@@ -7,7 +7,7 @@ use delaymq_core::message_log::{
 };
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
-use delaymq_core::record::command::{Cancel, Void, encode_cancel, encode_void};
+use delaymq_core::record::command::{Cancel, Move, Void, encode_cancel, encode_move, encode_void};
 use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{
@@ -39,7 +39,7 @@ const CLIENT: ConsumerNumber = ConsumerNumber(2);
 type Encode = fn(&mut Vec<u8>);
 
 /// Batch by batch what happens: sequences count from 1.
-const HISTORY: [&[Encode]; 6] = [
+const HISTORY: [&[Encode]; 8] = [
     &[
         records::epoch_start,
         |out| encode_subject(out, ORDERS, "orders"),
@@ -58,7 +58,7 @@ const HISTORY: [&[Encode]; 6] = [
         |out| message(out, 86_400_000, b"far"),
     ],
     &[
-        |out| encode_cancel(out, Cancel { target: DueKey { due: NOW.plus(90_000), sequence: Sequence(12) } }),
+        |out| encode_cancel(out, CANCEL),
         |out| encode_group_end(out, GroupNumber(2), GroupEnd::Alone),
         |out| encode_reserve(out, RESERVE),
         |out| encode_assign(out, BILLING, WORKER, PullOffset(0), &[NumberRange { first: 0, count: 3 }]),
@@ -82,8 +82,24 @@ const HISTORY: [&[Encode]; 6] = [
         |out| message(out, 0, b"ready 7"),
         |out| encode_assign(out, MAIL, CLIENT, PullOffset(0), &[NumberRange { first: 7, count: 1 }]),
     ],
+    &[|out| encode_move(out, &BY_DELAY), |out| encode_move(out, &TO_A_TIME)],
+    &[records::terms, |out| message(out, 50_000, b"keyed"), |out| message(out, 70_000, b"keyed too")],
 ];
 
+const fn key(delay_ms: u64, sequence: u64) -> DueKey {
+    DueKey { due: Millis(NOW.0 + delay_ms), sequence: Sequence(sequence) }
+}
+
+const CANCEL: Cancel = Cancel { target: key(90_000, 12), subject: ORDERS, size: 9 };
+const BY_DELAY: Move = Move {
+    target: key(86_400_000, 13),
+    due: Millis(NOW.0 + 120_000),
+    delay_ms: Some(120_000),
+    subject: ORDERS,
+    size: 3,
+};
+const TO_A_TIME: Move =
+    Move { target: key(120_000, 31), due: Millis(NOW.0 + 43_200_000), delay_ms: None, subject: ORDERS, size: 3 };
 const ATTACH: Attach<'_> =
     Attach { subject: ORDERS, start: GroupStart::Latest, block: 64, group: "mail", consumer: "host-7@@0a1b" };
 

@@ -1,7 +1,9 @@
 //! One golden file for every kind of record, each read back by the library too.
 
 use delaymq_core::record::attach::{Attach, encode_attach};
-use delaymq_core::record::command::{Cancel, EpochStart, Void, encode_cancel, encode_epoch_start, encode_void};
+use delaymq_core::record::command::{
+    Cancel, EpochStart, Move, Void, encode_cancel, encode_epoch_start, encode_move, encode_void,
+};
 use delaymq_core::record::expire::encode_expire;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, Meta, encode_message, encode_meta};
@@ -12,6 +14,9 @@ use delaymq_core::record::name::{
 use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::retry::{Destination, Redrive, Retry, encode_redrive, encode_retry};
+use delaymq_core::record::terms::{
+    ByKey, IfExists, KeyCommand, MessageTerms, NameHash, TermsLimits, encode_by_key, encode_terms,
+};
 use delaymq_core::record::{Fact, decode, seal_record};
 use delaymq_core::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
@@ -60,6 +65,16 @@ pub(crate) fn epoch_start(out: &mut Vec<u8>) {
     );
 }
 
+/// Terms of two messages: one with a key and an id, one with a key alone.
+pub(crate) fn terms(out: &mut Vec<u8>) {
+    let limits = TermsLimits { keys_max: 1_000, ids_max: 2_000, id_window_ms: 600_000 };
+    let (key, id) = (Some(NameHash { low: 0x0102, high: 0x0304 }), Some(NameHash { low: 0x0506, high: 0x0708 }));
+    let both = MessageTerms { place: 0, key, if_exists: IfExists::Keep, id };
+    let other = Some(NameHash { low: 0x090A, high: 0x0B0C });
+    let keyed = MessageTerms { place: 1, key: other, if_exists: IfExists::Replace, id: None };
+    encode_terms(out, 2, limits, &[both, keyed]);
+}
+
 fn compare_record(name: &str, encode: impl FnOnce(&mut Vec<u8>)) -> Outcome {
     let mut bytes = Vec::new();
     encode(&mut bytes);
@@ -89,7 +104,12 @@ fn messages() -> Outcome {
 #[test]
 fn commands() -> Outcome {
     let key = DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) };
-    compare_record("record_cancel", |out| encode_cancel(out, Cancel { target: key }))?;
+    let (subject, size) = (SubjectNumber(3), 8);
+    compare_record("record_cancel", |out| encode_cancel(out, Cancel { target: key, subject, size }))?;
+    let moved = Move { target: key, due: Millis(1_700_000_900_000), delay_ms: None, subject, size };
+    compare_record("record_move", |out| encode_move(out, &moved))?;
+    let delay_ms = Some(900_000);
+    compare_record("record_move_by_delay", |out| encode_move(out, &Move { delay_ms, ..moved }))?;
     compare_record("record_void_ready", |out| {
         encode_void(out, Void::Ready { subject: SubjectNumber(3), number: ReadyNumber(9) });
     })?;
@@ -97,6 +117,17 @@ fn commands() -> Outcome {
         encode_void(out, Void::Pending { subject: SubjectNumber(3), sequence: Sequence(7) });
     })?;
     compare_record("record_epoch_start", epoch_start)
+}
+
+#[test]
+fn on_terms() -> Outcome {
+    compare_record("record_terms", terms)?;
+    let key = NameHash { low: 0x0102, high: 0x0304 };
+    let asked = ByKey { key, subject: SubjectNumber(3), target: None, command: KeyCommand::Cancel };
+    compare_record("record_by_key_cancel", |out| encode_by_key(out, &asked))?;
+    let target = Some(DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) });
+    let command = KeyCommand::Move { due: Millis(1_700_000_900_000), delay_ms: Some(900_000) };
+    compare_record("record_by_key_move", |out| encode_by_key(out, &ByKey { target, command, ..asked }))
 }
 
 #[test]
@@ -180,12 +211,23 @@ fn a_retry_that_format_1_wrote_is_read() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_cancel_that_format_3_wrote_is_read() -> Outcome {
+    let bytes = golden_bytes("record_cancel_of_format_3")?;
+    let record = read_record(&bytes, SEQUENCE).map_err(|fault| format!("{fault:?}"))?;
+    let Some(Fact::Cancel(cancel)) = decode(&record) else { return Err("no cancel".into()) };
+    let target = DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) };
+    assert_eq!(cancel, Cancel { target, subject: SubjectNumber(0), size: 0 });
+    Ok(())
+}
+
 /// Does not build when a kind of fact is added, so that its golden file is not forgotten.
 #[test]
 fn every_kind_of_fact_has_a_golden_file() {
     let file_of = |fact: &Fact<'_>| match fact {
         Fact::Message(_) => "record_message",
         Fact::Cancel(_) => "record_cancel",
+        Fact::Move(_) => "record_move",
         Fact::Ready(_) => "record_ready",
         Fact::Subject { .. } => "record_subject",
         Fact::Group { .. } => "record_group",
@@ -202,6 +244,8 @@ fn every_kind_of_fact_has_a_golden_file() {
         Fact::Expire(_) => "record_expire",
         Fact::Void(_) => "record_void_ready",
         Fact::EpochStart(_) => "record_epoch_start",
+        Fact::Terms(_) => "record_terms",
+        Fact::ByKey(_) => "record_by_key_cancel",
     };
     assert_eq!(file_of(&Fact::GroupEnd { group: GroupNumber(1), end: GroupEnd::Alone }), "record_group_end");
 }

@@ -40,9 +40,10 @@ fn schedule_run() -> Outcome {
             key: DueKey { due: Millis(DUE + place / 2), sequence: Sequence(1_000 + place) },
             payload_sequence: Sequence(if retry { place } else { 1_000 + place }),
             location: Location::in_segment(SegmentNumber(if retry { 3 } else { 7 }), 4_096 + place as u32 * 8),
-            subject: SubjectNumber(3),
+            subject: SubjectNumber(if place > 80 { 5 } else { 3 }),
             attempt: if retry { 2 } else { 1 },
             length: 0,
+            size: if place == 7 { None } else { Some(place as u32) },
         })?;
     }
     for (sequence, offset) in copied {
@@ -53,6 +54,7 @@ fn schedule_run() -> Outcome {
             subject: SubjectNumber(3),
             attempt: 1,
             length: 76,
+            size: Some(2),
         })?;
     }
     writer.finish(&storage)?;

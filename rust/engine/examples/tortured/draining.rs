@@ -15,6 +15,9 @@ use crate::telling::{Line, Telling};
 /// Dead letters of one group that are told, at most.
 const DEAD_MAX: usize = 1_000_000;
 
+/// How long nothing may come while a group is owed something.
+const OWED_QUIET: Duration = Duration::from_secs(5);
+
 /// Consumes and acknowledges everything, tells what lies among the dead letters, closes the store.
 ///
 /// # Errors
@@ -33,7 +36,7 @@ pub(crate) fn drain(arguments: &Arguments, telling: &Telling, store: Arc<Store>)
         if came > 0 || is_pending {
             last = now;
         }
-        if now.duration_since(last) >= Duration::from_millis(arguments.quiet_ms) {
+        if now.duration_since(last) >= quiet(arguments, &store)? {
             break;
         }
         if now.duration_since(began) > Duration::from_secs(arguments.drain_seconds) {
@@ -59,6 +62,14 @@ pub(crate) fn drain(arguments: &Arguments, telling: &Telling, store: Arc<Store>)
         verify(arguments, telling)?;
     }
     Ok(())
+}
+
+/// How long nothing may come before it is over. What is ready and was not given out yet comes late where a machine is busy
+/// with something else.
+fn quiet(arguments: &Arguments, store: &Store) -> Result<Duration> {
+    let quiet = Duration::from_millis(arguments.quiet_ms);
+    let is_owed = store.groups()?.iter().any(|group| group.lag > 0);
+    Ok(if is_owed { quiet.max(OWED_QUIET) } else { quiet })
 }
 
 fn verify(arguments: &Arguments, telling: &Telling) -> Result<()> {

@@ -5,7 +5,10 @@ use delaymq_core::wire::extension::administration::{Listed, read_number};
 use delaymq_core::wire::extension::consume::{Deliver, Subscribed, put_deliver};
 use delaymq_core::wire::extension::dead_letters::Letters;
 use delaymq_core::wire::extension::errors::RemoteError;
+use delaymq_core::wire::extension::forecast::ForecastTold;
 use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::moves::{put_moved, read_moved};
+use delaymq_core::wire::extension::pending::{CountsTold, PendingTold, put_fates, read_fates};
 use delaymq_core::wire::extension::publish::{put_outcomes, put_receipts, read_outcomes, read_receipts};
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::malformed::Read;
@@ -58,6 +61,26 @@ pub(super) fn judge_receipts(input: &[u8]) -> Judged {
 
 pub(super) fn judge_outcomes(input: &[u8]) -> Judged {
     read_back!(input, read_outcomes, |told: &Vec<_>, out: &mut Vec<u8>| put_outcomes(out, told), true)
+}
+
+pub(super) fn judge_moved(input: &[u8]) -> Judged {
+    read_back!(input, read_moved, |told: &Vec<_>, out: &mut Vec<u8>| put_moved(out, told), true)
+}
+
+pub(super) fn judge_fates(input: &[u8]) -> Judged {
+    read_back!(input, read_fates, |told: &Vec<_>, out: &mut Vec<u8>| put_fates(out, told), true)
+}
+
+pub(super) fn judge_pending(input: &[u8]) -> Judged {
+    read_back!(input, PendingTold::read, |told: &PendingTold<'_>, out: &mut Vec<u8>| told.put(out), false)
+}
+
+pub(super) fn judge_pending_counts(input: &[u8]) -> Judged {
+    read_back!(input, CountsTold::read, |told: &CountsTold<'_>, out: &mut Vec<u8>| told.put(out), true)
+}
+
+pub(super) fn judge_forecast(input: &[u8]) -> Judged {
+    read_back!(input, ForecastTold::read, |told: &ForecastTold, out: &mut Vec<u8>| told.put(out), true)
 }
 
 pub(super) fn judge_subscribed(input: &[u8]) -> Judged {

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use delaymq_core::Error;
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::publish::Publish;
 use delaymq_core::wire::extension::request::OwnRequest;
+use delaymq_core::wire::extension::terms::TermsAsked;
 use delaymq_core::wire::extension::{EXTENSION_VERSION, SUBSCRIBE};
 use delaymq_core::wire::frame::{Frame, Header};
 use delaymq_core::wire::malformed::Malformed;
@@ -47,12 +49,13 @@ pub(super) fn judge(command: i16, input: &[u8]) -> Judged {
     judge_parts(&request)?;
     let again = framed(command, version, &out);
     let reread = Request::read(&again).map_err(|malformed| format!("{request:?} is written, and read: {malformed}"))?;
-    if let (Request::Own(OwnRequest::Publish(first)), Request::Own(OwnRequest::Publish(second))) = (&request, &reread) {
+    if let (Some((first, terms)), Some((second, terms_again))) = (batch_of(&request), batch_of(&reread)) {
         same("receipts", &first.wants_receipts, &second.wants_receipts)?;
-        let parts = |batch: &delaymq_core::wire::extension::publish::Publish<'_>| -> Vec<_> {
+        let parts = |batch: &Publish<'_>| -> Vec<_> {
             batch.messages.iter().map(|one| format!("{:?}", (one.subject, one.due, one.meta, one.body))).collect()
         };
         same("messages", &parts(first), &parts(second))?;
+        same("terms", terms, terms_again)?;
         holds("what was written has its checks", second.messages.iter().all(|one| one.check().is_ok()))?;
     } else {
         same("the request", &request, &reread)?;
@@ -63,6 +66,15 @@ pub(super) fn judge(command: i16, input: &[u8]) -> Judged {
     Ok(Verdict::Taken)
 }
 
+/// The messages of a batch, and the terms of those that have some.
+fn batch_of<'a>(request: &'a Request<'a>) -> Option<(&'a Publish<'a>, &'a [TermsAsked<'a>])> {
+    match request {
+        Request::Own(OwnRequest::Publish(batch)) => Some((batch, &[])),
+        Request::Own(OwnRequest::PublishOnTerms(batch)) => Some((&batch.publish, &batch.terms)),
+        _ => None,
+    }
+}
+
 fn framed(command: i16, version: i16, body: &[u8]) -> Frame {
     Frame { header: Header::request(command, version, 1), body: Bytes::copy_from_slice(body) }
 }
@@ -70,16 +82,17 @@ fn framed(command: i16, version: i16, body: &[u8]) -> Frame {
 /// Requests that can be written in one way only. Filters that let all pass are left out, a batch names each subject
 /// once, and of QMQ's only SEND keeps all that came.
 fn has_one_form(command: i16) -> bool {
-    use delaymq_core::wire::extension::PUBLISH;
+    use delaymq_core::wire::extension::{PUBLISH, PUBLISH_ON_TERMS};
     use delaymq_core::wire::send::SEND;
-    command == SEND || (!is_of_qmq(command) && !matches!(command, SUBSCRIBE | PUBLISH))
+    command == SEND || (!is_of_qmq(command) && !matches!(command, SUBSCRIBE | PUBLISH | PUBLISH_ON_TERMS))
 }
 
-/// Only a batch is read that may not be written: whoever stores it judges its limits.
+/// Only names and batches are read that may not be written: whoever stores them judges their limits.
 fn unwritable(request: &Request<'_>, error: &Error) -> Judged {
-    let is_batch = matches!(request, Request::Own(OwnRequest::Publish(_)));
+    use OwnRequest::{CancelKey, LookUpKey, MoveKey};
+    let is_by_key = matches!(request, Request::Own(CancelKey(_) | LookUpKey(_) | MoveKey(..)));
     let is_limit = matches!(error, Error::TooLarge { .. } | Error::InvalidArgument { .. });
-    holds(&format!("{request:?} can be written: {error}"), is_batch && is_limit)?;
+    holds(&format!("{request:?} can be written: {error}"), (is_by_key || batch_of(request).is_some()) && is_limit)?;
     Ok(Verdict::Taken)
 }
 

@@ -109,6 +109,9 @@ impl Oracle {
         if entry.due > seen.reading.now || entry.due != delivery.entry.due() {
             wrong.push(format!("early: due at {}", entry.due));
         }
+        if let Some(command) = entry.moved {
+            wrong.push(format!("moved to another time by {command}"));
+        }
         if let Some(command) = entry.cancelled {
             wrong.push(format!("cancelled by {command}, which was answered done"));
         }

@@ -2,7 +2,7 @@
 
 use delaymq_core::units::{GroupNumber, Sequence};
 
-use super::{Entry, Life, Oracle, Origin};
+use super::{Entry, Life, Made, Oracle, Origin};
 
 impl Oracle {
     /// True where somebody is still to get the entry.
@@ -17,6 +17,9 @@ impl Oracle {
     /// True where the group must get this entry. Where that cannot be known from outside, it need
     /// not.
     pub(super) fn must_get(&self, group: GroupNumber, life: &Life, sequence: Sequence, entry: &Entry) -> bool {
+        if entry.moved.is_some() || entry.made == Made::Perhaps {
+            return false;
+        }
         if life.subject != entry.subject || life.ended.is_some() || entry.cancelled.is_some() || entry.voided {
             return false;
         }
@@ -45,7 +48,8 @@ impl Oracle {
             }
             let given_back = matches!(entry.origin, Origin::GivenBack { .. });
             let is_done = self.finishes.keys().any(|(_, finished)| finished == sequence);
-            if given_back && !is_done && !entry.voided && entry.cancelled.is_none() && entry.ended.is_none() {
+            let is_elsewhere = entry.moved.is_some() || entry.cancelled.is_some() || entry.ended.is_some();
+            if given_back && !is_done && !entry.voided && !is_elsewhere {
                 found.push(format!("lost: {sequence}, which was given back: {entry:?}"));
             }
         }

@@ -5,7 +5,7 @@ use delaymq_core::record::{Fact, Records, decode};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, SubjectNumber};
 
-use super::{CancelNote, Entry, Life, Oracle, Origin};
+use super::{CancelNote, Entry, Life, Made, Oracle, Origin};
 use crate::node::AppliedBatch;
 
 impl Oracle {
@@ -64,6 +64,9 @@ impl Oracle {
             }
             Outcome::Done if handed => {
                 self.blame(format!("cancel {command} of {target}: done, after it was handed over"));
+            }
+            Outcome::Done if entry.moved.is_some() => {
+                self.blame(format!("cancel {command} of {target}: done, after it was moved away"));
             }
             Outcome::Done => {
                 entry.cancelled.get_or_insert(command);
@@ -129,7 +132,8 @@ impl Oracle {
             self.blame(format!("what is visible went back from {} to {visible}", self.visible));
         }
         let published = self.entries.range(self.visible..visible.max(self.visible));
-        let published = published.filter(|(_, entry)| entry.origin == Origin::Published).count();
+        let is_new = |entry: &Entry| entry.origin == Origin::Published && entry.made == Made::Otherwise;
+        let published = published.filter(|(_, entry)| is_new(entry)).count();
         self.counts.published += published as u64;
         self.visible = visible;
     }
@@ -189,6 +193,7 @@ impl Oracle {
         }
         self.entries.retain(|sequence, _| *sequence < first);
         self.cancels.retain(|sequence, _| *sequence < first);
+        self.moves.retain(|sequence, _| *sequence < first);
         self.finishes.retain(|_, fact| *fact < first);
         self.lives.retain(|_, life| life.created < first);
         for expiries in self.expiries.values_mut() {
@@ -202,6 +207,7 @@ impl Oracle {
         self.may_repeat.retain(|(group, entry)| *entry < first && self.lives.contains_key(group));
         for entry in self.entries.values_mut() {
             entry.cancelled = entry.cancelled.filter(|command| *command < first);
+            entry.moved = entry.moved.filter(|command| *command < first);
             entry.ended = entry.ended.filter(|fact| *fact < first);
             entry.redriven = entry.redriven.filter(|fact| *fact < first);
             entry.known_dispatched &= !lost_visible;

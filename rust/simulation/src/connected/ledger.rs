@@ -360,11 +360,12 @@ impl Ledger {
     }
 
     /// A consumer acknowledges offsets above all that came to it, which it was never given. That changes
-    /// nothing, unless the server ended since: what it had reserved and not given counts as given then, and
-    /// whatever the consumer holds is passed over.
+    /// nothing, unless the server ended since, or has a filter: what it had reserved and not given counts as
+    /// given then, as does what the filter held back, and whatever the consumer holds is passed over.
     pub(super) fn acknowledge_ahead_asked(&mut self, place: &Place, first: u64, last: u64) {
         let latest = self.taken.get(place).and_then(|taken| taken.keys.last_key_value());
-        if latest.is_some_and(|(_, key)| key.first_life < self.life) {
+        let is_filtered = self.groups.get(&place.of).is_some_and(|group| group.wants.is_some());
+        if is_filtered || latest.is_some_and(|(_, key)| key.first_life < self.life) {
             self.acknowledge_asked(place, first, last);
         }
     }

@@ -1,17 +1,19 @@
 //! What an owner has made of the facts, beside the ledger.
 
+use std::collections::BTreeMap;
+
 use delaymq_core::queues::Group;
-use delaymq_core::schedule_log::{EntryState, Window};
+use delaymq_core::schedule_log::{Cells, EntryState, Window};
 use delaymq_core::store::Owner;
-use delaymq_core::units::{GroupNumber, ReadyNumber, Sequence};
+use delaymq_core::units::{GroupNumber, Minute, ReadyNumber, Sequence, SubjectNumber, Tally};
 
 use super::group::{Hand, Members};
 use super::{Fate, Ledger, Line};
 
 impl Ledger {
-    /// What a cancel found.
-    pub(crate) fn cancel_outcome(&self, command: Sequence) -> Option<delaymq_core::store::Outcome> {
-        self.cancels.get(&command).copied()
+    /// What a cancel or a move found.
+    pub(crate) fn outcome(&self, command: Sequence) -> Option<delaymq_core::store::Outcome> {
+        self.commands.get(&command).copied()
     }
 
     /// In what the owner differs, in words; nothing where it does not. The owner has forgotten
@@ -39,11 +41,74 @@ impl Ledger {
         owed
     }
 
+    /// All that waits, in the order of sequences.
+    pub(crate) fn waiting(&self) -> Vec<Sequence> {
+        let waiting = self.lines.iter().filter(|(_, line)| line.fate == Fate::Waiting);
+        waiting.map(|(sequence, _)| *sequence).collect()
+    }
+
+    fn waiting_by_subject(&self) -> BTreeMap<SubjectNumber, u64> {
+        let mut counts = BTreeMap::new();
+        for line in self.lines.values().filter(|line| line.fate == Fate::Waiting) {
+            *counts.entry(line.subject).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Bytes of the body of a ready message.
+    pub(super) fn size_of(&self, subject: SubjectNumber, number: u64) -> u32 {
+        let ready = self.topics.get(&subject).and_then(|topic| topic.ready.get(usize::try_from(number).ok()?));
+        ready.and_then(|sequence| self.lines.get(sequence)).map_or(0, |line| line.size)
+    }
+
+    /// What waits of each subject in each minute.
+    fn waiting_cells(&self) -> Cells {
+        let mut cells = Cells::new();
+        for line in self.lines.values().filter(|line| line.fate == Fate::Waiting) {
+            cells.entry((line.subject, line.due.minute())).or_default().add(Tally::one(line.size));
+        }
+        cells
+    }
+
+    /// The forecast, all subjects together and each alone.
+    fn compare_forecast(&self, owner: &Owner, found: &mut Vec<String>) {
+        let (state, cells) = (owner.state(), self.waiting_cells());
+        let mut totals: BTreeMap<Minute, Tally> = BTreeMap::new();
+        for ((_, minute), tally) in &cells {
+            totals.entry(*minute).or_default().add(*tally);
+        }
+        let totals: Vec<(Minute, Tally)> = totals.into_iter().collect();
+        differ(found, "due by minute", &totals, &state.due_by_minute(Minute(0), Minute(u32::MAX)));
+        // Rows of earlier formats do not say their sizes: of the stores that have some, the totals are enough.
+        let unsized_rows = std::cell::Cell::new(false);
+        let read = state.horizon(None).read(&|_| {
+            unsized_rows.set(true);
+            0
+        });
+        if let Ok(told) = read.map_err(|error| error.to_string())
+            && told.hidden_rows == 0
+            && !unsized_rows.get()
+        {
+            differ(found, "due by subject and minute", &cells, &told.cells);
+        }
+        let subject = self.topics.keys().next_back().copied();
+        if let Some(Ok(told)) = subject.map(|subject| state.horizon(Some(subject)).read(&|_| 0))
+            && told.hidden_rows == 0
+            && !unsized_rows.get()
+        {
+            let of_it: Cells = cells.into_iter().filter(|((of, _), _)| Some(*of) == subject).collect();
+            differ(found, "due of a subject by minute", &of_it, &told.cells);
+        }
+    }
+
     fn differences_but(&self, owner: &Owner, known_from: Sequence) -> Vec<String> {
         let mut found = Vec::new();
         self.compare_groups(owner, &mut found);
         self.compare_fates(owner, known_from, &mut found);
         self.compare_ready(owner, &mut found);
+        self.compare_keys(&owner.state().keys, &mut found);
+        differ(&mut found, "pending by subject", &self.waiting_by_subject(), &owner.state().pending_counts());
+        self.compare_forecast(owner, &mut found);
         let (ours, theirs) = (self.voided, owner.state().voided);
         differ(&mut found, "voided", &ours, &theirs);
         found
@@ -69,7 +134,7 @@ impl Ledger {
                 Some(Fate::Waiting) => EntryState::Pending,
                 Some(Fate::Ready) => EntryState::Dispatched,
                 Some(Fate::Cancelled) => EntryState::Cancelled,
-                None => EntryState::Nothing,
+                Some(Fate::Moved) | None => EntryState::Nothing,
             };
             let is = schedule.state(sequence);
             let forgotten = sequence < known_from && is == EntryState::Nothing && expected != EntryState::Pending;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::record::queue::{Acknowledge, Assign, Reserve};
 use delaymq_core::units::{ConsumerNumber, SubjectNumber};
 
+use super::Ledger;
+
 /// The furthest that anything may be reserved ahead.
 const RESERVE_MAX: u64 = 1 << 20;
 
@@ -190,5 +192,22 @@ impl Members {
             place.next_offset = place.reserved;
         }
         self.marked_below = self.marked_below.max(self.reserved);
+    }
+}
+
+impl Ledger {
+    /// What every group of a subject has finished is finished for ever; without a group, what was
+    /// finished or given up.
+    pub(super) fn raise_floors(&mut self) {
+        for (number, topic) in &mut self.topics {
+            let groups = self.groups.values_mut().filter(|group| group.subject == *number);
+            let ready = topic.ready.len() as u64;
+            let kept = |number: &u64| !topic.gone.contains(number);
+            let least = groups.map(Members::lowest_unfinished).min();
+            let least = least.or_else(|| (topic.floor..ready).find(kept)).unwrap_or(ready);
+            let floor = least.min(ready).max(topic.floor);
+            topic.gone.extend(topic.floor..floor);
+            topic.floor = floor;
+        }
     }
 }

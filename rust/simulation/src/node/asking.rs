@@ -5,7 +5,7 @@ use std::ops::Range;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Class;
 use delaymq_core::record::attach::{Attach, encode_attach};
-use delaymq_core::record::command::{Cancel, encode_cancel};
+use delaymq_core::record::command::{Cancel, Move, encode_cancel, encode_move};
 use delaymq_core::record::message::{Message, encode_message};
 use delaymq_core::record::name::{GroupStart, encode_consumer, encode_group, encode_subject};
 use delaymq_core::store::{NamedSubject, Receipt, retry_subject};
@@ -86,7 +86,7 @@ impl Node {
         self.names.get(name).map(|named| named.number)
     }
 
-    fn due_time(&self, due: Due) -> Result<Millis> {
+    pub(super) fn due_time(&self, due: Due) -> Result<Millis> {
         let now = self.reading.now;
         let time = match due {
             Due::After(delay_ms) => now.plus(delay_ms),
@@ -120,10 +120,29 @@ impl Node {
     ///
     /// # Errors
     /// As [`Self::submit`].
-    pub fn cancel(&mut self, target: DueKey) -> Result<Option<Sequence>> {
+    pub fn cancel(&mut self, receipt: &Receipt) -> Result<Option<Sequence>> {
         let mut records = Vec::new();
-        encode_cancel(&mut records, Cancel { target });
+        let cancel = Cancel { target: receipt.key, subject: receipt.subject, size: receipt.size };
+        encode_cancel(&mut records, cancel);
         Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range| range.start))
+    }
+
+    /// Asks to move a message to another time, as [`Self::cancel`] asks. Beside the sequence of the command:
+    /// when the message is due if it is moved.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn move_to(&mut self, receipt: &Receipt, due: Due) -> Result<Option<DueKey>> {
+        let delay_ms = match due {
+            Due::After(delay_ms) => Some(delay_ms),
+            Due::At(_) => None,
+        };
+        let due = self.due_time(due)?;
+        let mut records = Vec::new();
+        let (target, subject, size) = (receipt.key, receipt.subject, receipt.size);
+        encode_move(&mut records, &Move { target, due, delay_ms, subject, size });
+        let range = self.submit(&records, 1, Class::Finishing, false)?;
+        Ok(range.map(|range| DueKey { due, sequence: range.start }))
     }
 
     /// Asks for a group of a subject and its retry subject; made where they are not there. The

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use delaymq_core::error::Result;
+use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
 use delaymq_core::store::{CheckpointProgress, Removable};
 
@@ -57,12 +57,18 @@ impl Node {
             CheckpointProgress::WaitForSync(_) => self.sync().map(|()| false),
             CheckpointProgress::Finished(finished) => {
                 self.checkpoint = None;
+                self.merge_failures.extend(finished.merge_failure().cloned());
                 let removable = self.owner.install(finished)?;
                 self.retired.extend(removable);
                 self.remove_retired()?;
                 Ok(true)
             }
         }
+    }
+
+    /// Why windows were not merged, since the last call.
+    pub fn take_merge_failures(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.merge_failures)
     }
 
     /// A whole checkpoint as of now.

@@ -11,6 +11,9 @@ use delaymq_core::storage::{MemoryStorage, Storage};
 /// has no group that began at the latest: its checkpoints do not say where a group began.
 pub(super) const OF_FORMAT_1: &str = include_str!("../../../../tests/golden/stores/format_1.hex");
 pub(super) const OF_FORMAT_2: &str = include_str!("../../../../tests/golden/stores/format_2.hex");
+/// That of format 4.
+pub const OF_FORMAT_4: &str = include_str!("../../../../tests/golden/stores/format_4.hex");
+pub(super) const OF_FORMAT_3: &str = include_str!("../../../../tests/golden/stores/format_3.hex");
 
 /// Bytes of a line of a golden text.
 const GOLDEN_LINE_BYTES: usize = 32;
@@ -56,7 +59,7 @@ fn stamps_of(path: &str, length: usize) -> Vec<Stamp> {
 }
 
 /// Lays the files of a golden store on this disk, durably.
-pub(super) fn lay(storage: &MemoryStorage, golden: &str) -> Result<()> {
+pub fn lay(storage: &MemoryStorage, golden: &str) -> Result<()> {
     let mut folders = vec![""];
     let files = files_of(golden);
     for folder in files.keys().filter_map(|path| path.rsplit_once('/')).map(|(folder, _)| folder) {

@@ -136,7 +136,8 @@ fn words(body: &[u8]) -> String {
 /// What each group must still get, by the history alone.
 fn owed(tree: &Tree, place: Place) -> Owed {
     let mut bodies: BTreeMap<Sequence, Vec<u8>> = BTreeMap::new();
-    let mut retries: Vec<(Sequence, Sequence)> = Vec::new();
+    // What begins again under its own sequence, and which entry has its body.
+    let mut again: Vec<(Sequence, Sequence)> = Vec::new();
     for (_, stand) in tree.path(place) {
         let Some(batch) = &stand.batch else { continue };
         let base = Sequence(batch.header.base_sequence.get());
@@ -145,14 +146,19 @@ fn owed(tree: &Tree, place: Place) -> Owed {
                 Some(Fact::Message(message)) => {
                     bodies.insert(record.sequence, message.body.to_vec());
                 }
-                Some(Fact::Retry(retry)) => retries.extend(retry.payload_sequence.map(|of| (record.sequence, of))),
-                _ => {}
+                Some(Fact::Retry(retry)) => again.extend(retry.payload_sequence.map(|of| (record.sequence, of))),
+                Some(Fact::Redrive(redrive)) => again.push((record.sequence, redrive.payload_sequence)),
+                fact => {
+                    let moved = fact.and_then(|fact| fact.as_move());
+                    again.extend(moved.map(|moved| (record.sequence, moved.target.sequence)));
+                }
             }
         }
     }
-    for (retry, of) in retries {
+    // In the order of the log, so that what is moved twice is found by what it was moved to first.
+    for (entry, of) in again {
         if let Some(body) = bodies.get(&of).cloned() {
-            bodies.insert(retry, body);
+            bodies.insert(entry, body);
         }
     }
     let mut owed = Owed::new();

@@ -188,7 +188,7 @@ impl Machine {
 
     /// Cancels a message, and waits for it.
     pub fn cancel(&mut self, receipt: &Receipt) -> Result<()> {
-        self.node()?.cancel(receipt.key)?;
+        self.node()?.cancel(receipt)?;
         self.settle()
     }
 

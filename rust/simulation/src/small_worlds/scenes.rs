@@ -48,7 +48,7 @@ impl Scene {
 }
 
 /// Every scene.
-pub const SCENES: [Scene; 21] = [
+pub const SCENES: [Scene; 24] = [
     Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
     Scene { name: "append", options: kept, before: begun, act: append },
     Scene { name: "append, os", options: os, before: begun, act: append },
@@ -64,10 +64,13 @@ pub const SCENES: [Scene; 21] = [
     Scene { name: "run writing", options: copying, before: written, act: first_checkpoint },
     Scene { name: "checkpoint", options: copying, before: checkpointed, act: second_checkpoint },
     Scene { name: "reopen with a checkpoint unread", options: copying, before: unread, act: open_and_append },
+    Scene { name: "merge", options: merging, before: in_runs, act: merge },
     Scene { name: "retire", options: lean, before: finished, act: retire },
     Scene { name: "consuming", options: lean, before: checkpointed, act: consume },
     Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
     Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
+    Scene { name: "a store of format 4", options: copying, before: kept_of_4, act: open_checkpoint_and_append },
+    Scene { name: "a store of format 3", options: copying, before: kept_of_3, act: open_checkpoint_and_append },
     Scene { name: "a store of format 2", options: copying, before: kept_of_2, act: open_checkpoint_and_append },
     Scene { name: "a store of format 1", options: copying, before: kept_of_1, act: open_checkpoint_and_append },
 ];
@@ -94,6 +97,12 @@ fn copying() -> NodeOptions {
 
 fn lean() -> NodeOptions {
     let owner = OwnerOptions { keep_finished_ms: 0, ready_entries_max: 2, ..copying().owner };
+    NodeOptions { owner, ..kept() }
+}
+
+/// Each checkpoint merges what the ones before wrote, payloads and all.
+fn merging() -> NodeOptions {
+    let owner = OwnerOptions { merge_windows_min: 1, reclaim_bytes: 1, ..lean().owner };
     NodeOptions { owner, ..kept() }
 }
 
@@ -137,7 +146,7 @@ fn append(machine: &mut Machine) -> Result<()> {
     machine.write()?;
     machine.submit("another", &[0], 3)?;
     machine.write()?;
-    machine.node()?.cancel(receipts.last().ok_or(Error::Closed)?.key)?;
+    machine.node()?.cancel(receipts.last().ok_or(Error::Closed)?)?;
     machine.write()?;
     machine.witness()?;
     let bytes = machine.chance().below(LONG as u64) as usize;
@@ -288,6 +297,26 @@ fn finished(machine: &mut Machine) -> Result<()> {
     machine.pass(41)
 }
 
+/// Two runs, of which something is pending.
+fn in_runs(machine: &mut Machine) -> Result<()> {
+    checkpointed(machine)?;
+    machine.publish(SUBJECT, &[FAR_MS, 300, FAR_MS], 40)?;
+    machine.checkpoint(u64::MAX)
+}
+
+/// What is merged is decided about meanwhile, and the files of before go.
+fn merge(machine: &mut Machine) -> Result<()> {
+    let last = machine.publish(SUBJECT, &[FAR_MS], 30)?;
+    machine.node()?.begin_checkpoint();
+    machine.pass(200)?;
+    machine.checkpoint(300)?;
+    if let Some(last) = last.first() {
+        machine.cancel(last)?;
+    }
+    machine.pass(100)?;
+    machine.checkpoint(u64::MAX)
+}
+
 fn retire(machine: &mut Machine) -> Result<()> {
     for _ in 0..3 {
         machine.checkpoint(u64::MAX)?;
@@ -306,13 +335,9 @@ fn consume(machine: &mut Machine) -> Result<()> {
     machine.checkpoint(u64::MAX)
 }
 
-/// Runs and a checkpoint, no consumer: what format 2 wrote just so.
+/// A log and no checkpoint, no consumer and no cancel: what format 2 wrote just so.
 fn of_format_2(machine: &mut Machine) -> Result<()> {
-    written(machine)?;
-    machine.kill();
     machine.open()?;
-    machine.settle()?;
-    machine.checkpoint(u64::MAX)?;
     let bytes = machine.chance().below(300) as usize;
     machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
     machine.kill();
@@ -320,18 +345,25 @@ fn of_format_2(machine: &mut Machine) -> Result<()> {
     Ok(())
 }
 
-/// A log and no checkpoint, no group and no retry: what format 1 wrote just so.
+/// A log and no checkpoint, no group, no retry and no cancel: what format 1 wrote just so.
 fn of_format_1(machine: &mut Machine) -> Result<()> {
     machine.open()?;
     let bytes = machine.chance().below(300) as usize;
-    let receipts = machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
-    if let Some(last) = receipts.last() {
-        machine.cancel(last)?;
-    }
+    machine.publish(SUBJECT, &[0, 200, FAR_MS], bytes)?;
     unsynced(machine)?;
     machine.kill();
     formats::stamp(machine.disk().disk(), 1);
     Ok(())
+}
+
+/// As a build of that time has left it.
+fn kept_of_4(machine: &mut Machine) -> Result<()> {
+    found(machine, formats::OF_FORMAT_4)
+}
+
+/// As a build of that time has left it.
+fn kept_of_3(machine: &mut Machine) -> Result<()> {
+    found(machine, formats::OF_FORMAT_3)
 }
 
 /// As a build of that time has left it.

@@ -3,7 +3,7 @@
 
 use super::World;
 
-/// Rounds after which whatever is still under way counts as lost, beside some for each message.
+/// Rounds after which whatever is still under way counts as lost, beside some for each fact.
 const ROUNDS_MAX: u64 = 400;
 /// Rounds without anything new before the drain is over.
 const QUIET_ROUNDS: usize = 4;
@@ -26,8 +26,9 @@ impl World {
         }
         self.operation += 1;
         self.oracle.begin_operation(self.operation);
+        let rounds_max = self.drain_rounds_max();
         let (mut quiet, mut rounds) = (0, 0_u64);
-        while self.is_sound() && quiet < QUIET_ROUNDS && rounds < self.drain_rounds_max() {
+        while self.is_sound() && quiet < QUIET_ROUNDS && rounds < rounds_max {
             rounds += 1;
             quiet = if self.drain_round() { 0 } else { quiet + 1 };
         }
@@ -48,10 +49,11 @@ impl World {
         }
     }
 
-    /// A consumer that may hold one message takes one in a round or two. Some messages are known to be stored
-    /// only once the drain has begun.
+    /// A consumer that may hold one message takes one in a round or two, and there are no more messages than facts
+    /// now. Nobody may have been told of any of them.
     fn drain_rounds_max(&self) -> u64 {
-        ROUNDS_MAX.saturating_add(self.oracle.counts().published.saturating_mul(4))
+        let facts = self.node.as_ref().map_or(0, |node| node.commits().next_sequence().0);
+        ROUNDS_MAX.saturating_add(facts.saturating_mul(4))
     }
 
     /// What is finished goes, as far as retention lets it: only the dead letters are left.

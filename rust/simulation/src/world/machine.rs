@@ -20,6 +20,9 @@ const OPENINGS_MAX: usize = 12;
 /// Where a checkpoint is damaged that cannot be read for once.
 const UNREADABLE_AT: u64 = 30;
 
+/// Entries on a page of a list that is compared.
+const LISTED_AT_ONCE: usize = 5;
+
 /// What was promised to be there after a crash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Promised {
@@ -185,7 +188,9 @@ impl World {
         for kept in &mut self.receipts {
             kept.is_here &= kept.receipt.epoch == node.epoch() || kept.receipt.key.sequence < first;
         }
-        self.cancels.retain(|command| *command < first);
+        self.commands.retain(|command| *command < first);
+        self.moves.retain(|command, _| *command < first);
+        self.keyed.reopened(first);
         self.changes.retain(|fact, _| *fact < first);
         let replayed = self.catch_up(&mut node, first);
         if let Err(error) = replayed {
@@ -216,14 +221,12 @@ impl World {
             replica.apply(batch)?;
             self.oracle.applied(batch);
         }
-        let unanswered: Vec<Sequence> = self.cancels.iter().copied().collect();
-        for command in unanswered {
-            if let Some(outcome) = replica.outcome(command) {
-                self.oracle.cancel_answered(command, outcome);
-                self.cancels.remove(&command);
-            }
-        }
+        let answered = |command: &Sequence| Some((*command, replica.outcome(*command)?));
+        let answered: Vec<(Sequence, Outcome)> = self.commands.iter().filter_map(answered).collect();
         self.replica = Some(replica);
+        for (command, outcome) in answered {
+            self.command_answered(command, outcome);
+        }
         self.hear_of_changes(|world, fact| world.replica.as_ref().and_then(|replica| replica.outcome(fact)));
         Ok(())
     }
@@ -332,7 +335,7 @@ impl World {
 
     /// Compares the store with its replica, where both have applied the same.
     pub(super) fn compare(&mut self) {
-        let (Some(node), Some(replica)) = (&self.node, &self.replica) else { return };
+        let (Some(node), Some(replica)) = (&mut self.node, &self.replica) else { return };
         if self.disk.storage().is_stopped() || node.owner().applied() != replica.owner().applied() {
             return;
         }
@@ -341,6 +344,16 @@ impl World {
                 return;
             }
             self.oracle.blame(difference);
+        }
+        let Ok((mut listed, is_whole)) = node.list_pending(LISTED_AT_ONCE) else { return };
+        if !listed.is_sorted() {
+            self.oracle.blame("the list of what is pending is out of order".to_owned());
+        }
+        listed.sort_unstable_by_key(|key| key.sequence);
+        let (listed, waiting) = (listed.into_iter().map(|key| key.sequence), replica.waiting());
+        let listed: Vec<Sequence> = listed.collect();
+        if is_whole && listed != waiting {
+            self.oracle.blame(format!("the list of what is pending: replica {waiting:?}, store {listed:?}"));
         }
     }
 

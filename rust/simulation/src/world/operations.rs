@@ -19,7 +19,7 @@ impl World {
         }
         match self.chance.below(100) {
             0..=16 => self.publish(),
-            17..=21 => self.cancel(),
+            17..=21 => self.change_one(),
             22..=33 => self.step(),
             34..=44 => self.log_piece(),
             45..=56 => self.for_some_consumer(Self::pull_some),
@@ -29,7 +29,7 @@ impl World {
             68..=75 => self.for_some_handle(Self::subscribe),
             76 => self.for_some_consumer(Self::end_consumer),
             77..=78 => self.remove_some_group(),
-            79..=87 => self.checkpoint_piece(),
+            79..=87 => (0..self.plan.pieces).for_each(|_| self.checkpoint_piece()),
             88..=89 => self.prepare(),
             90 => self.witness(),
             91..=97 => self.pass_time(),

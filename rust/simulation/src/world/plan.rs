@@ -19,6 +19,10 @@ pub struct Plan {
     pub subjects: u64,
     /// Groups of each subject.
     pub groups: u64,
+    /// Percent of the messages that are due when most of the history is over.
+    pub far_percent: u64,
+    /// Pieces of a checkpoint that are written one after the other.
+    pub pieces: u64,
     /// Consumers of each group.
     pub consumers: u64,
     /// What each consumer may hold.
@@ -51,6 +55,10 @@ pub struct Plan {
     pub removes_groups: bool,
     /// Bodies are at most this long.
     pub body_bytes_max: u64,
+    /// Percent of the publishes that are on terms: with keys and ids.
+    pub terms_percent: u64,
+    /// How long ids are remembered, in milliseconds.
+    pub id_window_ms: u64,
     /// Percent of the operations that an operator does.
     pub operator_percent: u64,
     /// Percent of the operations that are wild: bursts, races, consumers that repeat themselves.
@@ -68,6 +76,8 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     pub fn of(chance: &mut Chance) -> Self {
+        // What came later is drawn apart, so that the rest of a seed's history stays what it was.
+        let mut apart = Chance::new(chance.clone().next_number());
         let owner = OwnerOptions {
             checkpoint_bytes: u64::MAX,
             checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
@@ -76,6 +86,10 @@ impl Plan {
             ready_entries_max: index(chance.one_of(&[0, 3, 1_000])),
             copy_after_ms: chance.one_of(&[0, 10, 200, 600_000]),
             keep_finished_ms: chance.one_of(&[0, 0, 300, 600_000]),
+            merge_windows_min: index(apart.one_of(&[0, 1, 1, 2, 3])),
+            merge_rows_max: apart.one_of(&[8, 30, 1_000]),
+            merge_payload_bytes: apart.one_of(&[0, 300, 1_000]),
+            reclaim_bytes: apart.one_of(&[1, 3_000, 1_000_000]),
             ..OwnerOptions::default()
         };
         let node = NodeOptions {
@@ -110,6 +124,10 @@ impl Plan {
             wild_percent: chance.one_of(&[0, 0, 10, 30]),
             redrives: chance.percent(60),
             expires: chance.percent(50),
+            far_percent: apart.one_of(&[0, 0, 40, 80]),
+            pieces: apart.one_of(&[1, 1, 4, 12]),
+            terms_percent: apart.one_of(&[0, 0, 30, 80]),
+            id_window_ms: apart.one_of(&[20, 1_000, 600_000]),
             redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
         }
@@ -142,6 +160,10 @@ impl Options for Plan {
             ("redrives_at_the_end", Slot::Switch(&mut self.redrives_at_the_end)),
             ("expires", Slot::Switch(&mut self.expires)),
             ("subjects", Slot::Number(&mut self.subjects)),
+            ("far_percent", Slot::Number(&mut self.far_percent)),
+            ("pieces", Slot::Number(&mut self.pieces)),
+            ("terms_percent", Slot::Number(&mut self.terms_percent)),
+            ("id_window_ms", Slot::Number(&mut self.id_window_ms)),
             ("groups", Slot::Number(&mut self.groups)),
             ("consumers", Slot::Number(&mut self.consumers)),
             ("in_flight_max", Slot::Small(&mut self.in_flight_max)),
@@ -156,16 +178,22 @@ impl Options for Plan {
             ("ready_entries_max", Slot::Size(&mut owner.ready_entries_max)),
             ("copy_after_ms", Slot::Number(&mut owner.copy_after_ms)),
             ("keep_finished_ms", Slot::Number(&mut owner.keep_finished_ms)),
+            ("merge_windows_min", Slot::Size(&mut owner.merge_windows_min)),
+            ("merge_rows_max", Slot::Number(&mut owner.merge_rows_max)),
+            ("merge_payload_bytes", Slot::Number(&mut owner.merge_payload_bytes)),
+            ("reclaim_bytes", Slot::Number(&mut owner.reclaim_bytes)),
         ]
     }
 
     fn simpler(name: &str) -> Vec<u64> {
         match name {
-            "subjects" | "groups" | "consumers" | "in_flight_max" => vec![1],
-            "wall_rate" => vec![1_000_000],
+            "subjects" | "groups" | "consumers" | "pieces" | "in_flight_max" => vec![1],
+            "wall_rate" | "reclaim_bytes" => vec![1_000_000],
             "segment_bytes" => vec![8 << 10],
-            "checkpoint_facts" | "window_ms" | "window_entries_max" | "ready_entries_max" => vec![1_000],
-            "copy_after_ms" | "keep_finished_ms" => vec![600_000],
+            "checkpoint_facts" | "window_ms" | "window_entries_max" | "ready_entries_max" | "merge_rows_max" => {
+                vec![1_000]
+            }
+            "copy_after_ms" | "keep_finished_ms" | "id_window_ms" => vec![600_000],
             "settle_percent" => vec![70, 20],
             "body_bytes_max" => vec![8],
             _ => vec![0],

@@ -1,6 +1,7 @@
-//! Producers: they publish and cancel.
+//! Producers: they publish, cancel and move.
 
-use delaymq_core::units::Millis;
+use delaymq_core::store::{Outcome, Receipt};
+use delaymq_core::units::{Millis, Sequence};
 
 use super::{Kept, World};
 use crate::node::{Due, NewMessage, Published};
@@ -11,6 +12,9 @@ const BUCKET_MS: u64 = 4_096;
 impl World {
     /// Publishes a few messages at once.
     pub(super) fn publish(&mut self) {
+        if self.plan.terms_percent > 0 && self.chance.percent(self.plan.terms_percent) {
+            return self.publish_on_terms();
+        }
         let count = self.chance.one_of(&[1, 1, 1, 2, 5]);
         let same = self.chance.percent(30).then(|| self.due());
         let mut messages: Vec<(String, Due, Vec<u8>)> = Vec::new();
@@ -68,13 +72,16 @@ impl World {
     }
 
     /// A due time: mostly where something has an edge.
-    fn due(&mut self) -> Due {
+    pub(super) fn due(&mut self) -> Due {
         let now = self.now();
         let owner = self.plan.node.owner;
         let around = |chance: &mut crate::chance::Chance, at: u64| {
             let at = at.saturating_add(chance.below(3)).saturating_sub(1);
             Due::At(Millis(at))
         };
+        if self.plan.far_percent > 0 && self.chance.percent(self.plan.far_percent) {
+            return Due::After(self.chance.between(30_000, 200_000));
+        }
         match self.chance.below(12) {
             0 => Due::After(0),
             1 => Due::At(Millis(now.0.saturating_sub(self.chance.below(10_000)))),
@@ -95,8 +102,20 @@ impl World {
         }
     }
 
-    /// Cancels one of the messages published so far, often one whose time is now.
-    pub(super) fn cancel(&mut self) {
+    /// Cancels or moves one of the messages published so far.
+    pub(super) fn change_one(&mut self) {
+        if self.plan.terms_percent > 0 && self.chance.percent(30) {
+            if self.chance.percent(50) { self.move_by_key() } else { self.cancel_by_key() }
+        } else if self.chance.percent(50) {
+            self.cancel();
+        } else {
+            self.move_one();
+        }
+    }
+
+    /// One of the receipts that are kept, often of a message whose time is now; none where its message is
+    /// known not to be in the log.
+    fn some_receipt(&mut self) -> Option<Receipt> {
         let now = self.now();
         let near = |kept: &&Kept| kept.receipt.key.due.0.abs_diff(now.0) <= 2;
         let kept: Vec<&Kept> = if self.chance.percent(40) {
@@ -104,20 +123,67 @@ impl World {
         } else {
             self.receipts.iter().collect()
         };
-        let Some(kept) = self.chance.pick(&kept) else { return };
+        let kept = self.chance.pick(&kept)?;
         let (receipt, is_here) = (kept.receipt, kept.is_here);
-        let Some(node) = &mut self.node else { return };
+        let node = self.node.as_mut()?;
         let may_be_here = node.may_be_here(&receipt);
         if may_be_here != Ok(is_here) {
             self.oracle.blame(format!("{receipt:?}: in the log is {is_here}, the book says {may_be_here:?}"));
         }
-        if !is_here {
-            return;
-        }
-        let asked = node.cancel(receipt.key);
+        is_here.then_some(receipt)
+    }
+
+    fn cancel(&mut self) {
+        let Some(receipt) = self.some_receipt() else { return };
+        let Some(node) = &mut self.node else { return };
+        let asked = node.cancel(&receipt);
         let Some(Some(command)) = self.survive("cancel", asked) else { return };
         self.note(&format!("cancel {} by {command}", receipt.key.sequence));
         self.oracle.cancel_submitted(command, receipt.key.sequence);
-        self.cancels.insert(command);
+        self.commands.insert(command);
+    }
+
+    /// Moves a message to another time, and now and then once more, as who has not heard the answer does.
+    fn move_one(&mut self) {
+        let again = self.asked_again.take().filter(|_| self.chance.percent(60));
+        let asked = match again {
+            Some((receipt, due)) => self.is_here(&receipt).then_some((receipt, due)),
+            None => self.some_receipt().map(|receipt| (receipt, self.due())),
+        };
+        let Some((receipt, due)) = asked else { return };
+        let Some(node) = &mut self.node else { return };
+        let asked = node.move_to(&receipt, due);
+        let Some(Some(key)) = self.survive("move", asked) else { return };
+        self.note(&format!("move {} to {} by {}", receipt.key.sequence, key.due, key.sequence));
+        let delay_ms = if let Due::After(delay_ms) = due { Some(delay_ms) } else { None };
+        self.oracle.move_submitted(key, receipt.key.sequence, delay_ms);
+        self.dues.insert(key.due);
+        self.commands.insert(key.sequence);
+        self.moves.insert(key.sequence, receipt);
+        if self.chance.percent(30) {
+            self.asked_again = Some((receipt, due));
+        }
+    }
+
+    fn is_here(&self, receipt: &Receipt) -> bool {
+        self.receipts.iter().any(|kept| kept.receipt == *receipt && kept.is_here)
+    }
+
+    /// A cancel or a move was answered; what was moved has a receipt like any other message.
+    pub(super) fn command_answered(&mut self, command: Sequence, outcome: Outcome) {
+        self.commands.remove(&command);
+        if self.key_answered(command, outcome) {
+            return;
+        }
+        self.oracle.answered(command, outcome);
+        let moved = self.moves.remove(&command);
+        if let (Some(receipt), Outcome::Moved(key)) = (moved, outcome)
+            && key.sequence == command
+            && let before = receipt.key.sequence
+            && let Some(receipt) = self.receipt_of(key, &receipt)
+        {
+            self.receipts.push(Kept { receipt, is_here: true });
+            self.keyed.moved(before, command);
+        }
     }
 }

@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// A cancel and the dispatch of the same message, in one moment and in either order.
+    /// A cancel or a move and the dispatch of the same message, in one moment and in either order.
     fn race(&mut self) {
         let now = self.clock.read().wall;
         if let Some(due) = self.dues.range(now..).next().copied() {
@@ -63,11 +63,11 @@ impl World {
         }
         for _ in 0..self.chance.between(1, 3) {
             if self.chance.percent(50) {
-                self.cancel();
+                self.change_one();
                 self.step();
             } else {
                 self.step();
-                self.cancel();
+                self.change_one();
             }
         }
         if self.chance.percent(50) {

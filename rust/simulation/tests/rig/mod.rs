@@ -2,6 +2,7 @@
 #![expect(dead_code, unreachable_pub, reason = "each test uses its own part of it")]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
+pub mod keyed;
 pub mod saving;
 
 use std::collections::BTreeSet;
@@ -159,9 +160,32 @@ impl Rig {
 
     pub fn cancel(&mut self, receipt: &Receipt) -> Outcome {
         assert_eq!(self.node().may_be_here(receipt), Ok(true));
-        let command = self.node().cancel(receipt.key).unwrap().unwrap();
+        let command = self.node().cancel(receipt).unwrap().unwrap();
         self.settle();
         self.node().take_outcome(command).unwrap()
+    }
+
+    pub fn move_to(&mut self, receipt: &Receipt, due: Due) -> Outcome {
+        assert_eq!(self.node().may_be_here(receipt), Ok(true));
+        let now = self.clock.read();
+        for _ in 0..3 {
+            self.node().look(now);
+            if let Some(key) = self.node().move_to(receipt, due).unwrap() {
+                self.settle();
+                return self.node().take_outcome(key.sequence).unwrap();
+            }
+            self.node().commit().unwrap();
+            self.node().prepare().unwrap();
+        }
+        panic!("no room to move")
+    }
+
+    /// Moves a message that is still pending; its new receipt.
+    pub fn moved(&mut self, receipt: &Receipt, due: Due) -> Receipt {
+        match self.move_to(receipt, due) {
+            Outcome::Moved(key) => self.node().receipt_of(key, receipt.subject, receipt.size).unwrap(),
+            other => panic!("{receipt:?}: {other:?}"),
+        }
     }
 
     pub fn group(&mut self, subject: &str, group: &str, start: GroupStart) -> GroupNumber {

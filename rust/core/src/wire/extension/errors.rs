@@ -80,6 +80,10 @@ codes! {
     ForkedProcess = 1014, "ForkedProcess";
     /// The message was settled before, or is not this subscription's.
     AlreadySettled = 1015, "AlreadySettled";
+    /// The key is taken by a pending message; nothing was stored.
+    KeyTaken = 1016, "KeyTaken";
+    /// There is no room for one more key, or id; nothing was stored.
+    NamesFull = 1017, "NamesFull";
     /// The bytes of the request are not what its command has.
     Malformed = 1020, "ProtocolError";
     /// The server speaks none of the versions that the client does.
@@ -97,7 +101,16 @@ codes! {
 impl ErrorCode {
     /// True where the same request may succeed later without a change.
     pub const fn is_passing(self) -> bool {
-        matches!(self, Self::DiskFull | Self::Busy | Self::Stopping | Self::Storage | Self::Poisoned | Self::Locked)
+        matches!(
+            self,
+            Self::DiskFull
+                | Self::NamesFull
+                | Self::Busy
+                | Self::Stopping
+                | Self::Storage
+                | Self::Poisoned
+                | Self::Locked
+        )
     }
 }
 
@@ -310,6 +323,14 @@ impl From<&Error> for RemoteError {
             Error::InvalidArgument { argument, expected, found } => {
                 let told = told(ErrorCode::InvalidArgument).with(Attribute::Argument, *argument);
                 told.with(Attribute::Expected, expected.as_str()).with(Attribute::Found, found.as_str())
+            }
+            Error::KeyTaken { receipt, index } => {
+                let told = told(ErrorCode::KeyTaken).with(Attribute::Argument, "key").with(Attribute::Index, *index);
+                told.with(Attribute::Expected, "a key that no pending message has")
+                    .with(Attribute::Found, receipt.as_str())
+            }
+            Error::NamesFull { argument, limit } => {
+                told(ErrorCode::NamesFull).with(Attribute::Argument, *argument).with(Attribute::Limit, *limit)
             }
             Error::TooLarge { argument, limit, found } => {
                 let told = told(ErrorCode::TooLarge).with(Attribute::Argument, *argument);

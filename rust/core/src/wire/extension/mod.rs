@@ -10,12 +10,16 @@ pub mod consume;
 pub mod consumers;
 pub mod dead_letters;
 pub mod errors;
+pub mod forecast;
 pub mod hello;
+pub mod moves;
+pub mod pending;
 pub mod proof;
 pub mod publish;
 pub mod request;
 pub mod settle;
 pub mod status;
+pub mod terms;
 
 #[cfg(test)]
 mod golden_tests;
@@ -54,6 +58,14 @@ pub const PUT_AWAY: i16 = 209;
 pub const FLUSH: i16 = 210;
 /// Ends a subscription.
 pub const UNSUBSCRIBE: i16 = 211;
+/// Moves messages to another time by their receipts.
+pub const MOVE: i16 = 212;
+/// Stores a batch on terms: by keys, or told by ids.
+pub const PUBLISH_ON_TERMS: i16 = 213;
+/// Cancels the message that has a key.
+pub const CANCEL_KEY: i16 = 214;
+/// Moves the message that has a key.
+pub const MOVE_KEY: i16 = 215;
 /// How the store is.
 pub const STATUS: i16 = 220;
 /// All groups.
@@ -76,3 +88,13 @@ pub const EXPIRE: i16 = 228;
 pub const CONSUMERS: i16 = 229;
 /// Ends a consumer that a client named.
 pub const END_CONSUMER: i16 = 230;
+/// What became of messages, by their receipts.
+pub const LOOK_UP: i16 = 240;
+/// A page of what is pending.
+pub const PENDING: i16 = 241;
+/// How much of each subject is pending.
+pub const PENDING_COUNTS: i16 = 242;
+/// The receipt of the message that has a key.
+pub const LOOK_UP_KEY: i16 = 243;
+/// How much is due when.
+pub const FORECAST: i16 = 244;

@@ -4,12 +4,17 @@ use super::administration::{Expire, GroupAt, GroupName, Listing, Redrive};
 use super::consume::{Credit, Subscribe};
 use super::consumers::Consumers;
 use super::dead_letters::DeadLetters;
+use super::forecast::ForecastAsked;
 use super::hello::{Hello, read_ping};
-use super::publish::{Publish, read_receipts};
+use super::moves::read_moves;
+use super::pending::{CountsAsked, PendingAsked};
+use super::publish::{DueTime, Publish, read_receipts};
 use super::settle::{Acknowledge, GiveBack, PutAway};
+use super::terms::{KeyAsked, PublishOnTerms, read_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
-    PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, FORECAST, GIVE_BACK,
+    GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS,
+    PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
@@ -25,8 +30,16 @@ pub enum OwnRequest<'a> {
     Ping(&'a [u8]),
     /// A batch.
     Publish(Publish<'a>),
+    /// A batch on terms.
+    PublishOnTerms(PublishOnTerms<'a>),
     /// Messages to be cancelled.
     Cancel(Vec<Receipt>),
+    /// Messages to be moved to other times.
+    Move(Vec<(Receipt, DueTime)>),
+    /// The message that has a key is to be cancelled.
+    CancelKey(KeyAsked<'a>),
+    /// The message that has a key is to be moved to another time.
+    MoveKey(KeyAsked<'a>, DueTime),
     /// Begins to consume.
     Subscribe(Subscribe<'a>),
     /// Lets the server send more.
@@ -63,6 +76,16 @@ pub enum OwnRequest<'a> {
     Consumers(Consumers<'a>),
     /// Ends a consumer that a client named.
     EndConsumer(ConsumerName<'a>),
+    /// What became of messages.
+    LookUp(Vec<Receipt>),
+    /// A page of what is pending.
+    Pending(PendingAsked<'a>),
+    /// A piece of how much of each subject is pending.
+    PendingCounts(CountsAsked<'a>),
+    /// The receipt of the message that has a key.
+    LookUpKey(KeyAsked<'a>),
+    /// A piece of how much is due when.
+    Forecast(ForecastAsked<'a>),
 }
 
 impl<'a> OwnRequest<'a> {
@@ -76,7 +99,11 @@ impl<'a> OwnRequest<'a> {
             HELLO => Self::Hello(Hello::read(reader)?),
             PING => Self::Ping(read_ping(reader)?),
             PUBLISH => Self::Publish(Publish::read(reader)?),
+            PUBLISH_ON_TERMS => Self::PublishOnTerms(PublishOnTerms::read(reader)?),
             CANCEL => Self::Cancel(read_receipts(reader)?),
+            MOVE => Self::Move(read_moves(reader)?),
+            CANCEL_KEY => Self::CancelKey(KeyAsked::read(reader)?),
+            MOVE_KEY => read_key_move(reader).map(|(asked, due)| Self::MoveKey(asked, due))?,
             SUBSCRIBE => Self::Subscribe(Subscribe::read(reader)?),
             CREDIT => Self::Credit(Credit::read(reader)?),
             ACKNOWLEDGE => Self::Acknowledge(Acknowledge::read(reader)?),
@@ -95,6 +122,11 @@ impl<'a> OwnRequest<'a> {
             EXPIRE => Self::Expire(Expire::read(reader)?),
             CONSUMERS => Self::Consumers(Consumers::read(reader)?),
             END_CONSUMER => Self::EndConsumer(ConsumerName::read(reader)?),
+            LOOK_UP => Self::LookUp(read_receipts(reader)?),
+            PENDING => Self::Pending(PendingAsked::read(reader)?),
+            PENDING_COUNTS => Self::PendingCounts(CountsAsked::read(reader)?),
+            LOOK_UP_KEY => Self::LookUpKey(KeyAsked::read(reader)?),
+            FORECAST => Self::Forecast(ForecastAsked::read(reader)?),
             _ => return Ok(None),
         };
         reader.finish("request").map(|()| Some(request))

@@ -5,21 +5,27 @@ use super::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, p
 use super::consumers::Consumers;
 use super::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
 use super::errors::RemoteError;
+use super::forecast::{ForecastAsked, ForecastTold};
 use super::hello::{Hello, Welcome, put_ping};
+use super::moves::put_moves;
+use super::pending::{CountsAsked, CountsTold, FateTold, HiddenRow, PendingAsked, PendingRow, PendingTold, put_fates};
 use super::proof::Proof;
 use super::publish::{DueTime, PublishWriter, put_receipts};
 use super::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use super::status::StatusTold;
+use super::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
-    PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, FORECAST, GIVE_BACK,
+    GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS,
+    PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{Filter, TagRule};
 use crate::record::name::GroupStart;
-use crate::store::{ConsumerListed, GroupListed, Receipt, SubjectListed};
-use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber};
+use crate::record::terms::IfExists;
+use crate::store::{ConsumerListed, Forecast, ForecastSlot, GroupListed, PendingOf, Receipt, SubjectListed};
+use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber, Tally};
 use crate::wire::pull::ConsumerName;
 
 pub(super) fn receipt(sequence: u64) -> Receipt {
@@ -47,11 +53,32 @@ pub(super) fn subscribe() -> Subscribe<'static> {
     }
 }
 
+pub(super) fn moves() -> [(Receipt, DueTime); 2] {
+    [(receipt(1), DueTime::After(30_000)), (receipt(2), DueTime::At(Millis(1_800_000_900_000)))]
+}
+
 pub(super) fn batch() -> PublishWriter {
     let mut writer = PublishWriter::default();
     writer.push("orders", DueTime::After(5_000), b"", b"one").unwrap();
     writer.push("other", DueTime::At(Millis(9)), &[0; 5], b"").unwrap();
     writer.push("orders", DueTime::After(0), b"", b"three").unwrap();
+    writer
+}
+
+/// A message that has a key.
+pub(super) const ORDER_17: KeyAsked<'_> = KeyAsked { subject: "orders", key: "17" };
+
+/// Terms of the first and the last of [`batch`].
+pub(super) const TERMS: [TermsAsked<'_>; 2] = [
+    TermsAsked { place: 0, key: Some("17"), if_exists: IfExists::Keep, deduplicates: false },
+    TermsAsked { place: 2, key: Some("k"), if_exists: IfExists::Replace, deduplicates: true },
+];
+
+pub(super) fn terms() -> TermsWriter {
+    let mut writer = TermsWriter::default();
+    for asked in &TERMS {
+        writer.push(asked).unwrap();
+    }
     writer
 }
 
@@ -81,6 +108,10 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (PUT_AWAY, written(&|out| away.put(out).unwrap())),
         (FLUSH, 4_u32.to_be_bytes().to_vec()),
         (UNSUBSCRIBE, 4_u32.to_be_bytes().to_vec()),
+        (MOVE, written(&|out| put_moves(out, &moves()).unwrap())),
+        (PUBLISH_ON_TERMS, written(&|out| terms().put(out, &batch(), true).unwrap())),
+        (CANCEL_KEY, written(&|out| ORDER_17.put(out).unwrap())),
+        (MOVE_KEY, written(&|out| put_key_move(out, &ORDER_17, DueTime::After(3_000)).unwrap())),
         (STATUS, Vec::new()),
         (GROUPS, written(&|out| listing.put(out))),
         (SUBJECTS, written(&|out| listing.put(out))),
@@ -92,8 +123,51 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (EXPIRE, written(&|out| Expire { subject: "orders", older_than_ms: 60_000 }.put(out).unwrap())),
         (CONSUMERS, written(&|out| Consumers { name: name(), listing }.put(out).unwrap())),
         (END_CONSUMER, written(&|out| consumer().put(out).unwrap())),
+        (LOOK_UP, written(&|out| put_receipts(out, [receipt(1)].into_iter()).unwrap())),
+        (PENDING, written(&|out| pending_asked().put(out).unwrap())),
+        (PENDING_COUNTS, written(&|out| counts_asked().put(out).unwrap())),
+        (LOOK_UP_KEY, written(&|out| ORDER_17.put(out).unwrap())),
+        (FORECAST, written(&|out| forecast_asked().put(out).unwrap())),
     ]
 }
+
+pub(super) fn pending_asked() -> PendingAsked<'static> {
+    let of = PendingOf::Prefix("order.".to_owned());
+    PendingAsked { of, due_from: Millis(7), due_before: None, after: "dmqp1-", count_max: 9 }
+}
+
+pub(super) fn counts_asked() -> CountsAsked<'static> {
+    CountsAsked { of: PendingOf::Users, after: "orders", count_max: 9 }
+}
+
+pub(super) fn forecast_asked() -> ForecastAsked<'static> {
+    ForecastAsked { subject: "orders", by_second: true, due_from: Some(Millis(7)), due_before: None }
+}
+
+pub(super) fn forecast_told() -> ForecastTold {
+    let slot = |start| ForecastSlot { start: Millis(start), tally: Tally { messages: 3, bytes: 70 } };
+    let forecast = Forecast { slots: vec![slot(60_000), slot(180_000)], hidden_rows: 85 };
+    ForecastTold { next: Millis(240_000), forecast }
+}
+
+pub(super) fn pending_told() -> PendingTold<'static> {
+    let row =
+        |subject, sequence| PendingRow { subject, attempt: 2, published: Sequence(3), receipt: receipt(sequence) };
+    let rows = vec![row("orders", 1), row("mail", 2), row("orders", 3)];
+    let hidden = vec![HiddenRow { path: "runs/1", block: 4, rows: 85, reason: "torn" }];
+    PendingTold { after: "dmqp1-", is_done: true, rows, hidden }
+}
+
+pub(super) fn counts_told() -> CountsTold<'static> {
+    CountsTold { next: "orders", rows: vec![("mail", 0), ("orders", 7)] }
+}
+
+pub(super) const FATES: [(FateTold, &str); 4] = [
+    (FateTold::Pending, "orders"),
+    (FateTold::Dispatched, "orders"),
+    (FateTold::Cancelled, "mail"),
+    (FateTold::NotFound, ""),
+];
 
 pub(super) fn delivered(payload: &[u8], form: PayloadForm) -> Delivered<'_> {
     Delivered {
@@ -228,12 +302,13 @@ pub(super) fn letters() -> Letters<'static> {
 }
 
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
-/// consumers.
+/// consumers, a page of what is pending, counts of it, fates, a forecast.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
-    let mut answers = vec![Vec::new(); 8];
-    let [deliver, hello, told, group_rows, subject_rows, letter_rows, error, consumer_rows] = answers.as_mut_slice()
+    let mut answers = vec![Vec::new(); 12];
+    let [deliver, hello, told, group_rows, subject_rows, letter_rows, error, consumer_rows, page, counts, fates, due] =
+        answers.as_mut_slice()
     else {
-        panic!("eight of them")
+        panic!("twelve of them")
     };
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     put_deliver(deliver, 4, Millis(21), messages.len()).unwrap();
@@ -246,6 +321,10 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
     subjects().put(subject_rows).unwrap();
     letters().put(letter_rows).unwrap();
     consumers().put(consumer_rows).unwrap();
+    pending_told().put(page).unwrap();
+    counts_told().put(counts).unwrap();
+    put_fates(fates, &FATES).unwrap();
+    forecast_told().put(due).unwrap();
     RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 }).put(error).unwrap();
     answers
 }

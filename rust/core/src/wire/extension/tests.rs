@@ -6,16 +6,20 @@ use super::administration::{Listed, Listing, ROWS_MAX, read_number};
 use super::consume::{Deliver, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, Subscribed, put_deliver};
 use super::dead_letters::Letters;
 use super::errors::{Attribute, ERROR_TEXT_BYTES_MAX, ErrorCode, RemoteError, Value};
+use super::forecast::ForecastTold;
 use super::hello::{Hello, Welcome};
+use super::moves::{Moved, put_moved, put_moves, read_moved};
+use super::pending::{CountsTold, PendingTold, read_fates};
 use super::proof::Proof;
 use super::publish::{Cancelled, DueTime, put_outcomes, put_receipts, read_outcomes, read_receipts};
 use super::request::OwnRequest;
 use super::samples::{
-    batch, consumers, delivered, every_answer, every_error, every_request, groups, letters, receipt, status, subjects,
-    subscribe, welcome,
+    FATES, ORDER_17, TERMS, batch, consumers, counts_told, delivered, every_answer, every_error, every_request,
+    forecast_told, groups, letters, moves, pending_told, receipt, status, subjects, subscribe, terms, welcome,
 };
 use super::settle::{Acknowledge, KeyRange, PutAway};
 use super::status::StatusTold;
+use super::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use super::{
     ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, GIVE_BACK, GROUPS, HELLO, PING,
     PUBLISH, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
@@ -169,6 +173,60 @@ fn receipts_and_outcomes_read_back() {
 }
 
 #[test]
+fn what_was_moved_reads_back() {
+    let moved = [Moved::Done(receipt(9)), Moved::AlreadyDispatched, Moved::NotFound, Moved::Done(receipt(10))];
+    let mut out = Vec::new();
+    put_moved(&mut out, &moved).unwrap();
+    assert_eq!(read_moved(&out), Ok(moved.to_vec()));
+    for cut in 0..out.len() {
+        assert!(read_moved(&out[..cut]).is_err(), "{cut}");
+    }
+    for (at, byte) in [(4, 3), (5, 2), (3, 5)] {
+        let mut other = out.clone();
+        other[at] = byte;
+        assert!(read_moved(&other).is_err(), "{at}");
+    }
+    let mut body = Vec::new();
+    put_moves(&mut body, &moves()).unwrap();
+    assert_eq!(OwnRequest::read(super::MOVE, &body), Ok(Some(OwnRequest::Move(moves().to_vec()))));
+    for (at, byte) in [(4, 2), (13, 2), (3, 3)] {
+        let mut other = body.clone();
+        other[at] = byte;
+        assert!(OwnRequest::read(super::MOVE, &other).is_err(), "{at}");
+    }
+    assert!(matches!(OwnRequest::read(super::MOVE, &[0, 0, 0x27, 0x11]), Err(Malformed::TooLarge { .. })));
+}
+
+#[test]
+fn terms_and_what_is_asked_by_key_read_back() {
+    let mut body = Vec::new();
+    terms().put(&mut body, &batch(), true).unwrap();
+    let Ok(Some(OwnRequest::PublishOnTerms(read))) = OwnRequest::read(super::PUBLISH_ON_TERMS, &body) else {
+        panic!("it is one")
+    };
+    assert_eq!((read.terms, read.publish.messages.len()), (TERMS.to_vec(), 3));
+    let at = body.len() - 19;
+    // The first place behind the last message, no question, an unknown one, an unknown answer, places that repeat.
+    for (at, byte) in [(at + 3, 3), (at + 4, 0), (at + 4, 4), (at + 5, 3), (at + 13, 0), (at + 4, 2)] {
+        let mut other = body.clone();
+        other[at] = byte;
+        assert!(OwnRequest::read(super::PUBLISH_ON_TERMS, &other).is_err(), "{at} {byte}");
+    }
+    let mut writer = TermsWriter::default();
+    writer.push(&TermsAsked { key: None, deduplicates: false, ..TERMS[0] }).unwrap();
+    assert!(writer.is_empty());
+    assert!(writer.push(&TermsAsked { key: Some("a b"), ..TERMS[0] }).is_err());
+    let mut asked = Vec::new();
+    put_key_move(&mut asked, &ORDER_17, DueTime::At(Millis(9))).unwrap();
+    let read = OwnRequest::read(super::MOVE_KEY, &asked);
+    assert_eq!(read, Ok(Some(OwnRequest::MoveKey(ORDER_17, DueTime::At(Millis(9))))));
+    let kind = asked.len() - 9;
+    asked[kind] = 2;
+    assert!(OwnRequest::read(super::MOVE_KEY, &asked).is_err());
+    assert!(KeyAsked { key: "", ..ORDER_17 }.put(&mut Vec::new()).is_err());
+}
+
+#[test]
 fn both_sides_take_the_latest_version_that_they_share() {
     let hello = |version_min, version_max| Hello { version_min, version_max, client: "", token: b"" };
     assert_eq!(hello(1, 3).version_with(1, 1), Some(1));
@@ -186,6 +244,10 @@ fn what_a_server_tells_reads_back() {
     assert_eq!(Listed::<SubjectListed>::read(&answers[4]), Ok(subjects()));
     assert_eq!(Letters::read(&answers[5]), Ok(letters()));
     assert_eq!(Listed::<ConsumerListed>::read(&answers[7]), Ok(consumers()));
+    assert_eq!(PendingTold::read(&answers[8]), Ok(pending_told()));
+    assert_eq!(CountsTold::read(&answers[9]), Ok(counts_told()));
+    assert_eq!(ForecastTold::read(&answers[11]), Ok(forecast_told()));
+    assert_eq!(read_fates(&answers[10]), Ok(FATES.to_vec()));
     assert_eq!(read_number(&7_u64.to_be_bytes()), Ok(7));
 
     let subscribed = Subscribed { consumer: "host@7".to_owned(), is_new: true };
@@ -323,6 +385,7 @@ fn the_document_has_every_error_and_every_command() {
         (PUT_AWAY, "PUT_AWAY"),
         (FLUSH, "FLUSH"),
         (UNSUBSCRIBE, "UNSUBSCRIBE"),
+        (super::MOVE, "MOVE"),
         (STATUS, "STATUS"),
         (GROUPS, "GROUPS"),
         (SUBJECTS, "SUBJECTS"),
@@ -334,6 +397,14 @@ fn the_document_has_every_error_and_every_command() {
         (EXPIRE, "EXPIRE"),
         (CONSUMERS, "CONSUMERS"),
         (END_CONSUMER, "END_CONSUMER"),
+        (super::LOOK_UP, "LOOK_UP"),
+        (super::PENDING, "PENDING"),
+        (super::PENDING_COUNTS, "PENDING_COUNTS"),
+        (super::FORECAST, "FORECAST"),
+        (super::PUBLISH_ON_TERMS, "PUBLISH_ON_TERMS"),
+        (super::CANCEL_KEY, "CANCEL_KEY"),
+        (super::MOVE_KEY, "MOVE_KEY"),
+        (super::LOOK_UP_KEY, "LOOK_UP_KEY"),
     ] {
         assert!(document.contains(&format!(" {command} {word}")), "{command} {word}");
     }

@@ -5,7 +5,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::planted::{self, Planted};
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::{Outcome, Receipt};
-use delaymq_core::units::{DueKey, GroupNumber, Millis, Sequence};
+use delaymq_core::units::{GroupNumber, Millis, Sequence};
 use delaymq_core::wire::connection::RequestId;
 use delaymq_core::wire::extension::consume::{Subscribe, Subscribed};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
@@ -43,7 +43,7 @@ pub(super) enum Promise {
     /// To be stored.
     Store { link: LinkId, id: RequestId, messages: Vec<Kept> },
     /// To be cancelled.
-    Cancel { link: LinkId, id: RequestId, target: DueKey },
+    Cancel { link: LinkId, id: RequestId, receipt: Receipt },
     /// Told by what applying the command finds.
     Cancelling { link: LinkId, id: RequestId, command: Sequence },
     /// To be asked for a consumer of this group.
@@ -122,7 +122,7 @@ impl Server {
             return self.refuse(link, id, node.reading().now, &RemoteError::new(ErrorCode::Other, words));
         };
         match node.may_be_here(receipt) {
-            Ok(true) => self.promises.push_back(Promise::Cancel { link, id, target: receipt.key }),
+            Ok(true) => self.promises.push_back(Promise::Cancel { link, id, receipt: *receipt }),
             Ok(false) => {
                 let mut body = Vec::new();
                 put_outcomes(&mut body, &[Cancelled::NotFound])?;
@@ -214,9 +214,9 @@ impl Server {
                 put_receipts(&mut body, published.receipts.into_iter())?;
                 self.keep(node, Promise::Visible { link, id, end: published.end, body })
             }
-            Promise::Cancel { link, id, target } => Ok(Some(match unless_full(node.cancel(target))? {
+            Promise::Cancel { link, id, receipt } => Ok(Some(match unless_full(node.cancel(&receipt))? {
                 Some(command) => Promise::Cancelling { link, id, command },
-                None => Promise::Cancel { link, id, target },
+                None => Promise::Cancel { link, id, receipt },
             })),
             Promise::Cancelling { link, id, command } => self.keep_cancel(node, link, id, command),
             Promise::Consumer { link, id, wanted, group } => {

@@ -1,0 +1,48 @@
+"""Messages by their keys, in coroutines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from delaymq import _core
+from delaymq._moving import moved, time_of
+from delaymq.receipt import Moved, Outcome, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from delaymq.durations import Duration
+
+__all__ = ["AsyncKeyed"]
+
+Answer = TypeVar("Answer")
+
+
+class AsyncKeyed:
+    """The part of a store that speaks of messages by their keys; `AsyncStore` has these methods.
+
+    Each does what its twin of `delaymq.Store` does, on a thread of the store's own; errors are the
+    same, and WrongLoop.
+    """
+
+    _core: _core.Store
+
+    async def cancel_key(self, subject: str, key: str) -> Outcome:
+        """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`."""
+        return Outcome(await self._call(_core.cancel_key, self._core, subject, key))
+
+    async def move_key(
+        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+    ) -> Moved:
+        """Gives the message that is pending under a key another due time, as `delaymq.Store.move_key`."""
+        due_ms, absolute = time_of(delay, at)
+        return moved(await self._call(_core.move_key, self._core, subject, key, due_ms, absolute))[0]
+
+    async def look_up_key(self, subject: str, key: str) -> Receipt | None:
+        """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`."""
+        return await self._call(_core.look_up_key, self._core, subject, key)
+
+    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
+        """Calls what may wait on a thread that may; the store knows how."""
+        raise NotImplementedError

@@ -1,0 +1,99 @@
+"""Cancels and moves a second, of messages of any age, and what pending and cancelled messages take of the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from delaymq.bench.interleaving import interleaved, runs_of
+from delaymq.bench.row import Case, Figures, Pairs
+from delaymq.bench.rust import measurement, own_process
+
+__all__ = ["cases", "cases_room", "disk_bytes"]
+
+PENDING = 2_000_000
+PENDING_QUICK = 50_000
+CHANGES_MAX = 500_000
+BATCH = 1000
+RECORD_BYTES = {"cancel": 0, "move": 16}  # beyond that of a record without a body
+DISK_BYTES_EACH = 340  # of a message in the log, in a run and in the run that a merge makes of that
+DISK_BYTES_PREPARED = 2 << 30
+
+
+def disk_bytes(pending: int) -> int:
+    """The room on the disk that so many pending messages of 64 B need while they are stored, in bytes."""
+    return DISK_BYTES_PREPARED + pending * DISK_BYTES_EACH
+
+
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """A row for cancels and one for moves: half of what is changed lies in runs.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: How many are pending, whatever `quick` says.
+    """
+    pending = scale or (PENDING_QUICK if quick else PENDING)
+    changes = min(pending // 2, CHANGES_MAX)
+    numbers = {"pending": pending, "changes": changes, "batch": BATCH, "disk": 1}
+    return [
+        Case(
+            bench="changes",
+            unit="messages/s",
+            durability="disk",
+            n=changes,
+            pairs=interleaved(
+                measurement("changes", moves=int(call == "move"), **numbers),
+                measurement("append_limit", messages=changes, batch=BATCH, body_bytes=body_bytes, disk=1),
+                quick=quick or scale is not None,
+            ),
+            limit_words="records of the same size, 1,000 in each pwrite, a sync behind each",
+            detail={"call": call, "pending": pending, "batch": BATCH, "from": "rust"},
+        )
+        for call, body_bytes in RECORD_BYTES.items()
+    ]
+
+
+def cases_room(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """Bytes of the disk for each pending message, and for each that is left when 19 of 20 were cancelled; both come
+    from the same runs.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: How many are pending, whatever `quick` says.
+    """
+    pending = scale or (PENDING_QUICK if quick else PENDING)
+    rooms = Rooms(pending, 1 if scale is not None else runs_of(quick))
+    return [
+        Case(
+            bench="room",
+            unit="B",
+            durability="disk",
+            n=pending,
+            pairs=rooms.of(figure),
+            limit_words="a record and a row for each, in one file",
+            higher_is_better=False,
+            detail={"pending": pending, "moment": moment, "body_bytes": 64, "from": "rust"},
+        )
+        for moment, figure in (("pending", "value"), ("cancelled", "cancelled"))
+    ]
+
+
+class Rooms:
+    """Stores that are filled and emptied; measured when first asked."""
+
+    def __init__(self, pending: int, runs: int) -> None:
+        self._pending, self._runs = pending, runs
+        self._found: list[tuple[Figures, Figures]] = []
+
+    def of(self, figure: str) -> Pairs:
+        """The runs, seen by one of their figures."""
+
+        def pairs(folder: Path) -> Sequence[tuple[Figures, Figures]]:
+            for number in range(self._runs - len(self._found)):
+                ours = own_process("room", folder / f"store-{number}", pending=self._pending, disk=1)
+                limits = folder / f"limit-{number}"
+                limits.mkdir()
+                self._found.append((ours, own_process("room_limit", limits, pending=self._pending)))
+            return [({**ours, "value": ours[figure]}, {**limit, "value": limit[figure]}) for ours, limit in self._found]
+
+        return pairs

@@ -1,0 +1,29 @@
+"""Forecasts a second of one subject of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delaymq.bench.interleaving import interleaved
+from delaymq.bench.row import Case
+from delaymq.bench.rust import measurement
+
+__all__ = ["cases"]
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """One row, from Rust: a part of the messages is in memory, the rest in runs that the cache has."""
+    pending = 100_000 if quick else 1_000_000
+    return [
+        Case(
+            bench="forecast",
+            unit="forecasts/s",
+            durability="os",
+            n=pending,
+            pairs=interleaved(
+                measurement("forecast", pending=pending), measurement("forecast_limit", pending=pending), quick=quick
+            ),
+            limit_words="cells read from a file, checked, and added up by minute",
+            detail={"pending": pending, "from": "rust"},
+        )
+    ]

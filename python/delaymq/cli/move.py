@@ -1,0 +1,80 @@
+"""`delaymq move`: give messages another due time by their receipts, or one by its key."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from delaymq.cli.arguments import add_verb, delay, moment
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.keys import add_names, line_of_key, named_key
+from delaymq.cli.opening import add_place, open_queue, settings_of
+from delaymq.cli.receipts import BATCH_RECEIPTS, read_receipts
+from delaymq.receipt import Outcome
+
+if TYPE_CHECKING:
+    from delaymq.cli.arguments import Verbs
+    from delaymq.receipt import Moved
+
+__all__ = ["add_to", "run"]
+
+EXAMPLES = (
+    'delaymq move "$(cat receipt)" --delay 30m --store ./data >receipt.new',
+    "delaymq move --subject order.timeout --key 17 --delay 30m --store ./data",
+    "delaymq move - --at 2030-12-31T18:00:00Z --json --server delaymq://127.0.0.1:20801 <receipts",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "move",
+        run,
+        summary="give messages another due time by their receipts, or one by its key, if they are still pending",
+        details="Prints what was found of each: done, with its new receipt, already_dispatched or not_found.",
+        examples=EXAMPLES,
+    )
+    add_names(verb)
+    when = verb.add_mutually_exclusive_group(required=True)
+    when.add_argument("--delay", type=delay, metavar="TIME", help="how long from now: 250ms, 10s, 1h30m, 7d")
+    when.add_argument("--at", type=moment, metavar="TIME", help="when, with its zone: 2030-12-31T18:00:00Z")
+    verb.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Moves; none where one of the receipts cannot be read."""
+    settings = settings_of(chosen)
+    if (named := named_key(chosen)) is not None:
+        with open_queue(chosen, settings) as store:
+            found = store.move_key(*named, delay=chosen.delay, at=chosen.at)
+        print(line_of_key(named, found.outcome.value, _new(found), as_json=chosen.json))
+        return Exit.DONE if found.outcome is Outcome.DONE else Exit.PART
+    texts, receipts = read_receipts(chosen.receipts)
+    code = Exit.DONE
+    with open_queue(chosen, settings) as store:
+        for start in range(0, len(receipts), BATCH_RECEIPTS):
+            part = slice(start, start + BATCH_RECEIPTS)
+            answers = store.move_many(receipts[part], delay=chosen.delay, at=chosen.at)
+            for text, moved in zip(texts[part], answers, strict=True):
+                if moved.outcome is not Outcome.DONE:
+                    code = Exit.PART
+                print(_line(text, moved, as_json=chosen.json))
+    return code
+
+
+def _line(text: str, moved: Moved, *, as_json: bool) -> str:
+    receipt = moved.receipt
+    if not as_json:
+        return f"{moved.outcome.value}  {text if receipt is None else receipt}"
+    return json.dumps({"receipt": text, "outcome": moved.outcome.value} | _new(moved))
+
+
+def _new(moved: Moved) -> dict[str, str | None]:
+    receipt = moved.receipt
+    return {
+        "new_receipt": None if receipt is None else str(receipt),
+        "due": None if receipt is None else receipt.due.isoformat(),
+    }

@@ -1,0 +1,121 @@
+"""Keys: names of your own for what is pending, one message of a subject each; and on which terms one is published."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from delaymq import _core
+from delaymq._moving import moved, time_of
+from delaymq._refusals import refused, wrong_type
+from delaymq.receipt import Moved, Outcome, Receipt
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from delaymq.durations import Duration
+
+__all__ = ["IfExists", "Keyed", "Terms", "named", "terms_of"]
+
+IfExists = Literal["replace", "keep", "error"]
+"""What becomes of a message whose key a pending one has: it replaces that one, that one is kept, or it is refused."""
+
+Terms: TypeAlias = tuple[str | None, int, bool]
+"""What crosses into the core: a key, what is done where that is taken, and whether the message is told by its id."""
+
+ID_BYTES = 16
+CODES = {"replace": 0, "keep": 1, "error": 2}
+
+
+def terms_of(key: str | None, if_exists: IfExists | None, deduplicate: bool) -> Terms | None:
+    """On which terms a message is published; None where there are none.
+
+    Raises:
+        WrongType, InvalidArgument: As `Store.publish`.
+    """
+    if key is None and if_exists is None and deduplicate is False:
+        return None
+    anything: object = key
+    if anything is not None and not isinstance(anything, str):
+        raise wrong_type("key", "str", anything)
+    if key is not None and not is_text(key):
+        raise refused("key", "text that UTF-8 can hold", "a lone surrogate")
+    choice: object = deduplicate
+    if not isinstance(choice, bool):
+        raise wrong_type("deduplicate", "bool", choice)
+    word: object = if_exists
+    if word is not None and not isinstance(word, str):
+        raise wrong_type("if_exists", '"replace", "keep" or "error"', word)
+    if word is not None and word not in CODES:
+        raise refused("if_exists", '"replace", "keep" or "error"', word)
+    if word is not None and key is None:
+        raise refused("if_exists", "a key beside it", word)
+    return key, CODES[if_exists or "error"], choice
+
+
+def is_text(word: str) -> bool:
+    """Whether UTF-8 can hold it."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def named(message_id: str | None, deduplicate: bool) -> str | None:
+    """The id of a message, made where it has none and is told by it."""
+    return uuid.uuid4().hex if deduplicate is True and message_id is None else message_id
+
+
+def made(count: int) -> list[str]:
+    """So many ids, from one look at chance."""
+    chance = secrets.token_hex(ID_BYTES * count)
+    return [chance[start : start + 2 * ID_BYTES] for start in range(0, len(chance), 2 * ID_BYTES)]
+
+
+class Keyed:
+    """The part of a store that speaks of messages by their keys; `Store` has these methods."""
+
+    _core: _core.Store
+
+    def cancel_key(self, subject: str, key: str) -> Outcome:
+        """Takes back the message of a subject that is pending under a key. The answer is durable.
+
+        Returns:
+            `DONE`, or `NOT_FOUND` where nothing is pending under that key: there was never such a message, or
+            it was cancelled, or it is dispatched. A receipt tells these apart, a key does not.
+
+        Raises:
+            WrongType, InvalidArgument: `subject` or `key` is refused; nothing was cancelled.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return Outcome(_core.cancel_key(self._core, subject, key))
+
+    def move_key(self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+        """Gives the message that is pending under a key another due time. It keeps its key and has a new receipt.
+
+        Args:
+            subject: Its subject.
+            key: Its key.
+            delay: A timedelta or seconds from now, as `publish` takes it.
+            at: An aware datetime instead; one that has passed is due now.
+
+        Returns:
+            `DONE` and the new receipt, or `NOT_FOUND` as `cancel_key` has it. It is durable.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: An argument is refused, as by `move`; nothing was moved.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        due_ms, absolute = time_of(delay, at)
+        return moved(_core.move_key(self._core, subject, key, due_ms, absolute))[0]
+
+    def look_up_key(self, subject: str, key: str) -> Receipt | None:
+        """The receipt of the message that is pending under a key; None where nothing is. It reads nothing from disk.
+
+        Raises:
+            WrongType, InvalidArgument: `subject` or `key` is refused.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return _core.look_up_key(self._core, subject, key)

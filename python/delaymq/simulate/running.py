@@ -1,0 +1,146 @@
+"""Turning the clock of a copy, as quickly as it can be turned, and handing what becomes due to modelled consumers."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from delaymq._refusals import refused, wrong_type
+from delaymq.durations import Duration, delay_ms, due_ms, moment
+from delaymq.simulate.consumers import Modelled, Predicted
+from delaymq.simulate.copying import copied
+from delaymq.store import Store
+from delaymq.subscription import Subscription
+from delaymq.testing.clock import Clock
+
+__all__ = ["GROUP", "simulate"]
+
+GROUP = "simulate"
+"""Consumes a subject that has no group."""
+STEP = timedelta(seconds=1)
+BATCH = 1024
+IN_FLIGHT_MAX = 65_535
+
+Told = Callable[[datetime, int], None]
+
+
+def simulate(
+    path: str | os.PathLike[str],
+    *,
+    until: datetime,
+    rate: float,
+    rates: Mapping[str, float] | None = None,
+    start: datetime | None = None,
+    speed: float | None = None,
+    step: Duration = STEP,
+    folder: str | os.PathLike[str] | None = None,
+    progress: Told | None = None,
+) -> list[Predicted]:
+    """Lives through what is pending in a copy of a store, and tells how late each group will be.
+
+    The copy is a store of its own on a clock that is turned: what is cancelled or moved, due, ready and given back is
+    as the store has it. New messages do not come. A group takes `rate` messages a second, one after the other.
+
+    Args:
+        path: The store's folder; nobody may have it open. Nothing in it is changed.
+        until: When to stop, an aware datetime after `start`.
+        rate: Messages a second that each group handles, above zero.
+        rates: The same for subjects by name, instead of `rate`.
+        start: When to begin, an aware datetime; now by default. What was due before is ready then.
+        speed: So many times as fast as the time it is about, at the most, above zero; None is as fast as it goes, and
+            times at which nothing is due take none.
+        step: How far the clock is turned at a time, at least a millisecond. Lateness is exact whatever it is.
+        folder: Where the copy is made, on the file system of the store if its runs are to take no room again.
+        progress: Is called after each step with the time and with how many messages have come.
+
+    Returns:
+        A row for each subject and group that had messages, the latest first.
+
+    Raises:
+        WrongType, InvalidArgument: An argument is none of what is said here.
+        Locked: Somebody has the store open.
+        NotAStore, Corrupt, NewerFormat, StorageError: As `delaymq.open`.
+    """
+    begins_ms = due_ms(start, "start") if start is not None else due_ms(datetime.now(UTC))
+    ends_ms = due_ms(until, "until")
+    if ends_ms <= begins_ms:
+        raise refused("until", f"a time after {moment(begins_ms).isoformat()}", until.isoformat())
+    step_ms = delay_ms(step, "step")
+    if step_ms < 1:
+        raise refused("step", "a millisecond or more", step)
+    limits = {subject: _positive(f"rates[{subject!r}]", one) for subject, one in (rates or {}).items()}
+    everybody = _positive("rate", rate)
+    pace = None if speed is None else _positive("speed", speed)
+    with copied(Path(path), None if folder is None else Path(folder)) as copy:
+        clock = Clock(moment(begins_ms))
+        with Store.open(copy, durability="os", clock=clock, create=False) as store, ExitStack() as consuming:
+            run = _Run(store, clock, {})
+            for subject, group in _groups(store):
+                messages = consuming.enter_context(store.subscribe(subject, group=group, in_flight_max=IN_FLIGHT_MAX))
+                handles = limits.get(subject, everybody)
+                run.consumers[messages] = Modelled(subject, group, handles, begins_ms)
+            run.until(begins_ms, ends_ms, step_ms, pace, progress)
+            found = [consumer.predicted(ends_ms) for consumer in run.consumers.values()]
+    return sorted((one for one in found if one.messages), key=lambda one: (-one.late_max, one.subject, one.group))
+
+
+def _positive(argument: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong_type(argument, "a number", value)
+    if not (value > 0 and math.isfinite(value)):
+        raise refused(argument, "a number above zero", value)
+    return float(value)
+
+
+def _groups(store: Store) -> list[tuple[str, str]]:
+    """Each subject with something pending or ready, with each of its groups."""
+    groups: dict[str, list[str]] = {}
+    for group in store.groups():
+        groups.setdefault(group.subject, []).append(group.name)
+    pending = store.pending_counts()
+    named = [(subject, name) for subject, names in groups.items() for name in names]
+    return named + [(subject, GROUP) for subject in pending if subject not in groups]
+
+
+class _Run:
+    """A store whose clock is turned."""
+
+    def __init__(self, store: Store, clock: Clock, consumers: dict[Subscription, Modelled]) -> None:
+        self.consumers = consumers
+        self._store, self._clock = store, clock
+        self._came = 0
+
+    def until(self, begins_ms: int, ends_ms: int, step_ms: int, speed: float | None, progress: Told | None) -> None:
+        """Turns the clock step by step, and past the times at which nothing is due."""
+        started, now_ms = time.monotonic(), begins_ms
+        while True:
+            came = self._hand_over()
+            if progress is not None:
+                progress(moment(now_ms), self._came)
+            if now_ms >= ends_ms:
+                return
+            next_ms = now_ms + step_ms if came else self._next_due(now_ms, step_ms, ends_ms)
+            now_ms = min(next_ms, ends_ms)
+            if speed is not None:
+                time.sleep(max(0.0, (now_ms - begins_ms) / 1000 / speed - (time.monotonic() - started)))
+            self._clock.advance_to(moment(now_ms))
+
+    def _next_due(self, now_ms: int, step_ms: int, ends_ms: int) -> int:
+        first = next(iter(self._store.pending(prefix="")), None)
+        return ends_ms if first is None else max(due_ms(first.due), now_ms + step_ms)
+
+    def _hand_over(self) -> int:
+        before = self._came
+        for messages, consumer in self.consumers.items():
+            for batch in messages.batches(BATCH, wait=0):
+                if not batch:
+                    break
+                consumer.take([due_ms(message.due) for message in batch])
+                messages.ack(batch)
+                self._came += len(batch)
+        return self._came - before

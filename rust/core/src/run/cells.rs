@@ -1,0 +1,287 @@
+//! What a schedule run holds of each subject in each minute: messages, and bytes of their bodies.
+//!
+//! Cells stand behind the payload area, in the order of subject and minute, in blocks that are read
+//! alone; the footer says with which cell each block begins. So one subject's are a short read, however
+//! large the run is.
+//!
+//! | offset in a block | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | `check`: CRC-32 of bytes 4..4096 |
+//! | 4 | 2 | `count`: cells |
+//! | 6 | 2 | `used_bytes`: of the cells |
+//! | 8 | 4 | `run`: the run's number |
+//! | 12 | 4 | `index`: the block's number among these, from 0 |
+//! | 16 | 4 | `subject` of the first cell |
+//! | 20 | 4 | `minute` of the first cell |
+//! | 24 | any | cells; zeros behind the last |
+//!
+//! A cell is four numbers of seven bits to a byte, the lowest first, with the highest bit set where more
+//! follows: subjects since the cell before (the first: since the block's), then minutes since the cell
+//! before, or the minute itself where the subject is another one, then messages, then bytes.
+
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::block::BLOCK_BYTES;
+use super::reader::Run;
+use crate::error::{Error, Result};
+use crate::record::read_struct;
+use crate::storage::read_upto;
+use crate::units::{Millis, Minute, RunNumber, SubjectNumber, Tally};
+
+const CELL_HEADER_BYTES: usize = 24;
+/// Bytes of a cell at most.
+const CELL_BYTES_MAX: usize = 30;
+/// Blocks that are read at once.
+const BLOCKS_READ: usize = 64;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CellBlockHeader {
+    check: U32,
+    count: U16,
+    used_bytes: U16,
+    run: U32,
+    index: U32,
+    subject: U32,
+    minute: U32,
+}
+const _: () = assert!(size_of::<CellBlockHeader>() == CELL_HEADER_BYTES);
+
+/// What is due of one subject within one minute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cell {
+    /// The subject.
+    pub subject: SubjectNumber,
+    /// The minute.
+    pub minute: Minute,
+    /// How much.
+    pub tally: Tally,
+}
+
+impl Cell {
+    fn key(&self) -> (SubjectNumber, Minute) {
+        (self.subject, self.minute)
+    }
+}
+
+/// The first cell of a block, and how many it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CellFence {
+    pub(super) subject: SubjectNumber,
+    pub(super) minute: Minute,
+    pub(super) cells: u32,
+}
+
+/// Gathers cells from rows in the order of due time.
+#[derive(Debug, Default)]
+pub(super) struct CellGatherer {
+    /// Of the minute at hand, each subject once.
+    minute: Vec<Cell>,
+    /// With so many of them those of one subject are joined.
+    join_at: usize,
+    cells: Vec<Cell>,
+}
+
+impl CellGatherer {
+    /// Takes in a row. One whose size is not known counts with no bytes.
+    #[inline]
+    pub(super) fn add(&mut self, due: Millis, subject: SubjectNumber, size: Option<u32>) {
+        let minute = due.minute();
+        if self.minute.first().is_some_and(|first| first.minute != minute) {
+            self.end_minute();
+        }
+        // Neighbours are mostly of one subject.
+        let tally = Tally::one(size.unwrap_or_default());
+        match self.minute.last_mut().filter(|last| last.subject == subject) {
+            Some(last) => last.tally.add(tally),
+            None => self.minute.push(Cell { subject, minute, tally }),
+        }
+        if self.minute.len() > self.join_at {
+            joined(&mut self.minute);
+            self.join_at = self.minute.len().saturating_mul(2).max(JOIN_CELLS_MIN);
+        }
+    }
+
+    fn end_minute(&mut self) {
+        joined(&mut self.minute);
+        self.cells.append(&mut self.minute);
+    }
+
+    /// All cells, in order.
+    pub(super) fn finish(mut self) -> Vec<Cell> {
+        self.end_minute();
+        joined(&mut self.cells);
+        self.cells
+    }
+}
+
+/// Cells of one minute that are kept before those of one subject are joined.
+const JOIN_CELLS_MIN: usize = 1 << 12;
+
+/// Sorts cells, and makes one of those with the same key.
+fn joined(cells: &mut Vec<Cell>) {
+    cells.sort_unstable_by_key(Cell::key);
+    cells.dedup_by(|next, kept| {
+        let same = next.key() == kept.key();
+        if same {
+            kept.tally.add(next.tally);
+        }
+        same
+    });
+}
+
+/// The blocks of cells, and the first of each.
+pub(super) fn encode_cells(run: RunNumber, cells: &[Cell]) -> (Vec<u8>, Vec<CellFence>) {
+    let (mut out, mut fences) = (Vec::new(), Vec::new());
+    let mut rest = cells;
+    while let Some(first) = rest.first() {
+        let mut bytes = Vec::with_capacity(BLOCK_BYTES);
+        let mut before = Cell { tally: Tally::default(), ..*first };
+        let mut count = 0_usize;
+        for cell in rest {
+            if bytes.len().saturating_add(CELL_HEADER_BYTES + CELL_BYTES_MAX) > BLOCK_BYTES {
+                break;
+            }
+            encode_cell(&mut bytes, before, *cell);
+            before = *cell;
+            count = count.saturating_add(1);
+        }
+        let index = u32::try_from(fences.len()).unwrap_or(u32::MAX);
+        fences.push(CellFence { subject: first.subject, minute: first.minute, cells: count as u32 });
+        encode_cell_block(&mut out, run, index, *first, count, &bytes);
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    (out, fences)
+}
+
+fn encode_cell_block(out: &mut Vec<u8>, run: RunNumber, index: u32, first: Cell, count: usize, cells: &[u8]) {
+    let mut header = CellBlockHeader {
+        check: U32::ZERO,
+        count: U16::new(u16::try_from(count).unwrap_or(u16::MAX)),
+        used_bytes: U16::new(u16::try_from(cells.len()).unwrap_or(u16::MAX)),
+        run: U32::new(run.0),
+        index: U32::new(index),
+        subject: U32::new(first.subject.0),
+        minute: U32::new(first.minute.0),
+    };
+    let mut block = header.as_bytes().to_vec();
+    block.extend_from_slice(cells);
+    block.resize(BLOCK_BYTES, 0);
+    header.check = U32::new(crc32fast::hash(block.get(4..).unwrap_or_default()));
+    out.extend_from_slice(header.as_bytes());
+    out.extend_from_slice(block.get(CELL_HEADER_BYTES..).unwrap_or_default());
+}
+
+fn encode_cell(out: &mut Vec<u8>, before: Cell, cell: Cell) {
+    let subjects = cell.subject.since(before.subject);
+    let minute = if subjects == 0 { cell.minute.since(before.minute) } else { cell.minute.0 };
+    for number in [u64::from(subjects), u64::from(minute), cell.tally.messages, cell.tally.bytes] {
+        let mut left = number;
+        while left >= 0x80 {
+            out.push((left & 0x7F) as u8 | 0x80);
+            left >>= 7;
+        }
+        out.push(left as u8);
+    }
+}
+
+/// The next number; `None` where there is none, or more than 64 bits of it.
+fn take_number(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, tail) = rest.split_first()?;
+        *rest = tail;
+        let bits = u64::from(byte & 0x7F);
+        if bits.checked_shl(shift)? >> shift != bits {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Checks a block and shows its cells; `None` where it is not the one that the fence speaks of.
+fn decode_cell_block(
+    bytes: &[u8],
+    run: RunNumber,
+    index: u32,
+    fence: CellFence,
+    show: &mut dyn FnMut(Cell),
+) -> Option<()> {
+    let header: CellBlockHeader = read_struct(bytes)?;
+    let expected = (run.0, index, fence.subject.0, fence.minute.0, fence.cells);
+    let found = (
+        header.run.get(),
+        header.index.get(),
+        header.subject.get(),
+        header.minute.get(),
+        u32::from(header.count.get()),
+    );
+    if bytes.len() != BLOCK_BYTES || crc32fast::hash(bytes.get(4..)?) != header.check.get() || expected != found {
+        return None;
+    }
+    let end = CELL_HEADER_BYTES.checked_add(usize::from(header.used_bytes.get()))?;
+    let mut rest = bytes.get(CELL_HEADER_BYTES..end)?;
+    let mut before = Cell { subject: fence.subject, minute: fence.minute, tally: Tally::default() };
+    for at in 0..fence.cells {
+        let subjects = u32::try_from(take_number(&mut rest)?).ok()?;
+        let minutes = u32::try_from(take_number(&mut rest)?).ok()?;
+        if at > 0 && subjects == 0 && minutes == 0 {
+            return None;
+        }
+        let subject = SubjectNumber(before.subject.0.checked_add(subjects)?);
+        let minute = Minute(if subjects == 0 { before.minute.0.checked_add(minutes)? } else { minutes });
+        let tally = Tally { messages: take_number(&mut rest)?, bytes: take_number(&mut rest)? };
+        before = Cell { subject, minute, tally };
+        show(before);
+    }
+    rest.is_empty().then_some(())
+}
+
+impl Run {
+    /// True where the run says what it holds of each subject in each minute; formats before 5 do not.
+    pub fn has_cells(&self) -> bool {
+        !self.cell_fences().is_empty()
+    }
+
+    /// Shows the cells of a subject, or of all, in order. Reads no more than the blocks that they stand in.
+    ///
+    /// # Errors
+    /// `Corrupt` where a block of them does not fit its check; some may have been shown before. `Storage`.
+    pub fn each_cell(&self, subject: Option<SubjectNumber>, show: &mut dyn FnMut(Cell)) -> Result<()> {
+        let fences = self.cell_fences();
+        let (from, to) = match subject {
+            None => (0, fences.len()),
+            Some(subject) => (
+                // The block before may end with cells of the subject.
+                fences.partition_point(|fence| fence.subject < subject).saturating_sub(1),
+                fences.partition_point(|fence| fence.subject <= subject),
+            ),
+        };
+        let mut wanted = |cell: Cell| {
+            if subject.is_none_or(|subject| subject == cell.subject) {
+                show(cell);
+            }
+        };
+        let mut index = from;
+        for piece in fences.get(from..to).unwrap_or_default().chunks(BLOCKS_READ) {
+            let offset = self.cells_start().saturating_add((index as u64).saturating_mul(BLOCK_BYTES as u64));
+            let bytes = read_upto(self.file().as_ref(), offset, piece.len().saturating_mul(BLOCK_BYTES))?;
+            let mut blocks = bytes.chunks(BLOCK_BYTES);
+            for fence in piece {
+                let block = blocks.next().unwrap_or_default();
+                let number = u32::try_from(index).unwrap_or(u32::MAX);
+                decode_cell_block(block, self.number(), number, *fence, &mut wanted).ok_or_else(|| {
+                    let offset = self.cells_start().saturating_add((index as u64).saturating_mul(BLOCK_BYTES as u64));
+                    Error::corrupt(self.file().path(), offset, "a block of cells that fits its check", "another")
+                })?;
+                index = index.saturating_add(1);
+            }
+        }
+        Ok(())
+    }
+}

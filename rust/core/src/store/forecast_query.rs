@@ -1,0 +1,130 @@
+//! What is asked of the forecast, and what it answers.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::schedule_log::DUE_MAX;
+use crate::units::{Millis, Minute, Tally};
+
+/// Milliseconds of an hour: as much as is told by the second at once.
+const HOUR_MS: u64 = 3_600_000;
+/// Milliseconds of a second.
+const SECOND_MS: u64 = 1_000;
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ForecastQuery {
+    /// Of this subject; of all where there is none.
+    pub subject: Option<String>,
+    /// From the minute or second of this time on; by seconds from now on where there is none.
+    pub due_from: Option<Millis>,
+    /// Up to the minute or second in which this time ends; by seconds for an hour where there is none.
+    pub due_before: Option<Millis>,
+    /// By seconds, for at most an hour, and not by minutes.
+    pub by_second: bool,
+}
+
+/// A minute, or a second, in which something is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ForecastSlot {
+    /// Its first millisecond.
+    pub start: Millis,
+    /// How much.
+    pub tally: Tally,
+}
+
+/// What is due when.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Forecast {
+    /// In order; what has nothing due is left out.
+    pub slots: Vec<ForecastSlot>,
+    /// Entries of damaged blocks, which are not counted: some may be pending, and be of what was asked for.
+    pub hidden_rows: u64,
+}
+
+impl ForecastQuery {
+    /// From which time on, and before which.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `due_before`: before `due_from`, or more than an hour behind it by seconds.
+    pub fn range(&self, now: Millis) -> Result<Range<Millis>> {
+        let first = if self.by_second { now } else { Millis(0) };
+        let from = self.due_from.unwrap_or(first);
+        let hour = from.plus(HOUR_MS);
+        let last = if self.by_second { hour } else { DUE_MAX.next() };
+        let before = self.due_before.unwrap_or(last);
+        if before <= from && self.due_before.is_some() {
+            return Err(refused(&format!("a time after {from}"), before));
+        }
+        if self.by_second && before > hour {
+            return Err(refused(&format!("at most an hour after {from}, by the second"), before));
+        }
+        Ok(from..before)
+    }
+}
+
+fn refused(expected: &str, found: Millis) -> Error {
+    Error::InvalidArgument { argument: "due_before", expected: expected.to_owned(), found: found.to_string() }
+}
+
+impl Forecast {
+    /// By minutes, in order.
+    pub fn of_minutes(minutes: impl Iterator<Item = (Minute, Tally)>, hidden_rows: u64) -> Self {
+        Self {
+            slots: minutes.map(|(minute, tally)| ForecastSlot { start: minute.start(), tally }).collect(),
+            hidden_rows,
+        }
+    }
+
+    /// Takes in a message that is due behind all others, by the second.
+    pub fn add_second(&mut self, due: Millis, tally: Tally) {
+        let start = Millis(due.0 / SECOND_MS * SECOND_MS);
+        match self.slots.last_mut().filter(|last| last.start == start) {
+            Some(last) => last.tally.add(tally),
+            None => self.slots.push(ForecastSlot { start, tally }),
+        }
+    }
+}
+
+/// The minutes that a range of time lies in.
+pub fn minutes_of(range: &Range<Millis>) -> Range<Minute> {
+    let last = Millis(range.end.0.saturating_sub(1)).minute();
+    range.start.minute()..if range.end > range.start { last.next() } else { range.start.minute() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_of_whole_minutes_and_never_upside_down() {
+        let asked = |from, before, by_second| {
+            let query = ForecastQuery { due_from: from, due_before: before, by_second, ..ForecastQuery::default() };
+            query.range(Millis(100_000))
+        };
+        let all = asked(None, None, false).unwrap();
+        assert_eq!(minutes_of(&all), Minute(0)..Minute(u32::MAX));
+        let some = asked(Some(Millis(60_001)), Some(Millis(120_001)), false).unwrap();
+        assert_eq!(minutes_of(&some), Minute(1)..Minute(3));
+        assert_eq!(minutes_of(&asked(None, Some(Millis(60_000)), false).unwrap()), Minute(0)..Minute(1));
+        assert_eq!(asked(None, None, true).unwrap(), Millis(100_000)..Millis(3_700_000));
+        assert_eq!(asked(Some(Millis(5)), Some(Millis(3_600_005)), true).unwrap(), Millis(5)..Millis(3_600_005));
+        for (from, before, by_second) in
+            [(Some(5), 5, false), (Some(5), 4, true), (None, 100_000, true), (Some(0), 3_600_001, true)]
+        {
+            let refused = asked(from.map(Millis), Some(Millis(before)), by_second);
+            assert!(matches!(refused, Err(Error::InvalidArgument { argument: "due_before", .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_told_in_order() {
+        let mut told = Forecast::default();
+        for due in [1_000, 1_999, 2_000] {
+            told.add_second(Millis(due), Tally::one(3));
+        }
+        let slots: Vec<_> =
+            told.slots.iter().map(|slot| (slot.start.0, slot.tally.messages, slot.tally.bytes)).collect();
+        assert_eq!(slots, [(1_000, 2, 6), (2_000, 1, 3)]);
+    }
+}

@@ -1,0 +1,250 @@
+//! Keys and ids in a real store: what is replaced, kept, refused, told as a repetition, and known over a restart.
+
+#![cfg(test)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::record::message::{Meta, encode_meta};
+use delaymq_engine::{
+    CancelOutcome, Due, Durability, Fate, IfExists, MoveOutcome, Options, PublishTerms, Receipt, Store, TermsLimits,
+};
+use support::{bodies, collect, open, options, publish, subscribe};
+
+const HOUR_MS: u64 = 3_600_000;
+const FAR: Due = Due::After(HOUR_MS);
+
+/// One message: its key, what becomes of it where that is taken, its id.
+type One<'a> = (Option<&'a str>, IfExists, Option<&'a str>);
+
+fn put(store: &Store, due: Due, messages: &[(One<'_>, &[u8])]) -> Result<Vec<Receipt>> {
+    let mut batch = store.batch();
+    for ((key, if_exists, id), body) in messages {
+        let meta = Meta { message_id: id.unwrap_or_default().to_owned(), ..Meta::default() };
+        let meta = encode_meta(&meta).unwrap();
+        let terms = PublishTerms { key: *key, if_exists: *if_exists, deduplicates: id.is_some() };
+        batch.push_on_terms("orders", due, (&meta, body), &terms)?;
+    }
+    store.publish(&mut batch).map(|receipts| receipts.iter().collect())
+}
+
+fn keyed(store: &Store, key: &str, if_exists: IfExists, body: &[u8]) -> Result<Receipt> {
+    put(store, FAR, &[((Some(key), if_exists, None), body)]).map(|receipts| receipts[0])
+}
+
+fn fate(store: &Store, receipt: &Receipt) -> Fate {
+    store.look_up(receipt).unwrap().fate
+}
+
+fn reopened(store: Arc<Store>, path: &std::path::Path, options: Options) -> Arc<Store> {
+    drop(store);
+    open(path, options)
+}
+
+#[test]
+fn one_pending_message_of_a_subject_has_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path(), options(Durability::Disk));
+    let first = keyed(&store, "17", IfExists::Refuse, b"first").unwrap();
+    let refused = keyed(&store, "17", IfExists::Refuse, b"no").unwrap_err();
+    assert!(
+        matches!(&refused, Error::KeyTaken { index: 0, receipt } if Receipt::parse(receipt).unwrap().key == first.key)
+    );
+    assert_eq!(keyed(&store, "17", IfExists::Keep, b"no").unwrap(), first);
+    let second = keyed(&store, "17", IfExists::Replace, b"second").unwrap();
+    assert_eq!((fate(&store, &first), fate(&store, &second)), (Fate::Cancelled, Fate::Pending));
+    for round in 0..3 {
+        assert_eq!(store.look_up_key("orders", "17").unwrap(), Some(second), "{round}");
+        assert_eq!(store.look_up_key("mail", "17").unwrap(), None);
+        assert_eq!(store.status().unwrap().pending, 1);
+        if round == 1 {
+            store.checkpoint().unwrap();
+        }
+        store = reopened(store, folder.path(), options(Durability::Disk));
+    }
+    let third = keyed(&store, "17", IfExists::Replace, b"third").unwrap();
+    assert_eq!(fate(&store, &second), Fate::Cancelled);
+    assert_eq!(store.cancel(&third).unwrap(), CancelOutcome::Done);
+    assert_eq!(store.look_up_key("orders", "17").unwrap(), None);
+    keyed(&store, "17", IfExists::Refuse, b"free again").unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn what_is_asked_by_key_is_asked_of_the_message_that_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    assert_eq!(store.cancel_key("orders", "17").unwrap(), CancelOutcome::NotFound);
+    assert_eq!(store.move_key("orders", "17", FAR).unwrap(), MoveOutcome::NotFound);
+    let first = keyed(&store, "17", IfExists::Replace, b"a").unwrap();
+    let MoveOutcome::Done(moved) = store.move_key("orders", "17", Due::After(2 * HOUR_MS)).unwrap() else {
+        panic!("it is pending")
+    };
+    assert_eq!((fate(&store, &first), fate(&store, &moved)), (Fate::NotFound, Fate::Pending));
+    store.checkpoint().unwrap();
+    let store = reopened(store, folder.path(), options(Durability::Disk));
+    assert_eq!(store.look_up_key("orders", "17").unwrap().unwrap().key, moved.key);
+    assert_eq!(store.cancel_key("orders", "17").unwrap(), CancelOutcome::Done);
+    assert_eq!(store.cancel_key("orders", "17").unwrap(), CancelOutcome::NotFound);
+    assert_eq!(fate(&store, &moved), Fate::Cancelled);
+    drop(messages);
+    let messages = subscribe(&store, "orders", "billing");
+    keyed(&store, "18", IfExists::Replace, b"b").unwrap();
+    assert!(matches!(store.move_key("orders", "18", Due::After(0)).unwrap(), MoveOutcome::Done(_)));
+    assert_eq!(bodies(&collect(&messages, 1)), ["b"]);
+    assert_eq!(store.look_up_key("orders", "18").unwrap(), None, "what is dispatched has no key");
+    keyed(&store, "18", IfExists::Refuse, b"c").unwrap();
+    for (subject, key) in [("or ders", "18"), ("orders", ""), ("orders", "a/b")] {
+        assert!(matches!(store.cancel_key(subject, key), Err(Error::InvalidArgument { .. })), "{subject} {key}");
+    }
+}
+
+#[test]
+fn a_message_that_becomes_ready_gives_its_key_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    let messages = subscribe(&store, "orders", "billing");
+    let soon = Due::After(100);
+    put(&store, soon, &[((Some("17"), IfExists::Refuse, None), b"a")]).unwrap();
+    put(&store, Due::After(0), &[((Some("18"), IfExists::Refuse, None), b"now")]).unwrap();
+    assert_eq!(store.look_up_key("orders", "18").unwrap(), None, "it was never pending");
+    assert_eq!(bodies(&collect(&messages, 2)), ["now", "a"]);
+    put(&store, soon, &[((Some("17"), IfExists::Refuse, None), b"b")]).unwrap();
+    assert_eq!(bodies(&collect(&messages, 1)), ["b"]);
+}
+
+#[test]
+fn a_repetition_is_told_as_the_first_and_stored_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path(), options(Durability::Disk));
+    let batch: [(One<'_>, &[u8]); 2] =
+        [((None, IfExists::Replace, Some("a")), b"1"), ((Some("k"), IfExists::Refuse, Some("b")), b"2")];
+    let first = put(&store, FAR, &batch).unwrap();
+    for round in 0..3 {
+        assert_eq!(put(&store, Due::After(2 * HOUR_MS), &batch).unwrap(), first, "{round}");
+        assert_eq!(store.status().unwrap().pending, 2);
+        if round == 1 {
+            store.checkpoint().unwrap();
+        }
+        store = reopened(store, folder.path(), options(Durability::Disk));
+    }
+    store.cancel(&first[0]).unwrap();
+    assert_eq!(put(&store, FAR, &batch).unwrap(), first, "cancelled, and published all the same");
+    let kept = put(&store, FAR, &[((Some("k"), IfExists::Keep, Some("c")), b"3")]).unwrap();
+    assert_eq!(kept[0], first[1]);
+    store.cancel(&first[1]).unwrap();
+    let again = put(&store, FAR, &[((Some("k"), IfExists::Keep, Some("c")), b"3")]).unwrap();
+    assert_eq!(again, kept, "it was answered with this receipt before");
+    assert_eq!(store.status().unwrap().pending, 0);
+    let twice: [(One<'_>, &[u8]); 2] =
+        [((None, IfExists::Replace, Some("d")), b"1"), ((None, IfExists::Replace, Some("d")), b"1")];
+    let receipts = put(&store, FAR, &twice).unwrap();
+    assert_eq!((receipts[0], store.status().unwrap().pending), (receipts[1], 1));
+}
+
+#[test]
+fn an_id_is_known_for_its_window_and_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let terms = TermsLimits { id_window_ms: 300, ..TermsLimits::default() };
+    let store = open(folder.path(), Options { terms, ..options(Durability::Disk) });
+    let message: [(One<'_>, &[u8]); 1] = [((None, IfExists::Replace, Some("a")), b"1")];
+    let first = put(&store, FAR, &message).unwrap();
+    assert_eq!(put(&store, FAR, &message).unwrap(), first);
+    std::thread::sleep(Duration::from_millis(350));
+    assert_ne!(put(&store, FAR, &message).unwrap(), first);
+    assert_eq!(store.status().unwrap().pending, 2);
+}
+
+#[test]
+fn a_batch_with_a_key_that_is_taken_is_stored_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Disk));
+    keyed(&store, "17", IfExists::Replace, b"a").unwrap();
+    let batch: [(One<'_>, &[u8]); 3] = [
+        ((None, IfExists::Replace, None), b"plain"),
+        ((Some("18"), IfExists::Replace, None), b"other"),
+        ((Some("17"), IfExists::Refuse, None), b"taken"),
+    ];
+    assert!(matches!(put(&store, FAR, &batch), Err(Error::KeyTaken { index: 2, .. })));
+    assert_eq!(store.status().unwrap().pending, 1);
+    assert_eq!(store.look_up_key("orders", "18").unwrap(), None);
+    publish(&store, "orders", FAR, b"what comes behind is stored");
+    let twice: [(One<'_>, &[u8]); 2] =
+        [((Some("9"), IfExists::Keep, None), b"1"), ((Some("9"), IfExists::Refuse, None), b"2")];
+    assert!(matches!(put(&store, FAR, &twice), Err(Error::InvalidArgument { argument: "key", .. })));
+    let twice: [(One<'_>, &[u8]); 2] =
+        [((Some("9"), IfExists::Keep, None), b"1"), ((Some("9"), IfExists::Replace, None), b"2")];
+    let receipts = put(&store, FAR, &twice).unwrap();
+    assert_eq!((fate(&store, &receipts[0]), fate(&store, &receipts[1])), (Fate::Cancelled, Fate::Pending));
+    assert_eq!(store.status().unwrap().pending, 3);
+    let nameless = put(&store, FAR, &[((None, IfExists::Replace, Some("")), b"1")]);
+    assert!(matches!(nameless, Err(Error::InvalidArgument { argument: "message_id", .. })), "{nameless:?}");
+}
+
+#[test]
+fn where_there_is_no_room_for_a_name_nothing_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let terms = TermsLimits { keys_max: 2, ids_max: 2, ..TermsLimits::default() };
+    let store = open(folder.path(), Options { terms, ..options(Durability::Disk) });
+    keyed(&store, "1", IfExists::Replace, b"a").unwrap();
+    let batch: [(One<'_>, &[u8]); 2] =
+        [((Some("2"), IfExists::Keep, None), b"b"), ((Some("3"), IfExists::Keep, None), b"c")];
+    assert!(matches!(put(&store, FAR, &batch), Err(Error::NamesFull { argument: "key", limit: 2 })));
+    assert_eq!(store.status().unwrap().pending, 1);
+    let second = keyed(&store, "2", IfExists::Keep, b"b").unwrap();
+    assert!(matches!(keyed(&store, "3", IfExists::Keep, b"c"), Err(Error::NamesFull { argument: "key", limit: 2 })));
+    keyed(&store, "2", IfExists::Replace, b"what has one keeps it").unwrap();
+    assert_eq!(fate(&store, &second), Fate::Cancelled);
+    let id = |id| put(&store, FAR, &[((None, IfExists::Replace, Some(id)), b"x")]);
+    let first = id("a").unwrap();
+    id("b").unwrap();
+    assert!(matches!(id("c"), Err(Error::NamesFull { argument: "message_id", limit: 2 })));
+    assert_eq!(id("a").unwrap(), first, "a repetition needs no room");
+}
+
+#[test]
+fn many_threads_with_one_key_leave_one_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let if_exists = [IfExists::Replace, IfExists::Keep, IfExists::Refuse][(thread + round) % 3];
+                    match keyed(store, "17", if_exists, b"x") {
+                        Ok(_) | Err(Error::KeyTaken { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(store.status().unwrap().pending, 1);
+}
+
+/// Each move by a key finds the message that has it, whatever is done to that meanwhile.
+#[test]
+fn what_is_moved_by_its_key_while_others_replace_it_is_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    keyed(&store, "17", IfExists::Replace, b"first").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    keyed(&store, "17", IfExists::Replace, b"again").unwrap();
+                }
+            });
+        }
+        for _ in 0..200 {
+            let moved = store.move_key("orders", "17", Due::After(2 * HOUR_MS)).unwrap();
+            assert!(matches!(moved, MoveOutcome::Done(_)), "{moved:?}");
+        }
+    });
+    assert_eq!(store.status().unwrap().pending, 1);
+}

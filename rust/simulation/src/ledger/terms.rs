@@ -1,0 +1,172 @@
+//! Keys and ids, in plain maps: who has which key is looked up in the fates of messages, and no entry is ever
+//! taken out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delaymq_core::record::command::Move;
+use delaymq_core::record::message::Message;
+use delaymq_core::record::terms::{ByKey, IfExists, KeyCommand, MessageTerms, NameHash, Terms, TermsLimits};
+use delaymq_core::store::{Keys, Outcome};
+use delaymq_core::units::{DueKey, Millis, Sequence, SubjectNumber};
+
+use super::{Beginning, Fate, Ledger, Time};
+
+/// A message that came with a key or an id.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    due: DueKey,
+    subject: SubjectNumber,
+    size: u32,
+}
+
+/// What was published under an id.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    message: Came,
+    until: Millis,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    now: Millis,
+    /// Every message that came with a key and was stored, and what it was moved to, in order.
+    keyed: Vec<(NameHash, Came)>,
+    /// In the order in which they came.
+    ids: Vec<(NameHash, Known)>,
+    /// The terms of messages of this batch, by sequence; whether all of these are refused.
+    standing: BTreeMap<Sequence, Option<MessageTerms>>,
+    limits: TermsLimits,
+    is_refused: bool,
+}
+
+impl Names {
+    pub(super) fn begin_batch(&mut self, trusted: Millis) {
+        self.now = trusted;
+        self.standing.clear();
+    }
+
+    /// How many ids are remembered; those of one history are all remembered for as long.
+    fn count(&self) -> usize {
+        let known: BTreeSet<NameHash> = self.ids.iter().map(|(id, _)| *id).collect();
+        known.into_iter().filter(|id| self.known(*id).is_some()).count()
+    }
+
+    fn known(&self, id: NameHash) -> Option<Came> {
+        let mut known = self.ids.iter().rev().filter(|(other, _)| *other == id);
+        known.next().filter(|(_, known)| self.now < known.until).map(|(_, known)| known.message)
+    }
+}
+
+impl Ledger {
+    fn holder(&self, key: NameHash) -> Option<Came> {
+        let mut keyed = self.names.keyed.iter().rev().filter(|(other, _)| *other == key);
+        let last = keyed.next().map(|(_, came)| *came)?;
+        self.is_waiting(last.due.sequence).then_some(last)
+    }
+
+    fn is_waiting(&self, sequence: Sequence) -> bool {
+        self.lines.get(&sequence).is_some_and(|line| line.fate == Fate::Waiting)
+    }
+
+    fn keys(&self) -> Vec<(NameHash, Came)> {
+        let keyed = self.names.keyed.iter().filter(|(_, came)| self.is_waiting(came.due.sequence));
+        keyed.copied().collect()
+    }
+
+    pub(super) fn take_terms(&mut self, at: Sequence, terms: &Terms<'_>) {
+        self.names.limits = terms.limits;
+        self.names.standing = (1..=u64::from(terms.messages)).map(|place| (at.plus(place), None)).collect();
+        let (mut keys, mut ids, mut refused) = (0, 0, None);
+        for row in terms.rows() {
+            self.names.standing.insert(at.plus(u64::from(row.place) + 1), Some(row));
+            if row.id.is_some_and(|id| self.names.known(id).is_some()) {
+                continue;
+            }
+            match row.key.map(|key| self.holder(key)) {
+                Some(Some(held)) if row.if_exists == IfExists::Refuse => {
+                    refused = refused.or(Some(Outcome::KeyTaken(row.place, held.due)));
+                }
+                Some(None) => keys += 1,
+                _ => {}
+            }
+            ids += usize::from(row.id.is_some());
+        }
+        let limits = terms.limits;
+        let keys_full = keys > 0 && self.keys().len() + keys > limits.keys_max as usize;
+        let ids_full = ids > 0 && self.names.count() + ids > limits.ids_max as usize;
+        let full = keys_full.then_some(Outcome::KeysFull(limits.keys_max));
+        let full = full.or_else(|| ids_full.then_some(Outcome::IdsFull(limits.ids_max)));
+        let outcome = refused.or(full).unwrap_or(Outcome::Done);
+        self.names.is_refused = outcome != Outcome::Done;
+        self.commands.insert(at, outcome);
+    }
+
+    pub(super) fn publish(&mut self, at: Sequence, time: Time, message: &Message<'_>) {
+        let is_due = time.is_some_and(|now| message.due <= now);
+        let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
+        let begins = Beginning { subject: message.subject, attempt: 1, due: message.due, size };
+        let standing = self.names.standing.get(&at).copied();
+        if standing.is_some() && self.names.is_refused {
+            return;
+        }
+        let Some(Some(terms)) = standing else { return self.begin(at, begins, is_due) };
+        let due = DueKey { due: message.due, sequence: at };
+        let came = Came { due, subject: message.subject, size };
+        let repeated = terms.id.and_then(|id| self.names.known(id));
+        let held = terms.key.and_then(|key| self.holder(key));
+        let there = repeated.or(held.filter(|_| terms.if_exists != IfExists::Replace));
+        if let (Some(id), None) = (terms.id, repeated) {
+            let until = self.names.now.plus(self.names.limits.id_window_ms);
+            self.names.ids.push((id, Known { message: there.unwrap_or(came), until }));
+        }
+        let outcome = match (there, held) {
+            (Some(there), _) => Outcome::There(there.due, there.size),
+            (None, Some(held)) => {
+                self.cancel_waiting(held.due.sequence);
+                Outcome::Replaced(held.due)
+            }
+            (None, None) => Outcome::Done,
+        };
+        self.commands.insert(at, outcome);
+        if there.is_none() {
+            self.begin(at, begins, is_due);
+            self.names.keyed.extend(terms.key.map(|key| (key, came)));
+        }
+    }
+
+    pub(super) fn ask_by_key(&mut self, at: Sequence, time: Time, asked: &ByKey) -> Outcome {
+        let Some(held) = self.holder(asked.key) else { return Outcome::NotFound };
+        match asked.command {
+            KeyCommand::Cancel => self.cancel(held.due.sequence),
+            // A move is of the entry that it names, while that has the key.
+            KeyCommand::Move { .. } if asked.target != Some(held.due) || asked.subject != held.subject => {
+                Outcome::NotFound
+            }
+            KeyCommand::Move { due, delay_ms } => {
+                let Came { due: target, subject, size } = held;
+                self.move_to(at, time, &Move { target, due, delay_ms, subject, size })
+            }
+        }
+    }
+
+    /// A message was moved: what key it has, it has under its new sequence.
+    pub(super) fn key_goes_along(&mut self, from: Sequence, to: DueKey) {
+        let keyed = self.names.keyed.iter().find(|(_, came)| came.due.sequence == from).copied();
+        self.names.keyed.extend(keyed.map(|(key, came)| (key, Came { due: to, ..came })));
+    }
+
+    /// In what the keys that pending messages have differ.
+    pub(super) fn compare_keys(&self, theirs: &Keys, found: &mut Vec<String>) {
+        let ours = self.keys();
+        if ours.len() != theirs.len() {
+            found.push(format!("keys: ledger {}, store {}", ours.len(), theirs.len()));
+        }
+        for (key, came) in ours {
+            let is = theirs.get(key).map(|named| (named.key, named.subject, named.size));
+            if is != Some((came.due, came.subject, came.size)) {
+                found.push(format!("key {key:?}: ledger {came:?}, store {is:?}"));
+            }
+        }
+    }
+}

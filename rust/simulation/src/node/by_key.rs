@@ -1,0 +1,132 @@
+//! What users ask with keys and ids.
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::Class;
+use delaymq_core::record::message::{Message, encode_message};
+use delaymq_core::record::name::encode_subject;
+use delaymq_core::record::terms::{
+    ByKey, IfExists, KeyCommand, MessageTerms, TermsLimits, encode_by_key, encode_terms,
+};
+use delaymq_core::store::{Receipt, name_hash};
+use delaymq_core::units::{DueKey, Sequence};
+
+use super::{Due, NewMessage, Node};
+
+/// On which terms a message is published.
+#[derive(Clone, Debug)]
+pub struct NewTerms {
+    /// Its key.
+    pub key: Option<String>,
+    /// What becomes of it where that is taken.
+    pub if_exists: IfExists,
+    /// The id that a repetition is told by.
+    pub id: Option<String>,
+}
+
+/// A publish on terms that the log's queue has accepted.
+#[derive(Clone, Debug)]
+pub struct PublishedOnTerms {
+    /// Under this the answer for the whole is found.
+    pub terms: Sequence,
+    /// One for each message that is stored, in order; under their sequences the answers for each are found.
+    pub receipts: Vec<Receipt>,
+}
+
+/// A move by a key that the log's queue has accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct MovedByKey {
+    /// When it is due if it is moved, and the sequence of the command.
+    pub key: DueKey,
+    /// What had the key when it was asked.
+    pub target: Option<DueKey>,
+    /// The delay that was asked for.
+    pub delay_ms: Option<u64>,
+}
+
+impl Node {
+    /// Publishes messages of one subject on terms. `None` where they must wait for room.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn publish_on_terms(
+        &mut self,
+        messages: &[(NewMessage<'_>, NewTerms)],
+        limits: TermsLimits,
+    ) -> Result<Option<PublishedOnTerms>> {
+        let Some((first, _)) = messages.first() else { return Ok(None) };
+        let name = first.subject;
+        let subject = self.names.assign(name)?;
+        let mut records = Vec::new();
+        let mut facts = 1_usize;
+        if subject.needs_fact {
+            encode_subject(&mut records, subject.number, name);
+            facts = 2;
+        }
+        let terms = messages.iter().zip(0..).map(|((_, terms), place)| MessageTerms {
+            place,
+            key: terms.key.as_ref().map(|key| name_hash(name, key)),
+            if_exists: terms.if_exists,
+            id: terms.id.as_ref().map(|id| name_hash(name, id)),
+        });
+        let terms: Vec<MessageTerms> = terms.collect();
+        encode_terms(&mut records, u32::try_from(messages.len()).unwrap_or(u32::MAX), limits, &terms);
+        let published = self.reading.now;
+        let mut dues = Vec::new();
+        for (message, _) in messages {
+            let due = self.due_time(message.due)?;
+            dues.push(due);
+            let stored =
+                Message { due, published, subject: subject.number, opaque: true, meta: b"", body: message.body };
+            encode_message(&mut records, &stored);
+        }
+        let count = u32::try_from(messages.len().saturating_add(facts)).unwrap_or(u32::MAX);
+        let Some(range) = self.submit(&records, count, Class::Growing, false)? else { return Ok(None) };
+        if subject.needs_fact {
+            self.names.confirm(name);
+        }
+        let first = range.start.plus(facts as u64);
+        let receipts = messages.iter().zip(dues).zip(0_u64..).map(|(((message, _), due), place)| {
+            let key = DueKey { due, sequence: first.plus(place) };
+            let size = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
+            Receipt::new(self.identity.stream.id, self.epoch, key, subject.number, size, &self.nonce)
+        });
+        let terms = range.start.plus(facts as u64 - 1);
+        Ok(Some(PublishedOnTerms { terms, receipts: receipts.collect() }))
+    }
+
+    /// Asks to cancel the message that has a key, as [`Self::cancel`] asks.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn cancel_key(&mut self, subject: &str, key: &str) -> Result<Option<Sequence>> {
+        self.ask_by_key(subject, key, KeyCommand::Cancel)
+    }
+
+    /// Asks to move the message that has a key, as [`Self::cancel`] asks; beside the command, what it asks to move.
+    ///
+    /// # Errors
+    /// As [`Self::move_to`].
+    pub fn move_key(&mut self, subject: &str, key: &str, due: Due) -> Result<Option<MovedByKey>> {
+        let delay_ms = match due {
+            Due::After(delay_ms) => Some(delay_ms),
+            Due::At(_) => None,
+        };
+        let due = self.due_time(due)?;
+        let target = self.key_holder(subject, key);
+        let asked = self.ask_by_key(subject, key, KeyCommand::Move { due, delay_ms })?;
+        Ok(asked.map(|sequence| MovedByKey { key: DueKey { due, sequence }, target, delay_ms }))
+    }
+
+    /// The entry that has a key, as applied.
+    pub fn key_holder(&self, subject: &str, key: &str) -> Option<DueKey> {
+        self.owner().state().keys.get(name_hash(subject, key)).map(|held| held.key)
+    }
+
+    fn ask_by_key(&mut self, subject: &str, key: &str, command: KeyCommand) -> Result<Option<Sequence>> {
+        let mut records = Vec::new();
+        let target = self.key_holder(subject, key);
+        let number = self.subject_number(subject).unwrap_or_default();
+        encode_by_key(&mut records, &ByKey { key: name_hash(subject, key), subject: number, target, command });
+        Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range| range.start))
+    }
+}

@@ -1,0 +1,39 @@
+//! What somebody sees who lists what is pending.
+
+use delaymq_core::error::Result;
+use delaymq_core::schedule_log::Entry;
+use delaymq_core::store::{PendingLook, PendingOf, PendingPiece, PendingQuery, PendingScan};
+use delaymq_core::units::DueKey;
+
+use super::Node;
+
+impl Node {
+    /// One page of a list; `None` at its end.
+    ///
+    /// # Errors
+    /// What reading a run gives.
+    pub fn list_page(&mut self, scan: &mut PendingScan, limit: usize) -> Result<Option<PendingPiece>> {
+        loop {
+            match self.owner.look_at_pending(scan) {
+                PendingLook::Again => {}
+                PendingLook::View(view) => return scan.read(view, limit).map(Some),
+                PendingLook::End => return Ok(None),
+            }
+        }
+    }
+
+    /// All that is pending, listed in pages of so many, and whether all of it could be read.
+    ///
+    /// # Errors
+    /// As [`Self::list_page`].
+    pub fn list_pending(&mut self, limit: usize) -> Result<(Vec<DueKey>, bool)> {
+        let query = PendingQuery { of: PendingOf::Prefix(String::new()), ..PendingQuery::default() };
+        let mut scan = PendingScan::new(self.identity.stream.id, &query)?;
+        let (mut keys, mut is_whole) = (Vec::new(), true);
+        while let Some(page) = self.list_page(&mut scan, limit)? {
+            keys.extend(page.entries.iter().map(Entry::key));
+            is_whole &= page.hidden.is_empty();
+        }
+        Ok((keys, is_whole))
+    }
+}

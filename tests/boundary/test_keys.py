@@ -1,0 +1,257 @@
+"""Keys, and messages that are told by their ids, in every face: one pending message for a key, one for an id."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import delaymq
+from delaymq import (
+    Fate,
+    InvalidArgument,
+    KeyTaken,
+    Moved,
+    NamesFull,
+    Outcome,
+    Publish,
+    Receipt,
+    TooLarge,
+    WrongType,
+)
+from faces import Face, opened_async
+
+FAR = datetime(2030, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def published(face: Face, body: bytes = b"one", **how: Any) -> Receipt:
+    receipt: Receipt = face.call(lambda: face.store.publish("consumed", body, **{"delay": HOUR, **how}))
+    return receipt
+
+
+def fate(face: Face, receipt: Receipt) -> Fate:
+    found: Fate = face.call(lambda: face.store.look_up(receipt)).fate
+    return found
+
+
+def pending(face: Face) -> int:
+    found: int = face.call(face.store.status).pending
+    return found
+
+
+def test_one_pending_message_has_a_key(face: Face) -> None:
+    first = published(face, key="order-17")
+    with pytest.raises(KeyTaken) as taken:
+        published(face, key="order-17")
+    assert (taken.value.index, taken.value.argument) == (0, "key")
+    assert Receipt.parse(taken.value.found or "").sequence == first.sequence
+    assert published(face, key="order-17", if_exists="keep") == first
+    second = published(face, key="order-17", if_exists="replace")
+    assert (fate(face, first), fate(face, second), pending(face)) == (Fate.CANCELLED, Fate.PENDING, 1)
+    assert face.call(lambda: face.store.look_up_key("consumed", "order-17")) == second
+    assert face.call(lambda: face.store.look_up_key("elsewhere", "order-17")) is None
+
+
+def test_what_has_a_key_is_cancelled_and_moved_by_it(face: Face) -> None:
+    nothing = Moved(Outcome.NOT_FOUND, None)
+    assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.NOT_FOUND
+    assert face.call(lambda: face.store.move_key("consumed", "k", delay=5)) == nothing
+    assert face.call(lambda: face.store.look_up_key("consumed", "k")) is None
+    first = published(face, key="k")
+    moved: Moved = face.call(lambda: face.store.move_key("consumed", "k", at=FAR))
+    assert moved.outcome is Outcome.DONE
+    assert moved.receipt is not None
+    assert moved.receipt.due == FAR
+    assert fate(face, first) is Fate.NOT_FOUND
+    again = face.call(lambda: face.store.move(moved.receipt, delay=HOUR)).receipt
+    assert face.call(lambda: face.store.look_up_key("consumed", "k")).sequence == again.sequence
+    assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.DONE
+    assert face.call(lambda: face.store.cancel_key("consumed", "k")) is Outcome.NOT_FOUND
+    assert (fate(face, again), pending(face)) == (Fate.CANCELLED, 0)
+    published(face, key="k")
+    assert face.call(lambda: face.store.move_key("consumed", "k", delay=0)).outcome is Outcome.DONE
+    message = face.call(lambda: face.messages.get(5))
+    assert message.body == b"one"
+    assert face.call(lambda: face.store.move_key("consumed", "k", delay=5)) == nothing
+
+
+def test_a_dispatched_message_gives_its_key_back(face: Face) -> None:
+    published(face, b"a", key="k", delay=0.1)
+    assert face.call(lambda: face.messages.get(5)).body == b"a"
+    published(face, b"b", key="k", delay=0)
+    assert face.call(lambda: face.messages.get(5)).body == b"b"
+    assert face.call(lambda: face.store.look_up_key("consumed", "k")) is None
+
+
+def test_a_repetition_has_the_first_receipt_and_is_stored_once(face: Face) -> None:
+    first = published(face, message_id="m", deduplicate=True)
+    assert published(face, message_id="m", deduplicate=True, delay=2 * HOUR) == first
+    assert published(face, message_id="m") != first  # who does not ask for it is not judged by it
+    other = face.call(lambda: face.store.publish("elsewhere", b"", delay=HOUR, message_id="m", deduplicate=True))
+    assert other != first
+    batch = [
+        Publish("consumed", b"1", delay=HOUR, message_id="m", deduplicate=True),
+        Publish("consumed", b"2", delay=HOUR, message_id="n", deduplicate=True, key="k"),
+        Publish("elsewhere", b"3", delay=HOUR),
+    ]
+    receipts = list(face.call(lambda: face.store.publish_many(batch)))
+    assert receipts[0] == first
+    assert list(face.call(lambda: face.store.publish_many(batch[:2]))) == receipts[:2]
+    assert pending(face) == 5
+    unnamed = [published(face, deduplicate=True) for _ in range(2)]
+    assert unnamed[0] != unnamed[1]
+    assert face.call(lambda: face.store.cancel(first)) is Outcome.DONE
+    assert published(face, message_id="m", deduplicate=True) == first
+
+
+def test_a_batch_with_a_taken_key_is_not_stored(face: Face) -> None:
+    published(face, key="k")
+    batch = [Publish("consumed", b"", delay=HOUR), Publish("consumed", b"", delay=HOUR, key="k")]
+    with pytest.raises(KeyTaken) as taken:
+        face.call(lambda: face.store.publish_many(batch))
+    assert taken.value.index == 1
+    assert pending(face) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "argument"),
+    [
+        ({"key": 17}, WrongType, "key"),
+        ({"key": b"17"}, WrongType, "key"),
+        ({"key": ""}, InvalidArgument, "key"),
+        ({"key": "a b"}, InvalidArgument, "key"),
+        ({"key": "\ud800"}, InvalidArgument, "key"),
+        ({"key": "x" * 101}, InvalidArgument, "key"),
+        ({"if_exists": "replace"}, InvalidArgument, "if_exists"),
+        ({"key": "k", "if_exists": "Replace"}, InvalidArgument, "if_exists"),
+        ({"key": "k", "if_exists": 1}, WrongType, "if_exists"),
+        ({"deduplicate": 1}, WrongType, "deduplicate"),
+        ({"deduplicate": True, "message_id": ""}, InvalidArgument, "message_id"),
+    ],
+)
+def test_what_is_refused_stores_nothing(face: Face, how: Any, kind: type[delaymq.DelaymqError], argument: str) -> None:
+    with pytest.raises(kind) as refused:
+        published(face, **how)
+    found: Any = refused.value
+    assert (found.argument, found.index) == (argument, None)
+    with pytest.raises(kind) as refused:
+        face.call(lambda: face.store.publish_many([Publish("a", b""), Publish("a", b"", delay=HOUR, **how)]))
+    found = refused.value
+    assert (found.argument, found.index) == (argument, 1)
+    assert pending(face) == 0
+
+
+def test_what_is_refused_by_key_changes_nothing(face: Face) -> None:
+    receipt = published(face, key="k")
+    for call, kind, argument in [
+        (lambda: face.store.cancel_key("consumed", "a/b"), InvalidArgument, "key"),
+        (lambda: face.store.cancel_key("", "k"), InvalidArgument, "subject"),
+        (lambda: face.store.cancel_key("consumed", 5), WrongType, "key"),
+        (lambda: face.store.look_up_key(None, "k"), WrongType, "subject"),
+        (lambda: face.store.move_key("consumed", "k"), InvalidArgument, "delay"),
+        (lambda: face.store.move_key("consumed", "k", delay=-1), InvalidArgument, "delay"),
+        (lambda: face.store.move_key("consumed", "k", at=FAR.replace(year=2500)), InvalidArgument, "at"),
+        (lambda: face.store.move_key("consumed", "k", delay=timedelta(days=36_500)), InvalidArgument, "delay"),
+    ]:
+        with pytest.raises(kind) as refused:
+            face.call(call)
+        found: Any = refused.value
+        assert found.argument == argument
+    assert face.call(lambda: face.store.look_up_key("consumed", "k")) == receipt
+
+
+def test_where_there_is_no_room_for_a_name_nothing_is_stored(face: Face, folder: Path) -> None:
+    store = face.call(lambda: face.opening(folder / "few", keys_max=1, message_ids_max=1))
+
+    def put(how: Any) -> Receipt:
+        receipt: Receipt = face.call(lambda: store.publish("a", b"", delay=HOUR, **how))
+        return receipt
+
+    cases: Any = [
+        ({"key": "k"}, {"key": "l"}, "key"),
+        ({"message_id": "m", "deduplicate": True}, {"message_id": "n", "deduplicate": True}, "message_id"),
+    ]
+    for how, other, argument in cases:
+        first = put(how)
+        with pytest.raises(NamesFull) as full:
+            put(other)
+        found: Any = full.value
+        assert (found.argument, found.limit) == (argument, 1)
+        assert put({**how, "if_exists": "keep"} if "key" in how else how) == first
+    assert face.call(store.status).pending == 2
+    face.call(store.close)
+
+
+def test_a_batch_whose_keys_make_its_frame_too_large_is_refused_and_nothing_else(face: Face) -> None:
+    batch = [Publish("a", b"x" * 780, delay=HOUR, key=f"{number:090}") for number in range(10_000)]
+    with pytest.raises(TooLarge) as large:
+        face.call(lambda: face.store.publish_many(batch))
+    assert large.value.argument == ("frame" if face.is_remote else "messages")  # a store with so small segments
+    published(face)
+    assert pending(face) == 1
+
+
+@pytest.mark.parametrize("how", [{}, {"key": "k", "if_exists": "replace"}, {"deduplicate": True}])
+def test_what_is_published_at_once_is_stored_in_the_order_in_which_it_was_sent(folder: Path, how: Any) -> None:
+    async def main() -> None:
+        async with opened_async(folder) as store:
+            for _ in range(60):
+                numbers = await asyncio.gather(*(store.publish("a", b"", delay=HOUR, **how) for _ in range(12)))
+                sequences = [receipt.sequence for receipt in numbers]
+                assert sequences == sorted(sequences)
+                if "key" in how:
+                    assert await store.look_up_key("a", "k") == numbers[-1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("over_tcp")
+def test_thousands_of_publishes_on_terms_wait_for_each_other_and_none_is_refused(folder: Path) -> None:
+    async def main() -> None:
+        async with opened_async(folder) as store:
+            publishes = (store.publish("a", b"", delay=HOUR, deduplicate=True) for _ in range(3_000))
+            assert len(set(await asyncio.gather(*publishes))) == 3_000
+            assert (await store.status()).pending == 3_000
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("span", [0, 0.01, 59, timedelta(seconds=59)])
+def test_ids_are_remembered_for_longer_than_clients_publish_again(folder: Path, span: Any) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        delaymq.open(folder, deduplicate_for=span)
+    assert refused.value.argument == "deduplicate_for"
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_keys_and_ids_survive_a_restart_and_checkpoints(folder: Path) -> None:
+    def put(store: delaymq.Store, **how: Any) -> Receipt:
+        return store.publish("a", b"", delay=HOUR, **how)
+
+    with delaymq.open(folder) as store:
+        keyed, named = put(store, key="k"), put(store, message_id="m", deduplicate=True)
+    for _ in range(2):
+        with delaymq.open(folder) as store:
+            assert store.look_up_key("a", "k") == keyed
+            assert put(store, message_id="m", deduplicate=True) == named
+            assert put(store, key="k", if_exists="keep") == keyed
+            store.checkpoint()
+            assert store.status().pending == 2
+
+
+def test_many_coroutines_leave_one_message(folder: Path) -> None:
+    async def main() -> None:
+        async with opened_async(folder) as store:
+            how: Any = {"delay": HOUR, "key": "k", "if_exists": "replace"}
+            receipts = await asyncio.gather(*(store.publish("a", b"", **how) for _ in range(50)))
+            assert len(set(receipts)) == 50
+            assert (await store.status()).pending == 1
+            how = {"delay": HOUR, "message_id": "m", "deduplicate": True}
+            receipts = await asyncio.gather(*(store.publish("a", b"", **how) for _ in range(50)))
+            assert len(set(receipts)) == 1
+
+    asyncio.run(main())
