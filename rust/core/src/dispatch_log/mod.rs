@@ -2,6 +2,7 @@
 //! and as much more as fits; in runs sorted by (subject, number) what is older.
 
 mod by_subject;
+mod pages;
 mod postings;
 mod queue;
 
@@ -9,6 +10,7 @@ mod queue;
 mod tests;
 
 pub use by_subject::BySubject;
+pub use pages::Paged;
 pub use postings::{DispatchRun, ReadPostings, prefetch_postings, read_postings, row_of};
 pub use queue::{FrozenReady, SubjectQueue};
 

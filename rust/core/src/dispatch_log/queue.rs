@@ -1,19 +1,15 @@
 //! The ready messages of one subject.
 
-use std::collections::VecDeque;
-
+use super::pages::Paged;
 use crate::schedule_log::Entry;
 use crate::units::{ReadyNumber, SubjectNumber};
-
-/// Entries that a queue keeps room for, however few it holds.
-const ROOM_KEPT: usize = 16;
 
 /// Ready messages of one subject, numbered densely in the order of their facts.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectQueue {
     /// The number of the first entry in memory.
     first: ReadyNumber,
-    entries: VecDeque<Entry>,
+    entries: Paged,
     finished_below: ReadyNumber,
     /// Numbers below this are finished or in a run.
     persisted_below: ReadyNumber,
@@ -29,13 +25,13 @@ pub struct FrozenReady {
     /// The number of the first entry.
     pub first: ReadyNumber,
     /// The entries, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Paged,
 }
 
 impl SubjectQueue {
     /// A queue as a checkpoint left it: everything unfinished is in runs.
     pub(super) fn restored(next: ReadyNumber, finished_below: ReadyNumber) -> Self {
-        Self { first: next, entries: VecDeque::new(), finished_below, persisted_below: next, frozen_below: next }
+        Self { first: next, entries: Paged::default(), finished_below, persisted_below: next, frozen_below: next }
     }
 
     /// The number that the next ready message gets.
@@ -50,7 +46,7 @@ impl SubjectQueue {
 
     pub(super) fn push(&mut self, entry: Entry) -> ReadyNumber {
         let number = self.next();
-        self.entries.push_back(entry);
+        self.entries.push(entry);
         number
     }
 
@@ -71,11 +67,8 @@ impl SubjectQueue {
 
     fn drop_below(&mut self, number: ReadyNumber) -> usize {
         let count = usize::try_from(number.since(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
-        self.entries.drain(..count);
+        self.entries.drop_first(count);
         self.first = self.first.plus(count as u64);
-        if self.entries.is_empty() && self.entries.capacity() > 1024 {
-            self.entries = VecDeque::new();
-        }
         count
     }
 
@@ -83,7 +76,7 @@ impl SubjectQueue {
         self.frozen_below = self.next();
         let first = self.persisted_below.max(self.finished_below).max(self.first);
         let skip = usize::try_from(first.since(self.first)).unwrap_or(usize::MAX);
-        let entries: Vec<Entry> = self.entries.iter().skip(skip).copied().collect();
+        let entries = self.entries.after(skip);
         (!entries.is_empty()).then_some(FrozenReady { subject, first, entries })
     }
 
@@ -97,14 +90,12 @@ impl SubjectQueue {
 
     /// Gives back room that a flood left: with many subjects, that of each counts.
     pub(super) fn give_back_room(&mut self) {
-        if self.entries.capacity() > ROOM_KEPT && self.entries.capacity() / 4 > self.entries.len() {
-            self.entries.shrink_to(self.entries.len().saturating_mul(2));
-        }
+        self.entries.give_back_room();
     }
 
     /// Entries that there is room for.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
-        self.entries.capacity()
+        self.entries.room()
     }
 }

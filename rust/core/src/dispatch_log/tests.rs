@@ -98,7 +98,7 @@ fn write(storage: &MemoryStorage, number: RunNumber, frozen: &[FrozenReady]) -> 
     let head = RunHead { number, stream: STREAM, row_count: row_count as u64 };
     let mut writer = RunWriter::create(storage, head)?;
     for part in frozen {
-        for (place, entry) in (0_u64..).zip(&part.entries) {
+        for (place, entry) in (0_u64..).zip(part.entries.iter()) {
             writer.push_row(&row_of(part.first.plus(place), entry))?;
         }
         writer.sync()?;

@@ -18,6 +18,10 @@ use crate::run::DamagedBlock;
 use crate::units::{DueKey, Millis};
 use crate::wheel::Wheel;
 
+/// Entries of a slice at most: whoever loads one holds the owner, and others wait for it. So many take about five
+/// milliseconds, and are enough that what of each run is read twice costs little.
+const SLICE_MAX: usize = 1 << 16;
+
 /// A sorted piece of the schedule.
 #[derive(Debug)]
 struct Slice {
@@ -268,7 +272,7 @@ impl Lane {
     fn room(&self, entries_max: usize) -> Option<usize> {
         let room = entries_max.max(1).saturating_sub(self.len());
         // A slice of a few entries costs nearly as much as a full one.
-        (room > 0 && (room >= entries_max / 4 || self.is_empty())).then_some(room)
+        (room > 0 && (room >= entries_max / 4 || self.is_empty())).then_some(room.min(SLICE_MAX))
     }
 
     fn first_in_slices(&self) -> Option<&Entry> {

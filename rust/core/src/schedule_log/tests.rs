@@ -480,3 +480,22 @@ fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
     }
     assert!(calls > 2, "{calls}");
 }
+
+#[test]
+fn one_load_takes_a_bounded_part_of_a_flood_and_the_next_ones_the_rest() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    // One half lies in a run, the other in memory.
+    (1..=100_000).for_each(|sequence| schedule.insert(entry(100, sequence)));
+    checkpoint(&mut schedule, &storage, &mut 0);
+    (100_001..=200_000).for_each(|sequence| schedule.insert(entry(100, sequence)));
+    let mut feed = Feed::new(DueKey::START, Millis(0));
+    let mut in_hand = 0;
+    while feed.load(&mut schedule, Millis(100), 0, 1 << 22).unwrap() == Loaded::More {
+        assert!(feed.len() - in_hand <= 1 << 16, "{in_hand} and then {}", feed.len());
+        in_hand = feed.len();
+    }
+    let mut taken = Vec::new();
+    feed.take_due(Millis(100), Room { all: usize::MAX, floods: usize::MAX }, &mut taken);
+    assert_eq!(sequences(&taken), (1..=200_000).collect::<Vec<_>>());
+}

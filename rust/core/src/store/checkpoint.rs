@@ -293,7 +293,7 @@ fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
 /// the run is, since a dead letter is told with its reason.
 fn dead_letter_segments(state: &State, ready: &[FrozenReady]) -> BTreeSet<SegmentNumber> {
     let is_dead = |subject| state.subjects.get(subject).is_some_and(|subject| holds_dead_letters(&subject.name));
-    let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| &ready.entries);
+    let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| ready.entries.iter());
     dead.filter_map(|entry| state.segment_of(entry.sequence())).collect()
 }
 
