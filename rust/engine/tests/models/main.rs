@@ -9,6 +9,7 @@
 #![cfg(test)]
 
 mod bell;
+mod changing;
 mod consuming;
 mod ending;
 mod following;
@@ -43,6 +44,15 @@ fn who_consumes_gets_what_is_durable_once_and_at_once() {
         tries(&format!("consumers, {name}"), ORDERS, durability, consuming::consumers);
     }
     tries("what is due later", ORDERS, Durability::Disk, consuming::later);
+}
+
+#[test]
+fn who_changes_what_is_pending_is_told_what_became_of_it() {
+    for (durability, name) in BOTH {
+        tries(&format!("changes by receipt, {name}"), ORDERS / 2, durability, changing::by_receipt);
+        tries(&format!("changes by key, {name}"), ORDERS / 2, durability, changing::by_key);
+    }
+    tries("repetitions", ORDERS / 2, Durability::Disk, changing::by_id);
 }
 
 #[test]
@@ -105,6 +115,12 @@ fn answers_before_the_sync_are_found() {
 fn deliveries_before_the_sync_are_found() {
     finds(Planted::AckBeforeSync, "is not kept", Durability::Disk, consuming::consumers);
     finds(Planted::AcknowledgedUnwritten, "comes again", Durability::Disk, consuming::consumers);
+}
+
+#[test]
+fn changes_before_the_sync_are_found() {
+    finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changing::by_receipt);
+    finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changing::by_key);
 }
 
 #[test]
