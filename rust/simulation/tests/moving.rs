@@ -5,10 +5,10 @@
 mod rig;
 
 use delaymq_core::planted::Planted;
-use delaymq_core::store::{Outcome, Receipt};
+use delaymq_core::store::{Outcome, OwnerOptions, Receipt};
 use delaymq_core::units::{DueKey, Sequence};
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::Due;
+use delaymq_simulation::node::{Due, NodeOptions};
 use rig::saving::{HOUR_MS, SCHEDULE, bodies, flip, look, publish_all, runs_of};
 use rig::{Rig, START, lean, sees, small};
 
@@ -97,14 +97,40 @@ impl Told {
     }
 }
 
-/// Lives these steps; the machine ends behind so many of them.
-fn live(steps: &[Step], in_run: bool, ends_behind: Option<(usize, End)>) {
-    let mut rig = Rig::new(lean());
+/// Where the entry lies as the steps begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lies {
+    InMemory,
+    InRun,
+    /// In a run that the next checkpoint merges with its neighbour's.
+    BesideAnother,
+}
+
+/// As `lean`, and whatever is beside another is merged.
+fn eager() -> NodeOptions {
+    let owner = OwnerOptions { merge_windows_min: 2, ..lean().owner };
+    NodeOptions { owner, ..lean() }
+}
+
+/// How many windows of the schedule have a run.
+fn windows_in_runs(rig: &mut Rig) -> usize {
+    rig.node().owner().state().schedule.windows().iter().filter(|window| window.run().is_some()).count()
+}
+
+/// Lives these steps; the machine ends behind so many of them. True where a merge was written among them.
+fn live(steps: &[Step], lies: Lies, ends_behind: Option<(usize, End)>) -> bool {
+    let mut rig = Rig::new(if lies == Lies::BesideAnother { eager() } else { lean() });
     let place = rig.earliest("s", "g");
     let receipt = rig.publish("s", FIRST_MS, "the one");
-    if in_run {
+    if lies != Lies::InMemory {
         rig.checkpoint();
     }
+    if lies == Lies::BesideAnother {
+        rig.publish("other", 2_000_000, "its neighbour");
+        rig.checkpoint();
+        assert_eq!(windows_in_runs(&mut rig), 2);
+    }
+    let mut merged = false;
     let mut told = Told { receipts: vec![receipt], moves: Vec::new(), cancelled: false, dispatched: false };
     for (number, step) in steps.iter().enumerate() {
         match step {
@@ -116,7 +142,11 @@ fn live(steps: &[Step], in_run: bool, ends_behind: Option<(usize, End)>) {
                 told.pass(FIRST_MS);
             }
             Step::Freeze => assert!(rig.node().begin_checkpoint()),
-            Step::Install => while !rig.node().checkpoint_piece(40).unwrap() {},
+            Step::Install => {
+                let before = windows_in_runs(&mut rig);
+                while !rig.node().checkpoint_piece(40).unwrap() {}
+                merged |= windows_in_runs(&mut rig) < before;
+            }
         }
         if let Some((behind, end)) = ends_behind
             && behind == number
@@ -137,6 +167,7 @@ fn live(steps: &[Step], in_run: bool, ends_behind: Option<(usize, End)>) {
     let expected: &[&str] = if told.cancelled { &[] } else { &["the one"] };
     assert_eq!([before, after].concat(), expected);
     compare_with_log(&mut rig);
+    merged
 }
 
 /// Where the log is kept from its first fact on.
@@ -172,15 +203,17 @@ fn orders(left: &[Step], begun: &mut Vec<Step>, show: &mut dyn FnMut(&[Step])) {
 }
 
 #[test]
-fn every_order_of_moves_cancel_dispatch_and_checkpoint_leaves_one_message() {
-    let mut count = 0;
+fn every_order_of_moves_cancel_dispatch_checkpoint_and_merge_leaves_one_message() {
+    let (mut count, mut merged) = (0, 0);
     orders(&STEPS, &mut Vec::new(), &mut |steps| {
         count += 1;
-        for in_run in [false, true] {
-            live(steps, in_run, None);
+        for lies in [Lies::InMemory, Lies::InRun] {
+            live(steps, lies, None);
         }
+        merged += u32::from(live(steps, Lies::BesideAnother, None));
     });
-    assert_eq!(count, 360);
+    // In the others the one window or the other is empty by then.
+    assert_eq!((count, merged), (360, 290));
 }
 
 #[test]
@@ -189,12 +222,16 @@ fn every_order_leaves_one_message_wherever_the_machine_ends() {
         let begins = steps.iter().position(|step| *step == Step::Freeze).unwrap();
         let installs = steps.iter().position(|step| *step == Step::Install).unwrap();
         for behind in (0..steps.len()).filter(|behind| !(begins..installs).contains(behind)) {
-            live(steps, true, Some((behind, End::PowerCutLosesAll)));
+            for lies in [Lies::InRun, Lies::BesideAnother] {
+                live(steps, lies, Some((behind, End::PowerCutLosesAll)));
+            }
         }
         // The checkpoint under way ends with the machine, and there is none to finish.
         let until: Vec<Step> = steps.iter().copied().filter(|step| *step != Step::Install).collect();
         for behind in begins..installs {
-            live(&until, true, Some((behind, End::Kill)));
+            for lies in [Lies::InRun, Lies::BesideAnother] {
+                live(&until, lies, Some((behind, End::Kill)));
+            }
         }
     });
 }
