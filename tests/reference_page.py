@@ -132,6 +132,7 @@ SECTIONS = (
             Entry("inspection.InspectedSubject", "inspection.py:InspectedSubject"),
             Entry("inspection.InspectedGroup", "inspection.py:InspectedGroup"),
             Entry("inspection.Holder", "inspection.py:Holder"),
+            Entry("inspection.HeldSpace", "inspection.py:HeldSpace"),
         ),
     ),
     Section(

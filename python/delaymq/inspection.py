@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from delaymq import _core
-from delaymq.durations import moment
+from delaymq.durations import MOMENT_MS_MAX, moment
 from delaymq.errors import StoreError, WrongType
 
-__all__ = ["Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
+__all__ = ["HeldSpace", "Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class InspectedFile:
         bytes: Its length.
         rows: Messages of a run; 0 for everything else.
         unfinished: Those of them that are not finished.
+        pending: Pending messages whose payloads lie in it.
+        written: When it was written last, UTC, of segments and runs that nothing is added to; else None.
+        held_by: Who needs it, as places in `Inspection.holders`: the first 16 of them.
+        held_by_count: How many need it.
     """
 
     path: str
@@ -31,6 +35,10 @@ class InspectedFile:
     bytes: int
     rows: int
     unfinished: int
+    pending: int
+    written: datetime | None
+    held_by: tuple[int, ...]
+    held_by_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +91,61 @@ class InspectedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Someone who needs the log from a segment on.
+    """Someone who needs files: the log from a segment on, and runs.
 
     Attributes:
-        kind: `group`: it has not finished messages that lie there; `no_group`: ready messages that
-            nobody consumes; `pending`: messages that wait; `checkpoint`: an open may start from it;
-            `replay`: there is no checkpoint, and an open reads all.
+        kind: `group`: it has not finished messages that lie there; `dead_letters`: dead letters of a
+            group; `no_group`: ready messages that no group consumes; `pending`: messages that wait;
+            `replay`: what an open applies; `pin`: a reader without the lock, under whom nothing is
+            removed; `checkpoint`: an open may start from it.
         subject: The subject, or None.
         group: The group, or None.
-        number: The number of the run or checkpoint, or None.
+        consumers: How many consume for the group, or None. With 0 the group is dead: what it holds
+            does not come back by itself.
+        number: The number of the run or checkpoint, or None; None too for what came after the last
+            checkpoint.
+        pin: The name of the pin's file, or None.
+        expires: When the pin ends by itself, UTC, or None.
         messages: How many messages; 0 where that is no matter of messages.
-        segment: The oldest segment that is needed.
-        bytes: Bytes of the log from there on.
+        segment: The oldest segment that is needed, or None where only runs are.
+        begun: When that segment began, UTC, or None.
+        bytes: Bytes of the log from there on, and of the runs.
+        alone: Those of them that nobody else needs: they come back some checkpoints after this holder
+            is gone. 0 for a checkpoint, which goes by itself.
     """
 
     kind: str
     subject: str | None
     group: str | None
+    consumers: int | None
     number: int | None
+    pin: str | None
+    expires: datetime | None
     messages: int
-    segment: int
+    segment: int | None
+    begun: datetime | None
     bytes: int
+    alone: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSpace:
+    """How much is held for one reason.
+
+    Attributes:
+        reason: `dead_group`: groups that nobody consumes for; `group`: other groups; `dead_letters`,
+            `no_group`, `pending`, `replay`, `pin`: as in `Holder.kind`; `finished`: nothing unfinished, it
+            goes when it is old enough; `upkeep`: checkpoints and prepared segments; `aside`: what repairs
+            kept.
+        holders: How many hold it so.
+        bytes: Bytes; what is held for several reasons counts for each.
+        alone: Those of them that are held for no other reason.
+    """
+
+    reason: str
+    holders: int
+    bytes: int
+    alone: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +172,8 @@ class Inspection:
         files: Every file.
         subjects: Every subject.
         groups: Every group.
-        holders: Who needs which part of the log, who needs the oldest first.
+        holders: Who needs which files, who needs the oldest of the log first.
+        space: How much is held for which reason.
         pins: Readers, by the names of their pins, that keep every file where it is.
         damaged: What could not be read or is missing, in words.
         refused: Why `delaymq.open` would refuse the store, or None. Everything above is then as of the
@@ -156,6 +199,7 @@ class Inspection:
     subjects: tuple[InspectedSubject, ...]
     groups: tuple[InspectedGroup, ...]
     holders: tuple[Holder, ...]
+    space: tuple[HeldSpace, ...]
     pins: tuple[str, ...]
     damaged: tuple[str, ...]
     refused: str | None
@@ -193,18 +237,29 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         seen=moment(found.pop("seen_ms")),
         trusted=moment(found.pop("trusted_ms")),
         next_due=_moment(found.pop("next_due_ms")),
-        files=tuple(InspectedFile(**fields) for fields in found.pop("files")),
+        files=tuple(_file(fields) for fields in found.pop("files")),
         subjects=tuple(_subject(fields) for fields in found.pop("subjects")),
         groups=tuple(_group(fields) for fields in found.pop("groups")),
-        holders=tuple(Holder(**fields) for fields in found.pop("holders")),
-        pins=tuple(found.pop("pins")),
+        holders=tuple(_holder(fields) for fields in found.pop("holders")),
+        space=tuple(HeldSpace(**fields) for fields in found.pop("space")),
+        pins=tuple(fields["name"] for fields in found.pop("pins")),
         damaged=tuple(found.pop("damaged")),
         **found,
     )
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else moment(milliseconds)
+    return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
+
+
+def _file(fields: dict[str, Any]) -> InspectedFile:
+    held_by = tuple(fields.pop("held_by"))
+    return InspectedFile(written=_moment(fields.pop("written_ms")), held_by=held_by, **fields)
+
+
+def _holder(fields: dict[str, Any]) -> Holder:
+    expires, begun = _moment(fields.pop("expires_ms")), _moment(fields.pop("begun_ms"))
+    return Holder(expires=expires, begun=begun, **fields)
 
 
 def _subject(fields: dict[str, Any]) -> InspectedSubject:

@@ -14,7 +14,7 @@ import pytest
 
 import delaymq
 from commanding import command, on_terminal, refused
-from crafting import SEGMENT_BYTES, contents, drain, flip, publish_all, runs_of, wait_until
+from crafting import SEGMENT_BYTES, contents, drain, flip, one, publish_all, runs_of, wait_until
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_closed_store(folder: Path) -> None:
     assert holders["group", "now", "slow"].messages == 30
     assert holders["no_group", "alone", None].messages == 5
     assert ("group", "now", "quick") not in holders
-    segments = [holder.segment for holder in found.holders]
+    segments = [holder.segment for holder in found.holders if holder.segment is not None]
     assert segments == sorted(segments)
 
 
@@ -204,3 +204,110 @@ def test_no_colour_where_it_is_not_wanted(folder: Path) -> None:
     with on_terminal("inspect", "--store", folder, TERM="dumb") as terminal:
         assert terminal.end() == 0
         assert b"\x1b" not in terminal.shown
+
+
+def take(messages: delaymq.Subscription, count: int) -> None:
+    """Acknowledges so many."""
+    for _ in range(count):
+        one(messages, 30).ack()
+    messages.flush(30)
+
+
+def held(found: delaymq.Inspection) -> dict[str, delaymq.inspection.HeldSpace]:
+    return {space.reason: space for space in found.space}
+
+
+def segments_of(found: delaymq.Inspection) -> list[delaymq.inspection.InspectedFile]:
+    return [file for file in found.files if file.kind == "segment"]
+
+
+def test_a_dead_group_is_named_and_its_space_goes_with_it(folder: Path) -> None:
+    """One group is never consumed, another is up to date: only the first holds what both were sent."""
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES, keep_finished=0) as store:
+        store.subscribe("now", group="dead").close()
+        with store.subscribe("now", group="quick") as messages:
+            for _ in range(15):
+                publish_all(store, "now", [b"y" * 700] * 40)
+            take(messages, 600)
+            for _ in range(3):
+                store.checkpoint()
+            found = delaymq.inspect(folder)
+            [dead] = [holder for holder in found.holders if (holder.kind, holder.group) == ("group", "dead")]
+            assert (dead.consumers, dead.messages) == (0, 600)
+            assert 5 * SEGMENT_BYTES < dead.alone < dead.bytes
+            assert held(found)["dead_group"].alone == dead.alone
+            place = found.holders.index(dead)
+            of_dead = [file for file in segments_of(found) if place in file.held_by]
+            assert len(of_dead) > 5
+            assert of_dead[0].written is not None
+            shown = command("inspect", "--store", folder).stdout
+            assert "group dead of now has 600 not finished, and nobody consumes for it" in shown
+            assert "most room comes back without group dead of now: " in shown
+            store.remove_group("now", "dead")
+            for _ in range(3):
+                store.checkpoint()
+            old = {file.path for file in of_dead[:5]}
+            wait_until(lambda: not old & {file.path for file in delaymq.inspect(folder).files})
+            assert "dead_group" not in held(delaymq.inspect(folder))
+
+
+def test_a_group_that_is_consumed_is_not_called_dead(folder: Path) -> None:
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES) as store:
+        publish_all(store, "now", [b"y" * 100] * 40)
+        with store.subscribe("now", group="busy") as messages:
+            assert messages.get(5) is not None
+            [busy] = [holder for holder in delaymq.inspect(folder).holders if holder.group == "busy"]
+            assert busy.consumers == 1
+            assert "dead_group" not in held(delaymq.inspect(folder))
+
+
+def test_a_pin_is_named_and_holds_everything(folder: Path) -> None:
+    filled(folder)
+    (folder / "pins" / "99999999999999-spark-7").touch()
+    (folder / "pins" / "99999999999999999999-later").touch()
+    (folder / "pins" / "18446744073709551615-later").touch()
+    found = delaymq.inspect(folder)
+    pins = {holder.pin: holder for holder in found.holders if holder.kind == "pin"}
+    assert set(pins) == {"99999999999999-spark-7", "18446744073709551615-later"}
+    pin = pins["99999999999999-spark-7"]
+    assert pin.expires is not None
+    assert pin.expires.year == 5138
+    place = found.holders.index(pin)
+    kept = [file for file in found.files if file.kind in ("segment", "schedule_run", "dispatch_run")]
+    assert len(kept) > 3
+    assert all(place in file.held_by for file in kept)
+    assert held(found)["pin"].bytes == sum(file.bytes for file in kept) == pin.bytes
+    shown = command("inspect", "--store", folder).stdout
+    assert "pin 99999999999999-spark-7 is there, and ends in " in shown
+
+
+def test_what_waits_is_counted_by_the_file_that_has_it(folder: Path) -> None:
+    filled(folder)
+    found = delaymq.inspect(folder)
+    assert sum(file.pending for file in found.files) == found.pending == 60
+    assert sum(holder.messages for holder in found.holders if holder.kind == "pending") == 60
+    with_some = [file for file in found.files if file.pending]
+    kinds = [{found.holders[place].kind for place in file.held_by} for file in with_some]
+    assert all("pending" in kind for kind in kinds)
+
+
+def test_every_byte_is_held_for_a_reason(folder: Path) -> None:
+    """What is held for one reason only, and what is held for several, is all there is."""
+    filled(folder)
+    found = delaymq.inspect(folder)
+    whole = sum(file.bytes for file in found.files)
+    alone = sum(space.alone for space in found.space)
+    assert 0 < alone <= whole <= sum(space.bytes for space in found.space)
+    assert all(space.alone <= space.bytes for space in found.space)
+
+
+def test_dead_letters_hold_their_log(folder: Path) -> None:
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES) as store:
+        publish_all(store, "now", [b"y"] * 2)
+        with store.subscribe("now", group="g") as messages:
+            for _ in range(2):
+                one(messages).dead_letter("no such order")
+            messages.flush(5)
+        store.checkpoint()
+    [dead] = [holder for holder in delaymq.inspect(folder).holders if holder.kind == "dead_letters"]
+    assert (dead.subject, dead.group, dead.messages) == ("now", "g", 2)

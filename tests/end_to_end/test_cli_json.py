@@ -88,7 +88,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
             assert messages.get(5) is not None
             store.checkpoint()
             [said] = found.run("inspect --json")
-            found.note_parts("inspect", said, "files", "subjects", "groups", "holders")
+            found.note_parts("inspect", said, "files", "subjects", "groups", "holders", "space")
             [listed] = found.run("groups list --json")
             assert [name for name, _ in listed["consumers"]] == ["1-1"]
     of_a_queue(found)

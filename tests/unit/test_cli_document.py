@@ -13,7 +13,7 @@ from delaymq.cli import VERBS
 from delaymq.cli.exit_codes import KINDS, MEANINGS, Exit, code_of
 from delaymq.cli.lines import READ_NAMES
 from delaymq.cli.settings import KEYS
-from delaymq.inspection import Holder, InspectedFile, InspectedGroup, InspectedSubject, Inspection
+from delaymq.inspection import HeldSpace, Holder, InspectedFile, InspectedGroup, InspectedSubject, Inspection
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
@@ -42,7 +42,7 @@ def test_every_verb_is_told_of() -> None:
 def test_every_name_that_is_read_or_printed_is_told_of() -> None:
     printed = {
         field.name
-        for kind in (Inspection, InspectedFile, InspectedSubject, InspectedGroup, Holder)
+        for kind in (Inspection, InspectedFile, InspectedSubject, InspectedGroup, Holder, HeldSpace)
         for field in dataclasses.fields(kind)
     }
     assert all(f"`{name}`" in PAGE for name in printed | set(READ_NAMES))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb, duration
 from delaymq.cli.exit_codes import Exit
+from delaymq.cli.held_space import held_space, named
 from delaymq.cli.opening import add_files, folder_of, settings_of
-from delaymq.cli.terminal import alarming, byte_words, clear, strong, table
-from delaymq.inspection import Holder, Inspection
+from delaymq.cli.terminal import alarming, byte_words, clear, cut, span_words, strong, table
+from delaymq.inspection import Inspection
 from delaymq.inspection import inspect as look
 
 if TYPE_CHECKING:
@@ -100,41 +101,14 @@ def _picture(seen: Inspection, rows: int) -> Iterator[str]:
     yield from _subjects(seen, rows)
     yield from _groups(seen, rows)
     yield from _files(seen)
-    yield from _space(seen, rows)
+    yield from held_space(seen, rows, sys.stdout)
 
 
 def _from(due: datetime, now: datetime) -> str:
     left = due - now
     if left < timedelta(0):
-        return f"for {_words(-left)}"
-    return f"in {_words(left)}"
-
-
-def _words(span: timedelta) -> str:
-    """A span as people say it: 3d 4h, 12m 5s, 0.4s."""
-    seconds = span.total_seconds()
-    if seconds < 10:  # noqa: PLR2004 - below that a second is coarse
-        return f"{seconds:.1f}s"
-    parts = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        number, seconds = divmod(seconds, size)
-        if number:
-            parts.append(f"{int(number)}{unit}")
-    return " ".join(parts[:2])
-
-
-def _named(subject: str) -> str:
-    """A subject in words: those that a store makes for a group are named after both."""
-    for prefix, words in (("%RETRY%", "given back"), ("%DEAD_RETRY%", "dead letters")):
-        if subject.startswith(prefix):
-            name, _, group = subject.removeprefix(prefix).rpartition("%")
-            return f"{name} ({words} by {group})"
-    return subject
-
-
-def _cut(rows: list[tuple[object, ...]], most: int) -> tuple[list[tuple[object, ...]], list[str]]:
-    left = len(rows) - most
-    return rows[:most], [f"… and {left:,} more; --all shows them"] if left > 0 else []
+        return f"for {span_words(-left)}"
+    return f"in {span_words(left)}"
 
 
 def _subjects(seen: Inspection, most: int) -> Iterator[str]:
@@ -143,7 +117,7 @@ def _subjects(seen: Inspection, most: int) -> Iterator[str]:
     ordered = sorted(seen.subjects, key=lambda subject: (-subject.pending - subject.ready, subject.name))
     rows: list[tuple[object, ...]] = [
         (
-            _named(subject.name),
+            named(subject.name),
             subject.pending,
             _from(subject.next_due, seen.seen) if subject.next_due else "",
             subject.ready,
@@ -151,7 +125,7 @@ def _subjects(seen: Inspection, most: int) -> Iterator[str]:
         )
         for subject in ordered
     ]
-    rows, more = _cut(rows, most)
+    rows, more = cut(rows, most)
     yield ""
     yield table(("subject", "pending", "next due", "ready", "groups"), rows, sys.stdout)
     yield from more
@@ -162,10 +136,10 @@ def _groups(seen: Inspection, most: int) -> Iterator[str]:
         return
     ordered = sorted(seen.groups, key=lambda group: (-group.lag, group.subject, group.name))
     rows: list[tuple[object, ...]] = [
-        (group.name, _named(group.subject), group.lag, group.in_flight, len(group.consumers), group.cursor)
+        (group.name, named(group.subject), group.lag, group.in_flight, len(group.consumers), group.cursor)
         for group in ordered
     ]
-    rows, more = _cut(rows, most)
+    rows, more = cut(rows, most)
     yield ""
     yield table(("group", "subject", "lag", "in flight", "consumers", "cursor"), rows, sys.stdout)
     yield from more
@@ -193,41 +167,3 @@ def _files(seen: Inspection) -> Iterator[str]:
     yield ""
     yield table(("files", "count", "size"), rows, sys.stdout)
     yield f"{byte_words(sum(sizes.values()))} in all"
-
-
-def _space(seen: Inspection, most: int) -> Iterator[str]:
-    """Who holds the log, the oldest first; what is older than all of them waits for its age."""
-    if not seen.holders:
-        return
-    ordered: list[tuple[object, ...]] = [
-        (f"segment {holder.segment}", byte_words(holder.bytes), _why(holder)) for holder in seen.holders
-    ]
-    rows, more = _cut(ordered, most)
-    yield ""
-    yield table(("needed from", "log", "why"), rows, sys.stdout)
-    yield from more
-    for pin in seen.pins:
-        yield f"nothing is removed while the pin {pin} is there"
-    first = min(holder.segment for holder in seen.holders)
-    older = [file for file in seen.files if file.kind == "segment" and _number(file.path) < first]
-    if older:
-        size = byte_words(sum(file.bytes for file in older))
-        yield f"{size} of the log is needed by nobody, and goes when it is older than keep_finished (72h by default)"
-
-
-def _why(holder: Holder) -> str:
-    match holder.kind:
-        case "group":
-            return f"group {holder.group} of {_named(holder.subject or '')} has {holder.messages:,} not finished"
-        case "no_group":
-            return f"{holder.messages:,} ready on {holder.subject}, which no group consumes"
-        case "pending":
-            return f"{holder.messages:,} pending in run {holder.number}"
-        case "checkpoint":
-            return f"checkpoint {holder.number} is kept, and reads from there"
-        case _:
-            return "there is no checkpoint yet: an open applies the whole log"
-
-
-def _number(path: str) -> int:
-    return int(path.removeprefix("log/").removesuffix(".segment"))

@@ -6,10 +6,11 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import IO, Self, TextIO
 
-__all__ = ["Bar", "byte_words", "can_show", "clear", "green", "is_lively", "strong", "table"]
+__all__ = ["Bar", "byte_words", "can_show", "clear", "cut", "green", "is_lively", "span_words", "strong", "table"]
 
 FIRST_AFTER_SECONDS = 0.5  # what is done sooner needs no bar
 EVERY_SECONDS = 0.1
@@ -80,6 +81,25 @@ def byte_words(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= KIBI
     raise AssertionError(unit)
+
+
+def span_words(span: timedelta) -> str:
+    """A span as people say it: 3d 4h, 12m 5s, 0.4s."""
+    seconds = span.total_seconds()
+    if seconds < 10:  # noqa: PLR2004 - below that a second is coarse
+        return f"{seconds:.1f}s"
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{int(number)}{unit}")
+    return " ".join(parts[:2])
+
+
+def cut(rows: list[tuple[object, ...]], most: int) -> tuple[list[tuple[object, ...]], list[str]]:
+    """The first rows of a table, and a line that counts the others."""
+    left = len(rows) - most
+    return rows[:most], [f"… and {left:,} more; --all shows them"] if left > 0 else []
 
 
 class Bar:

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use delaymq_core::units::Millis;
-use delaymq_engine::{FileKind, Holder, HolderKind, Inspected, InspectedFile, InspectedGroup, InspectedSubject};
+use delaymq_engine::{
+    FileKind, HeldSpace, Holder, HolderKind, Inspected, InspectedFile, InspectedGroup, InspectedSubject, Pin,
+    SpaceReason,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -38,7 +41,8 @@ fn fields<'py>(py: Python<'py>, seen: &Inspected) -> PyResult<Bound<'py, PyDict>
     fields.set_item("subjects", list(py, &inspection.subjects, subject)?)?;
     fields.set_item("groups", list(py, &inspection.groups, group)?)?;
     fields.set_item("holders", list(py, &inspection.holders, holder)?)?;
-    fields.set_item("pins", &seen.pins)?;
+    fields.set_item("space", list(py, &inspection.space, held_space)?)?;
+    fields.set_item("pins", list(py, &seen.pins, pin)?)?;
     fields.set_item("damaged", &inspection.damaged)?;
     fields.set_item("refused", inspection.refused.as_ref().map(ToString::to_string))?;
     Ok(fields)
@@ -65,6 +69,10 @@ fn file<'py>(py: Python<'py>, file: &InspectedFile) -> Fields<'py> {
     fields.set_item("bytes", file.bytes)?;
     fields.set_item("rows", file.rows)?;
     fields.set_item("unfinished", file.unfinished)?;
+    fields.set_item("pending", file.pending)?;
+    fields.set_item("written_ms", milliseconds(file.written))?;
+    fields.set_item("held_by", &file.held_by)?;
+    fields.set_item("held_by_count", file.held_by_count)?;
     Ok(fields)
 }
 
@@ -109,19 +117,73 @@ fn group<'py>(py: Python<'py>, group: &InspectedGroup) -> Fields<'py> {
 
 fn holder<'py>(py: Python<'py>, holder: &Holder) -> Fields<'py> {
     let fields = PyDict::new(py);
-    let (kind, subject, group, number) = match &holder.kind {
-        HolderKind::Group { subject, group } => ("group", Some(subject), Some(group), None),
-        HolderKind::NoGroup { subject } => ("no_group", Some(subject), None, None),
-        HolderKind::Pending { run } => ("pending", None, None, Some(*run)),
-        HolderKind::Checkpoint { number } => ("checkpoint", None, None, Some(*number)),
-        HolderKind::Replay => ("replay", None, None, None),
-    };
-    fields.set_item("kind", kind)?;
-    fields.set_item("subject", subject)?;
-    fields.set_item("group", group)?;
-    fields.set_item("number", number)?;
+    fields.set_item("kind", holder_word(&holder.kind))?;
+    for absent in ["subject", "group", "consumers", "number", "pin", "expires_ms"] {
+        fields.set_item(absent, None::<u64>)?;
+    }
+    match &holder.kind {
+        HolderKind::Group { subject, group, consumers } => {
+            fields.set_item("subject", subject)?;
+            fields.set_item("group", group)?;
+            fields.set_item("consumers", consumers)?;
+        }
+        HolderKind::DeadLetters { subject, group } => {
+            fields.set_item("subject", subject)?;
+            fields.set_item("group", group)?;
+        }
+        HolderKind::NoGroup { subject } => fields.set_item("subject", subject)?,
+        HolderKind::Pending { run } => fields.set_item("number", run)?,
+        HolderKind::Checkpoint { number } => fields.set_item("number", number)?,
+        HolderKind::Pin { name, expires } => {
+            fields.set_item("pin", name)?;
+            fields.set_item("expires_ms", expires.0)?;
+        }
+        HolderKind::Replay => {}
+    }
     fields.set_item("messages", holder.messages)?;
-    fields.set_item("segment", holder.segment.0)?;
+    fields.set_item("segment", holder.segment.map(|segment| segment.0))?;
+    fields.set_item("begun_ms", milliseconds(holder.begun))?;
     fields.set_item("bytes", holder.bytes)?;
+    fields.set_item("alone", holder.alone)?;
+    Ok(fields)
+}
+
+const fn holder_word(kind: &HolderKind) -> &'static str {
+    match kind {
+        HolderKind::Group { .. } => "group",
+        HolderKind::DeadLetters { .. } => "dead_letters",
+        HolderKind::NoGroup { .. } => "no_group",
+        HolderKind::Pending { .. } => "pending",
+        HolderKind::Replay => "replay",
+        HolderKind::Pin { .. } => "pin",
+        HolderKind::Checkpoint { .. } => "checkpoint",
+    }
+}
+
+fn held_space<'py>(py: Python<'py>, held: &HeldSpace) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    let reason = match held.reason {
+        SpaceReason::DeadGroup => "dead_group",
+        SpaceReason::Group => "group",
+        SpaceReason::DeadLetters => "dead_letters",
+        SpaceReason::NoGroup => "no_group",
+        SpaceReason::Pending => "pending",
+        SpaceReason::Replay => "replay",
+        SpaceReason::Pin => "pin",
+        SpaceReason::Finished => "finished",
+        SpaceReason::Upkeep => "upkeep",
+        SpaceReason::Aside => "aside",
+    };
+    fields.set_item("reason", reason)?;
+    fields.set_item("holders", held.holders)?;
+    fields.set_item("bytes", held.bytes)?;
+    fields.set_item("alone", held.alone)?;
+    Ok(fields)
+}
+
+fn pin<'py>(py: Python<'py>, pin: &Pin) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &pin.name)?;
+    fields.set_item("expires_ms", pin.expires.0)?;
     Ok(fields)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Inspection, PIN_FOLDER, inspect_damaged, open_identity};
+use delaymq_core::store::{Inspection, PIN_FOLDER, Pin, inspect_damaged, open_identity, pins};
 use delaymq_core::units::Millis;
 
 use crate::clock::{Clock, SystemClock};
@@ -29,8 +29,8 @@ pub struct Inspected {
     pub open_in: Option<u32>,
     /// When it was looked at, by the wall clock.
     pub seen: Millis,
-    /// Pins that have not expired, this reader's own not among them: their names.
-    pub pins: Vec<String>,
+    /// Pins that have not expired, this reader's own not among them.
+    pub pins: Vec<Pin>,
 }
 
 /// Looks at the store in the folder `path`. Repairs nothing and changes no file, but for a pin while
@@ -43,26 +43,27 @@ pub struct Inspected {
 pub fn inspect(path: &Path) -> Result<Inspected> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
     let now = SystemClock.read().wall();
-    let pin = Pin::leave(path, now);
-    let inspection = match sound(&storage, path) {
+    let pin = OwnPin::leave(path, now);
+    let mut pins = pins(storage.as_ref(), now)?;
+    pins.retain(|other| pin.as_ref().is_none_or(|own| own.name != other.name));
+    let inspection = match sound(&storage, path, &pins) {
         Err(refused @ (Error::Corrupt { .. } | Error::MissingFile { .. })) => {
-            inspect_damaged(&storage, refused.clone()).map_err(|error| match error {
+            inspect_damaged(&storage, refused.clone(), &pins).map_err(|error| match error {
                 Error::NotAStore { .. } => refused,
                 other => other,
             })?
         }
         other => other?,
     };
-    let pins = pins_of(storage.as_ref(), now, pin.as_ref())?;
     Ok(Inspected { inspection, open_in: holder(path), seen: now, pins })
 }
 
 /// As an open would read it, again and again where a writer may be in the middle of it.
-fn sound(storage: &Arc<dyn Storage>, path: &Path) -> Result<Inspection> {
+fn sound(storage: &Arc<dyn Storage>, path: &Path, pins: &[Pin]) -> Result<Inspection> {
     let identity = open_identity(storage.as_ref(), None)?;
     let mut tries = 1;
     loop {
-        match delaymq_core::store::inspect(storage, &identity) {
+        match delaymq_core::store::inspect(storage, &identity, pins) {
             Err(error) if may_pass(&error) && tries < TRIES && holder(path).is_some() => {
                 tries = tries.saturating_add(1);
                 thread::sleep(BETWEEN_TRIES);
@@ -77,25 +78,13 @@ fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. }) || error.is_not_found()
 }
 
-fn pins_of(storage: &dyn Storage, now: Millis, own: Option<&Pin>) -> Result<Vec<String>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
-    let holds = |name: &String| {
-        let expiry = name.split_once('-').and_then(|(digits, _)| digits.parse::<u64>().ok());
-        expiry.is_some_and(|expiry| expiry > now.0) && own.is_none_or(|own| own.name != *name)
-    };
-    Ok(names.into_iter().filter(holds).collect())
-}
-
 /// A file that keeps retention from removing anything; it goes when the reader is done.
-struct Pin {
+struct OwnPin {
     path: PathBuf,
     name: String,
 }
 
-impl Pin {
+impl OwnPin {
     /// `None` where the folder may not be written to: then nothing can be held back.
     fn leave(root: &Path, now: Millis) -> Option<Self> {
         let name = format!("{}-inspect-{}", now.0.saturating_add(PIN_MS), std::process::id());
@@ -105,7 +94,7 @@ impl Pin {
     }
 }
 
-impl Drop for Pin {
+impl Drop for OwnPin {
     fn drop(&mut self) {
         // One that cannot be removed expires.
         drop(std::fs::remove_file(&self.path));

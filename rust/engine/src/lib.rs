@@ -77,9 +77,9 @@ use crate::sync::{Mutex, MutexGuard};
 
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
-    ConsumerListed, FileKind, Gap, GroupListed, Holder, HolderKind, InspectedFile, InspectedGroup, InspectedSubject,
-    Inspection, LostMessage, OwnerOptions, Receipt, RecoveryProgress, RetryRule, Salvage, SalvagedGroup,
-    SalvagedSubject, SubjectListed, Verification, VerificationProgress,
+    ConsumerListed, FileKind, Gap, GroupListed, HeldSpace, Holder, HolderKind, InspectedFile, InspectedGroup,
+    InspectedSubject, Inspection, LostMessage, OwnerOptions, Pin, Receipt, RecoveryProgress, RetryRule, Salvage,
+    SalvagedGroup, SalvagedSubject, SpaceReason, SubjectListed, Verification, VerificationProgress,
 };
 
 pub use attendance::Activity;

@@ -54,7 +54,7 @@ fn filled() -> (Rig, Place, SubjectNumber) {
 fn seen(rig: &mut Rig) -> (Vec<InspectedSubject>, Vec<InspectedGroup>, [u64; 3]) {
     rig.node().witness().unwrap();
     let identity = *rig.node().identity();
-    let found = inspect(&rig.disk.copy(), &identity).unwrap();
+    let found = inspect(&rig.disk.copy(), &identity, &[]).unwrap();
     (found.subjects, found.groups, [found.pending, found.ready, found.voided])
 }
 

@@ -58,6 +58,11 @@ impl SubjectQueue {
         self.entries.get(usize::try_from(number.since(self.first)).ok()?).copied()
     }
 
+    /// The entries that are in memory, with their numbers, ascending.
+    pub fn each_in_memory(&self) -> impl Iterator<Item = (ReadyNumber, &Entry)> {
+        (0_u64..).map(|at| self.first.plus(at)).zip(self.entries.iter())
+    }
+
     /// Returns how many entries left memory.
     pub(super) fn finish_below(&mut self, number: ReadyNumber) -> usize {
         let number = number.min(self.next());

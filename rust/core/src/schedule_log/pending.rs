@@ -31,7 +31,7 @@ impl Schedule {
     }
 
     /// Shows each pending entry that is in memory, resolved or not.
-    pub(super) fn each_in_memory(&self, show: &mut dyn FnMut(&Entry)) {
+    pub fn each_in_memory(&self, show: &mut dyn FnMut(&Entry)) {
         for window in self.windows.iter().filter(|window| window.pending > 0) {
             if let Body::Memory { entries, .. } = &window.body {
                 entries.iter().filter(|entry| is_pending(&window.bits, entry)).for_each(&mut *show);

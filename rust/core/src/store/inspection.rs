@@ -4,57 +4,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
-use super::holders::{Holder, holders};
+use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::holders::{Holder, needs};
+use super::inspected_files::{InspectedFile, files_of};
 use super::owner::{Owner, VisibleBatch};
-use super::recovery::{PIN_FOLDER, restored_owner, scan_start};
-use super::retention::{KeptFiles, checkpoint_path};
+use super::recovery::{restored_owner, scan_start};
+use super::retention::{KeptFiles, Pin};
+use super::space::{HeldSpace, weigh};
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::message_log::{ASIDE_FOLDER, Identity, LOG_FOLDER, ScanEnd, Scanner, Stream};
+use crate::message_log::{Identity, ScanEnd, Scanner, Stream};
 use crate::queues::Group;
 use crate::record::batch::BatchHeader;
-use crate::run::{RUN_FOLDER, RunKind};
 use crate::storage::Storage;
-use crate::units::{Epoch, Location, Millis, RunNumber, Sequence, SubjectNumber};
-
-/// What a file of a store is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FileKind {
-    /// A segment of the log.
-    Segment,
-    /// A segment that is being prepared, or was when the process was killed.
-    Preparing,
-    /// A run of pending messages.
-    ScheduleRun,
-    /// A run of ready messages.
-    DispatchRun,
-    /// A run that neither kept checkpoint names.
-    UnusedRun,
-    /// A checkpoint.
-    Checkpoint,
-    /// Evidence that a repair kept.
-    Aside,
-    /// A pin of a reader.
-    Pin,
-    /// Anything else.
-    Other,
-}
-
-/// One file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InspectedFile {
-    /// Its path, relative to the store.
-    pub path: String,
-    /// What it is.
-    pub kind: FileKind,
-    /// Its length.
-    pub bytes: u64,
-    /// Rows of a run; 0 for everything else.
-    pub rows: u64,
-    /// Rows of a run that are not finished; 0 for everything else.
-    pub unfinished: u64,
-}
+use crate::units::{Epoch, Location, LocationFile, Millis, Sequence, SubjectNumber};
 
 /// One subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,8 +93,10 @@ pub struct Inspection {
     pub subjects: Vec<InspectedSubject>,
     /// Every group, by number.
     pub groups: Vec<InspectedGroup>,
-    /// Who needs which part of the log, the oldest first.
+    /// Who needs which files, who needs the oldest of the log first.
     pub holders: Vec<Holder>,
+    /// How much is held for which reason.
+    pub space: Vec<HeldSpace>,
     /// What could not be read, in words.
     pub damaged: Vec<String>,
     /// Why an open would be refused; the figures are then those up to the first fact that is lost.
@@ -139,11 +104,12 @@ pub struct Inspection {
 }
 
 /// Reads a store. While another process writes to it, files may come and go under the reader; what
-/// looks damaged may then be well a moment later, so the caller tries again.
+/// looks damaged may then be well a moment later, so the caller tries again. `pins` are those that are
+/// told of.
 ///
 /// # Errors
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
-pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Inspection> {
+pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity, pins: &[Pin]) -> Result<Inspection> {
     let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
     let used = chosen.first();
     let mut owner = restored_owner(storage, identity.stream, used)?;
@@ -157,7 +123,7 @@ pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Inspec
         behind,
         facts_unconfirmed: ending.next_sequence.since(owner.state().position.next_sequence),
     };
-    picture(storage.as_ref(), owner.state(), &chosen, &found)
+    picture(storage.as_ref(), owner.state(), &chosen, &found, pins)
 }
 
 /// What the state does not tell.
@@ -174,11 +140,15 @@ pub(super) fn picture(
     state: &State,
     chosen: &[ReadCheckpoint],
     found: &Found,
+    pins: &[Pin],
 ) -> Result<Inspection> {
     let kept: Vec<KeptFiles> = chosen.iter().map(|read| read.files.kept(read.number)).collect();
     let mut damaged = Vec::new();
-    let waiting = waiting_by_subject(state, &mut damaged);
-    let files = files_of(storage, state, &kept)?;
+    let (waiting, waiting_in) = waiting(state, &mut damaged);
+    let mut files = files_of(storage, state, &kept, &waiting_in)?;
+    let replay_from = chosen.iter().filter_map(|read| read.snapshot.position.end.segment()).min();
+    let needs = needs(state, &kept, replay_from, pins);
+    let (holders, space) = weigh(state, &needs, &mut files);
     Ok(Inspection {
         epoch: found.epoch,
         checkpoint: chosen.first().map(|read| read.number),
@@ -194,7 +164,8 @@ pub(super) fn picture(
         voided: state.voided,
         subjects: subjects_of(state, &waiting),
         groups: state.groups.values().map(|group| group_of(state, group)).collect(),
-        holders: holders(state, &kept, &files),
+        holders,
+        space,
         files,
         damaged,
         refused: None,
@@ -260,17 +231,23 @@ struct Waiting {
     next_due: Option<Millis>,
 }
 
-fn waiting_by_subject(state: &State, damaged: &mut Vec<String>) -> BTreeMap<SubjectNumber, Waiting> {
+/// What waits in each subject, and how many payloads of it lie in each file.
+type BySubjectAndFile = (BTreeMap<SubjectNumber, Waiting>, BTreeMap<LocationFile, u64>);
+
+fn waiting(state: &State, damaged: &mut Vec<String>) -> BySubjectAndFile {
     let mut waiting: BTreeMap<SubjectNumber, Waiting> = BTreeMap::new();
+    let mut in_file: BTreeMap<LocationFile, u64> = BTreeMap::new();
     state.schedule.each_pending(
         &mut |entry| {
             let of = waiting.entry(entry.subject()).or_default();
             of.count = of.count.saturating_add(1);
             of.next_due = Some(of.next_due.map_or(entry.due(), |due| due.min(entry.due())));
+            let in_this = in_file.entry(entry.location().file()).or_default();
+            *in_this = in_this.saturating_add(1);
         },
         &mut |block| damaged.push(block.error.to_string()),
     );
-    waiting
+    (waiting, in_file)
 }
 
 fn subjects_of(state: &State, waiting: &BTreeMap<SubjectNumber, Waiting>) -> Vec<InspectedSubject> {
@@ -290,7 +267,7 @@ fn subjects_of(state: &State, waiting: &BTreeMap<SubjectNumber, Waiting>) -> Vec
 }
 
 /// Ready messages that a group has not finished.
-fn lag_of(state: &State, group: &Group) -> u64 {
+pub(super) fn lag_of(state: &State, group: &Group) -> u64 {
     let next = state.dispatch.next_number(group.subject);
     let done_above = group.done.ranges().map(|(first, end)| end.saturating_sub(first)).fold(0, u64::saturating_add);
     next.0.saturating_sub(group.done.below()).saturating_sub(done_above)
@@ -313,62 +290,4 @@ fn group_of(state: &State, group: &Group) -> InspectedGroup {
         in_flight: consumers.iter().map(|(_, held)| *held).fold(0, u64::saturating_add),
         consumers,
     }
-}
-
-/// Every file, with its length. One that goes away meanwhile is left out.
-fn files_of(storage: &dyn Storage, state: &State, kept: &[KeptFiles]) -> Result<Vec<InspectedFile>> {
-    let mut files = Vec::new();
-    for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
-        let names = match storage.list(folder) {
-            Err(error) if error.is_not_found() => continue,
-            other => other?,
-        };
-        for name in names {
-            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            match storage.open(&path).and_then(|file| file.length()) {
-                Err(error) if error.is_not_found() => {}
-                length => files.push(described(state, kept, folder, path, length?)),
-            }
-        }
-    }
-    Ok(files)
-}
-
-fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, bytes: u64) -> InspectedFile {
-    let mut file = InspectedFile { path, kind: FileKind::Other, bytes, rows: 0, unfinished: 0 };
-    file.kind = match folder {
-        LOG_FOLDER if file.path.strip_suffix(".segment").is_some() => FileKind::Segment,
-        LOG_FOLDER if file.path.strip_suffix(".ahead.tmp").is_some() => FileKind::Preparing,
-        RUN_FOLDER if file.path.strip_suffix(".run").is_some() => FileKind::UnusedRun,
-        CHECKPOINT_FOLDER if kept.iter().any(|files| file.path == checkpoint_path(files.checkpoint)) => {
-            FileKind::Checkpoint
-        }
-        ASIDE_FOLDER => FileKind::Aside,
-        PIN_FOLDER => FileKind::Pin,
-        _ => FileKind::Other,
-    };
-    if file.kind == FileKind::UnusedRun {
-        let number = state.runs.keys().copied().find(|number| crate::run::run_path(*number) == file.path);
-        if let Some(known) = number.and_then(|number| state.runs.get(&number)) {
-            file.kind = match known.run.kind() {
-                RunKind::Schedule => FileKind::ScheduleRun,
-                RunKind::Dispatch => FileKind::DispatchRun,
-            };
-            file.rows = known.run.row_count();
-            file.unfinished = unfinished_in(state, known.run.number());
-        }
-    }
-    file
-}
-
-/// How many rows of a run are not finished.
-fn unfinished_in(state: &State, number: RunNumber) -> u64 {
-    let windows = state.schedule.windows().iter();
-    let pending = windows.filter(|window| window.run().is_some_and(|run| run.number() == number));
-    let pending = pending.map(crate::schedule_log::Window::pending).fold(0, u64::saturating_add);
-    let runs = state.dispatch.runs().iter().filter(|run| run.run().number() == number);
-    let ranges = runs.flat_map(|run| run.ranges().iter());
-    let ready =
-        ranges.map(|range| range.last.next().since(range.first.max(state.dispatch.finished_below(range.subject))));
-    pending.saturating_add(ready.fold(0, u64::saturating_add))
 }

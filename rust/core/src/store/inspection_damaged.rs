@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::inspection::{Found, Inspection, newest_checkpoints, picture};
+use super::retention::Pin;
 use super::salvage::stream_of;
 use super::salvage_base::{Base, base};
 use crate::error::{Error, Result};
@@ -13,18 +14,19 @@ use crate::storage::Storage;
 /// Places of damage and gaps that are told at most; the rest is counted.
 const TOLD_MAX: usize = 1_000;
 
-/// Reads what can be read of a store that an open would refuse with `refused`.
+/// Reads what can be read of a store that an open would refuse with `refused`; `pins` are those that
+/// are told of.
 ///
 /// # Errors
 /// `NotAStore` where nothing says whose files these are; `NewerFormat`, `Storage`.
-pub fn inspect_damaged(storage: &Arc<dyn Storage>, refused: Error) -> Result<Inspection> {
+pub fn inspect_damaged(storage: &Arc<dyn Storage>, refused: Error, pins: &[Pin]) -> Result<Inspection> {
     let (stream, no_identity) = stream_of(storage.as_ref())?;
     let chosen = newest_checkpoints(storage.as_ref(), &stream)?;
     let Base { owner, gaps, damage, is_blind, applied, late_facts, .. } = base(storage, stream, chosen.first())?;
     let state = owner.state();
     let epoch = Identity::read(storage.as_ref()).ok().flatten().map_or(state.position.epoch, |id| id.promised_epoch);
     let found = Found { epoch, sealed: false, behind: applied, facts_unconfirmed: late_facts };
-    let mut inspection = picture(storage.as_ref(), state, &chosen, &found)?;
+    let mut inspection = picture(storage.as_ref(), state, &chosen, &found, pins)?;
     let mut words: Vec<String> = no_identity.iter().chain(&damage).map(ToString::to_string).collect();
     if is_blind {
         words.push("no checkpoint can be read, and the beginning of the log is gone: nothing is certain".to_owned());

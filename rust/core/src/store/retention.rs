@@ -93,18 +93,39 @@ fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Re
     Ok(())
 }
 
+/// A reader without the lock, under whom nothing may be removed. Its file's name is the expiry in
+/// milliseconds, a `-`, and who it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pin {
+    /// The name of its file.
+    pub name: String,
+    /// When it ends by itself.
+    pub expires: Millis,
+}
+
+/// The pins that have not expired at `now`.
+///
+/// # Errors
+/// Those of the storage.
+pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
+    let names = match storage.list(PIN_FOLDER) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other?,
+    };
+    let pin = |name: String| {
+        let expires = Millis(name.split_once('-')?.0.parse().ok()?);
+        (expires > now).then_some(Pin { name, expires })
+    };
+    Ok(names.into_iter().filter_map(pin).collect())
+}
+
 /// True where a reader without the lock has left a pin that has not expired at `now`: nothing may
-/// be removed. A pin is a file whose name begins with the expiry in milliseconds and a `-`.
+/// be removed.
 ///
 /// # Errors
 /// Those of the storage.
 pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(false),
-        other => other?,
-    };
-    let expiry = |name: &String| name.split_once('-').and_then(|(digits, _)| digits.parse::<u64>().ok());
-    Ok(names.iter().filter_map(expiry).any(|expiry| expiry > now.0))
+    Ok(!pins(storage, now)?.is_empty())
 }
 
 /// How many checkpoints are kept, each sufficient alone.

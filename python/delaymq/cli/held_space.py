@@ -1,0 +1,124 @@
+"""What holds the space of a store, and why: the last part of the picture of `delaymq inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from delaymq.cli.terminal import byte_words, cut, span_words, strong, table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from delaymq.inspection import Holder, InspectedFile, Inspection
+
+__all__ = ["held_space", "named"]
+
+REASONS = {
+    "dead_group": "groups that nobody consumes for",
+    "group": "groups that are consumed",
+    "dead_letters": "dead letters",
+    "no_group": "ready messages that no group consumes",
+    "pending": "pending messages",
+    "replay": "what an open applies",
+    "pin": "pins of readers",
+    "finished": "finished, until it is older than keep_finished (72h by default)",
+    "upkeep": "checkpoints and prepared segments",
+    "aside": "set aside by repairs",
+}
+HELD_KINDS = ("segment", "schedule_run", "dispatch_run", "unused_run")
+NAMED_MAX = 3
+
+
+def held_space(seen: Inspection, most: int, out: TextIO) -> Iterator[str]:
+    """The reasons with their bytes, who needs what, each file, and what would give most room back."""
+    reasons: list[tuple[object, ...]] = [
+        (REASONS[held.reason], held.holders or "", byte_words(held.bytes), byte_words(held.alone))
+        for held in seen.space
+    ]
+    yield ""
+    yield table(("why space is held", "who", "size", "alone"), reasons, out)
+    if not seen.holders:
+        return
+    rows, more = cut([_row(holder, seen.seen) for holder in seen.holders], most)
+    yield ""
+    yield table(("needed from", "begun", "size", "alone", "why"), rows, out)
+    yield from more
+    files = [file for file in seen.files if file.kind in HELD_KINDS]
+    rows, more = cut([_file_row(file, seen) for file in files], most)
+    yield ""
+    yield table(("file", "size", "pending", "held by"), rows, out)
+    yield from more
+    for pin in (holder for holder in seen.holders if holder.kind == "pin"):
+        yield f"nothing is removed while the pin {pin.pin} is there"
+    yield from _most_room(seen, out)
+
+
+def named(subject: str) -> str:
+    """A subject in words: those that a store makes for a group are named after both."""
+    for prefix, words in (("%RETRY%", "given back"), ("%DEAD_RETRY%", "dead letters")):
+        if subject.startswith(prefix):
+            name, _, group = subject.removeprefix(prefix).rpartition("%")
+            return f"{name} ({words} by {group})"
+    return subject
+
+
+def _row(holder: Holder, now: datetime) -> tuple[object, ...]:
+    begun = f"{span_words(now - holder.begun)} ago" if holder.begun else ""
+    return (_from(holder), begun, byte_words(holder.bytes), byte_words(holder.alone), _why(holder, now))
+
+
+def _from(holder: Holder) -> str:
+    if holder.kind == "pin":
+        return "everything"
+    return "runs only" if holder.segment is None else f"segment {holder.segment}"
+
+
+def _why(holder: Holder, now: datetime) -> str:
+    who, count = _who(holder), f"{holder.messages:,}"
+    dead = "" if holder.consumers else ", and nobody consumes for it"
+    ends = f", and ends in {span_words(holder.expires - now)}" if holder.expires else ""
+    words = {
+        "group": f"{who} has {count} not finished{dead}",
+        "dead_letters": f"{count} {who}",
+        "no_group": f"{count} {who}, which no group consumes",
+        "pending": f"{count} {who}",
+        "checkpoint": f"{who} is kept, and reads from there",
+        "pin": f"{who} is there{ends}",
+        "replay": f"{who} applies the log from there on",
+    }
+    return words[holder.kind]
+
+
+def _who(holder: Holder) -> str:
+    came = "that came after the last checkpoint" if holder.number is None else f"in run {holder.number}"
+    words = {
+        "group": f"group {holder.group} of {named(holder.subject or '')}",
+        "dead_letters": f"dead letters of group {holder.group} of {holder.subject}",
+        "no_group": f"ready on {holder.subject}",
+        "pending": f"pending {came}",
+        "checkpoint": f"checkpoint {holder.number}",
+        "pin": f"pin {holder.pin}",
+        "replay": "an open",
+    }
+    return words[holder.kind]
+
+
+def _file_row(file: InspectedFile, seen: Inspection) -> tuple[object, ...]:
+    who = ", ".join(_who(seen.holders[place]) for place in file.held_by[:NAMED_MAX])
+    more = file.held_by_count - min(len(file.held_by), NAMED_MAX)
+    words = f"{who} and {more:,} more" if more else who or "nobody: it goes when it is old enough"
+    return (file.path, byte_words(file.bytes), file.pending, words)
+
+
+def _most_room(seen: Inspection, out: TextIO) -> Iterator[str]:
+    """What an operator may end, and what most of the space would come back with."""
+    ended = [holder for holder in seen.holders if _may_be_ended(holder) and holder.alone]
+    if ended:
+        most = max(ended, key=lambda holder: holder.alone)
+        size = byte_words(most.alone)
+        yield f"{strong('most room', out)} comes back without {_who(most)}: {size}, two checkpoints later"
+
+
+def _may_be_ended(holder: Holder) -> bool:
+    return holder.kind in ("dead_letters", "no_group", "pin") or (holder.kind == "group" and not holder.consumers)

@@ -1,0 +1,152 @@
+//! The files of a store: what each is, how large, and how much of it is unfinished.
+
+use std::collections::BTreeMap;
+
+use super::checkpoint_file::CHECKPOINT_FOLDER;
+use super::recovery::PIN_FOLDER;
+use super::retention::{KeptFiles, checkpoint_path};
+use super::space::written;
+use super::state::State;
+use crate::error::Result;
+use crate::message_log::{ASIDE_FOLDER, LOG_FOLDER};
+use crate::run::{RUN_FOLDER, RunKind};
+use crate::storage::Storage;
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
+
+/// What a file of a store is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileKind {
+    /// A segment of the log.
+    Segment,
+    /// A segment that is being prepared, or was when the process was killed.
+    Preparing,
+    /// A run of pending messages.
+    ScheduleRun,
+    /// A run of ready messages.
+    DispatchRun,
+    /// A run that neither kept checkpoint names.
+    UnusedRun,
+    /// A checkpoint.
+    Checkpoint,
+    /// Evidence that a repair kept.
+    Aside,
+    /// A pin of a reader.
+    Pin,
+    /// Anything else.
+    Other,
+}
+
+/// One file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InspectedFile {
+    /// Its path, relative to the store.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its length.
+    pub bytes: u64,
+    /// Rows of a run; 0 for everything else.
+    pub rows: u64,
+    /// Rows of a run that are not finished; 0 for everything else.
+    pub unfinished: u64,
+    /// Pending messages whose payloads lie in it.
+    pub pending: u64,
+    /// Which segment or run it is; `None` for everything else.
+    pub place: Option<LocationFile>,
+    /// When it was written last, by the store's clock: a segment or a run that nothing is added to.
+    pub written: Option<Millis>,
+    /// Who needs it, as places in the list of holders: the first 16 of them.
+    pub held_by: Vec<u32>,
+    /// How many need it.
+    pub held_by_count: u64,
+}
+
+/// Every file, with its length. One that goes away meanwhile is left out.
+pub(super) fn files_of(
+    storage: &dyn Storage,
+    state: &State,
+    kept: &[KeptFiles],
+    waiting_in: &BTreeMap<LocationFile, u64>,
+) -> Result<Vec<InspectedFile>> {
+    let mut files = Vec::new();
+    for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
+        let names = match storage.list(folder) {
+            Err(error) if error.is_not_found() => continue,
+            other => other?,
+        };
+        for name in names {
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            match storage.open(&path).and_then(|file| file.length()) {
+                Err(error) if error.is_not_found() => {}
+                length => {
+                    let mut file = described(state, kept, folder, path, length?);
+                    file.pending = file.place.and_then(|place| waiting_in.get(&place).copied()).unwrap_or_default();
+                    file.written = file.place.and_then(|place| written(state, place));
+                    files.push(file);
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, bytes: u64) -> InspectedFile {
+    let mut file = InspectedFile {
+        path,
+        kind: FileKind::Other,
+        bytes,
+        rows: 0,
+        unfinished: 0,
+        pending: 0,
+        place: None,
+        written: None,
+        held_by: Vec::new(),
+        held_by_count: 0,
+    };
+    file.kind = match folder {
+        LOG_FOLDER if file.path.strip_suffix(".segment").is_some() => FileKind::Segment,
+        LOG_FOLDER if file.path.strip_suffix(".ahead.tmp").is_some() => FileKind::Preparing,
+        RUN_FOLDER if file.path.strip_suffix(".run").is_some() => FileKind::UnusedRun,
+        CHECKPOINT_FOLDER if kept.iter().any(|files| file.path == checkpoint_path(files.checkpoint)) => {
+            FileKind::Checkpoint
+        }
+        ASIDE_FOLDER => FileKind::Aside,
+        PIN_FOLDER => FileKind::Pin,
+        _ => FileKind::Other,
+    };
+    file.place = place_of(&file.path);
+    if file.kind == FileKind::UnusedRun {
+        let number = state.runs.keys().copied().find(|number| crate::run::run_path(*number) == file.path);
+        if let Some(known) = number.and_then(|number| state.runs.get(&number)) {
+            file.kind = match known.run.kind() {
+                RunKind::Schedule => FileKind::ScheduleRun,
+                RunKind::Dispatch => FileKind::DispatchRun,
+            };
+            file.rows = known.run.row_count();
+            file.unfinished = unfinished_in(state, known.run.number());
+        }
+    }
+    file
+}
+
+/// The segment or the run of this path.
+fn place_of(path: &str) -> Option<LocationFile> {
+    let (folder, name) = path.split_once('/')?;
+    match (folder, name.split_once('.')?) {
+        (LOG_FOLDER, (digits, "segment")) => Some(LocationFile::Segment(SegmentNumber(digits.parse().ok()?))),
+        (RUN_FOLDER, (digits, "run")) => Some(LocationFile::Run(RunNumber(digits.parse().ok()?))),
+        _ => None,
+    }
+}
+
+/// How many rows of a run are not finished.
+fn unfinished_in(state: &State, number: RunNumber) -> u64 {
+    let windows = state.schedule.windows().iter();
+    let pending = windows.filter(|window| window.run().is_some_and(|run| run.number() == number));
+    let pending = pending.map(crate::schedule_log::Window::pending).fold(0, u64::saturating_add);
+    let runs = state.dispatch.runs().iter().filter(|run| run.run().number() == number);
+    let ranges = runs.flat_map(|run| run.ranges().iter());
+    let ready =
+        ranges.map(|range| range.last.next().since(range.first.max(state.dispatch.finished_below(range.subject))));
+    pending.saturating_add(ready.fold(0, u64::saturating_add))
+}
