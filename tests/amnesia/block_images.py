@@ -37,7 +37,7 @@ ENDS_WITHIN_S = 60
 PLANTED = {"AckBeforeSync": {"--planted": "AckBeforeSync"}}
 """Syncs of folders that are left out are not seen here: an ext4 makes the name of a new file durable with its bytes."""
 PLANTED_IMAGES_MAX = 60
-RESULTS = frozenset({"published", "cancelled", "acknowledged"})
+RESULTS = frozenset({"published", "cancelled", "moved", "acknowledged"})
 """What may not have happened yet at a moment between two looks, and is not told then."""
 UNJUDGED = frozenset({"unmarked", "torn"})
 """What was told between two looks may be later than the image, and is then delivered for the first time."""

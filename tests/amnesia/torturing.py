@@ -26,7 +26,7 @@ SMALL = {
     "--copy-after-ms": 100,
     "--checkpoint-facts": 250,
 }
-CANCELS_MAX = 8
+CHANGES_MAX = 8
 CLOCKS_MS = 2
 """The store counts delays by its trusted clock, the ledger by the wall; each cuts off its part of a millisecond."""
 DRAINED = {"--quiet-ms": 150, "--drain-seconds": 30}
@@ -82,14 +82,14 @@ class Ledger:
                 file.write(json.dumps({"at_ms": wall_ms(), **line}) + "\n")
 
     def begin(self, program: Path, mode: str, store: Path, extra: dict[str, Any]) -> Life:
-        """Starts the program; the receipts of some late messages are given to it, to be cancelled."""
+        """Starts the program; the receipts of some late messages are given to it, to be changed."""
         self.lives += 1
         told = self.path.with_suffix(f".life-{self.lives}")
         words = [mode, "--store", store, "--life", self.lives, "--seed", self.seed]
         words += [word for option in {**SMALL, **extra}.items() for word in option]
         if mode == "work":
-            for name in sorted(self.receipts)[:CANCELS_MAX]:
-                words += ["--cancel", f"{name}={self.receipts.pop(name)}"]
+            for name in sorted(self.receipts)[:CHANGES_MAX]:
+                words += ["--change", f"{name}={self.receipts.pop(name)}"]
         with told.open("wb") as file:
             process = subprocess.Popen([str(program), *map(str, words)], stdout=file)
         return Life(process, told)
@@ -105,7 +105,7 @@ class Ledger:
             if line["kind"] == "ended":
                 self.ended = line
                 continue
-            if line.get("receipt") and line.get("result") == "acknowledged":
+            if line.get("receipt") and line.get("result") in ("acknowledged", "done"):
                 self.receipts[line["id"]] = line["receipt"]
             lines.append(line)
         lines.append({"kind": "stop", "cause": cause, "in_flight_max": IN_FLIGHT_SUM})

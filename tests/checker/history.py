@@ -10,6 +10,12 @@ from checker.ledger import Line, UnfitError
 from checker.message import Message, Share
 
 
+def due_of(line: Line) -> int:
+    """When it is to be due."""
+    due_ms: int = line["due_ms"] if "due_ms" in line else line["at_ms"] + line["delay_ms"]
+    return due_ms
+
+
 class History:
     """All that was told so far."""
 
@@ -77,7 +83,7 @@ class History:
         return share
 
     def _publish(self, number: int, line: Line) -> None:
-        due_ms = line["due_ms"] if "due_ms" in line else line["at_ms"] + line["delay_ms"]
+        due_ms = due_of(line)
         name, batch = line["id"], line.get("batch")
         message = self.messages.get(name)
         if message is None:
@@ -119,6 +125,31 @@ class History:
             message.cancelled += 1
         elif result == "ambiguous":
             message.doubtful_cancels += 1
+
+    def _move(self, number: int, line: Line) -> None:
+        message = self._known(number, line)
+        if message.move_open is not None:
+            message.doubtful_dues.append(message.move_open)
+        message.move_open = due_of(line)
+
+    def _moved(self, number: int, line: Line) -> None:
+        message = self._known(number, line)
+        due_ms, message.move_open = message.move_open, None
+        if due_ms is None:
+            raise UnfitError(f"line {number}: {line['id']!r} has the result of a move and no move")
+        result = line["result"]
+        self.counts[f"move {result}"] += 1
+        if result == "ambiguous" or (result == "done" and message.copies > 1):
+            message.doubtful_dues.append(due_ms)
+        elif result == "done":
+            # It was pending until then, so that nothing came of the moves before it that are not told.
+            message.doubtful_dues.clear()
+            message.due_ms = due_ms
+            for group, share in message.shares.items():
+                if share.deliveries and share.first_ms + self.clocks_ms < due_ms:
+                    where = f"line {number}: {line['id']!r} in group {group!r}"
+                    early_ms = due_ms - share.first_ms
+                    self.findings.add("early", f"{where} came {early_ms} ms before the time that it was moved to")
 
     def _acknowledge(self, number: int, line: Line) -> None:
         share = self._held(number, line)
@@ -163,8 +194,8 @@ class History:
             self.findings.add("phantom", f"{where} was published to {message.subject!r}, not {line['subject']!r}")
         if message.digest != line["digest"]:
             self.findings.add("corrupt", f"{where} has digest {line['digest']}, published was {message.digest}")
-        if line["at_ms"] + self.clocks_ms < message.due_ms:
-            early_ms = message.due_ms - line["at_ms"]
+        if line["at_ms"] + self.clocks_ms < message.earliest_ms:
+            early_ms = message.earliest_ms - line["at_ms"]
             self.findings.add("early", f"{where} came {early_ms} ms before it was due")
         share = message.share(group)
         is_marked = line.get("redelivered") is not False or (line.get("attempt") or 0) > 1
@@ -193,8 +224,9 @@ class History:
             self.findings.add("early", f"{where} came {early_ms} ms before the time that it was returned for")
         share.deliveries += 1
         if share.deliveries == 1:
-            share.life, share.life_deliveries = life, 1
-            self.late_ms.append(line["at_ms"] - message.due_ms)
+            share.life, share.life_deliveries, share.first_ms = life, 1, line["at_ms"]
+            if message.earliest_ms == message.due_ms:
+                self.late_ms.append(line["at_ms"] - message.due_ms)
             return
         cause = self._cause(line, message, share, life, is_marked=is_marked)
         self.duplicates[cause] += 1

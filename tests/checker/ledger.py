@@ -10,7 +10,7 @@ from typing import Any
 Line = dict[str, Any]
 
 PUBLISHED_RESULTS = frozenset({"acknowledged", "refused", "ambiguous"})
-CANCELLED_RESULTS = frozenset({"done", "already_dispatched", "not_found", "refused", "ambiguous"})
+CHANGED_RESULTS = frozenset({"done", "already_dispatched", "not_found", "refused", "ambiguous"})
 STOP_CAUSES = frozenset({"kill", "cut", "stopped", "closed"})
 
 REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -20,6 +20,8 @@ REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "published": {"id": str, "result": str},
     "cancel": {"id": str},
     "cancelled": {"id": str, "result": str},
+    "move": {"id": str},
+    "moved": {"id": str, "result": str},
     "delivered": {"id": (str, type(None)), "subject": str, "digest": str, "group": str, "consumer": str},
     "acknowledge": {"id": str, "group": str},
     "acknowledged": {"id": str, "group": str, "result": str},
@@ -32,6 +34,7 @@ REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
 }
 OPTIONAL: dict[str, dict[str, type | tuple[type, ...]]] = {
     "publish": {"due_ms": int, "delay_ms": int, "batch": str},
+    "move": {"due_ms": int, "delay_ms": int},
     "delivered": {
         "attempt": (int, type(None)),
         "redelivered": (bool, type(None)),
@@ -42,11 +45,14 @@ OPTIONAL: dict[str, dict[str, type | tuple[type, ...]]] = {
 }
 CHOICES: dict[tuple[str, str], frozenset[str]] = {
     ("published", "result"): PUBLISHED_RESULTS,
-    ("cancelled", "result"): CANCELLED_RESULTS,
+    ("cancelled", "result"): CHANGED_RESULTS,
+    ("moved", "result"): CHANGED_RESULTS,
     ("acknowledged", "result"): PUBLISHED_RESULTS,
     ("returned", "result"): PUBLISHED_RESULTS,
     ("stop", "cause"): STOP_CAUSES,
 }
+
+TIMED = frozenset({"publish", "move"})
 
 
 class UnfitError(Exception):
@@ -89,8 +95,8 @@ def _shape(number: int, line: Line) -> str:
         choices = CHOICES.get((kind, name))
         if choices is not None and name in line and line[name] not in choices:
             raise UnfitError(f"line {number}: {name} is {line[name]!r}, none of {sorted(choices)}")
-    if kind == "publish" and ("due_ms" in line) is ("delay_ms" in line):
-        raise UnfitError(f"line {number}: a publish has either due_ms or delay_ms")
+    if kind in TIMED and ("due_ms" in line) is ("delay_ms" in line):
+        raise UnfitError(f"line {number}: a {kind} has either due_ms or delay_ms")
     return kind
 
 

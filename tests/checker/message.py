@@ -16,6 +16,7 @@ class Share:
         "came_back",
         "consumer",
         "deliveries",
+        "first_ms",
         "is_dead",
         "last_ms",
         "life",
@@ -47,6 +48,7 @@ class Share:
         """Who had it last."""
         self.others: list[str] | None = None
         """Who had other copies of it before, where there may be several."""
+        self.first_ms = NEVER_MS
         self.last_ms = NEVER_MS
         self.life = -1
         """Between which two stops it came last, and how often it did between these."""
@@ -66,10 +68,12 @@ class Message:
         "cancelled",
         "digest",
         "doubtful_cancels",
+        "doubtful_dues",
         "due_ms",
         "is_acknowledged",
         "is_open",
         "line",
+        "move_open",
         "refused",
         "shares",
         "subject",
@@ -80,7 +84,7 @@ class Message:
         self.subject = subject
         self.digest = digest
         self.due_ms = due_ms
-        """The earliest of all its attempts."""
+        """The earliest of all its attempts, or the time that it was moved to."""
         self.batch = batch
         self.attempts = 1
         self.refused = 0
@@ -91,12 +95,22 @@ class Message:
         self.cancelled = 0
         """Cancels that were answered `done`."""
         self.doubtful_cancels = 0
+        self.move_open: int | None = None
+        """The time of a move that has no result yet."""
+        self.doubtful_dues: list[int] = []
+        """Times of moves of which nobody knows what came of them."""
         self.shares: dict[str, Share] = {}
 
     @property
     def copies(self) -> int:
         """How many of it the server may have."""
         return self.attempts - self.refused
+
+    @property
+    def earliest_ms(self) -> int:
+        """When it may come at the earliest, whatever became of the moves that are not told."""
+        is_open = [] if self.move_open is None else [self.move_open]
+        return min(self.due_ms, *is_open, *self.doubtful_dues) if is_open or self.doubtful_dues else self.due_ms
 
     @property
     def is_ambiguous(self) -> bool:

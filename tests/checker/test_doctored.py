@@ -77,6 +77,13 @@ def clean_story() -> Story:
     one = Story(lease_ms=500).whole("first").publish("refused", "refused").publish("never came", "ambiguous")
     one.publish("came all the same", "ambiguous").deliver("came all the same").acknowledge("came all the same")
     one.publish("far", due_ms=one.at_ms + 60).add("cancel", id="far").add("cancelled", id="far", result="done")
+    one.publish("later").add("move", id="later", delay_ms=40).add("moved", id="later", result="done")
+    one.at_ms += 30
+    one.deliver("later").acknowledge("later")
+    one.publish("now", due_ms=one.at_ms + 9_000).add("move", id="now", delay_ms=0).deliver("now").acknowledge("now")
+    one.add("moved", id="now", result="done").add("move", id="now", delay_ms=900)
+    one.add("moved", id="now", result="already_dispatched")
+    one.publish("perhaps").add("move", id="perhaps", delay_ms=9_000).deliver("perhaps").acknowledge("perhaps")
     one.publish("doubtful").add("cancel", id="doubtful")
     one.publish("too late").add("cancel", id="too late").add("cancelled", id="too late", result="already_dispatched")
     one.deliver("too late", number=7).acknowledge("too late", "ambiguous")
@@ -109,7 +116,8 @@ def test_a_clean_history_passes(tmp_path: Path) -> None:
         "cap": 9,
         "largest_after_a_stop": 2,
     }
-    assert verdict.figures["published"] == {"acknowledged": 8, "refused": 1, "ambiguous": 7}
+    assert verdict.figures["published"] == {"acknowledged": 11, "refused": 1, "ambiguous": 7}
+    assert verdict.figures["moved"] == {"done": 2, "already_dispatched": 1, "not_found": 0}
     assert verdict.figures["stops"] == {"cut": 1}
 
 
@@ -151,6 +159,26 @@ def early() -> Story:
 
 def early_by_its_delay() -> Story:
     return story().publish("m", delay_ms=21).deliver("m").acknowledge("m")
+
+
+def early_although_it_was_moved() -> Story:
+    moved = story().publish("m").add("move", id="m", delay_ms=100).add("moved", id="m", result="done")
+    return moved.deliver("m").acknowledge("m")
+
+
+def early_before_the_move_was_answered() -> Story:
+    raced = story().publish("m").add("move", id="m", delay_ms=100).deliver("m").acknowledge("m")
+    return raced.add("moved", id="m", result="done")
+
+
+def early_after_a_doubtful_move_that_was_made_again() -> Story:
+    moved = story().publish("m", due_ms=1_009_000).add("move", id="m", delay_ms=0)
+    moved.add("move", id="m", delay_ms=100).add("moved", id="m", result="done")
+    return moved.deliver("m").acknowledge("m")
+
+
+def lost_although_it_was_moved() -> Story:
+    return story().publish("m").add("move", id="m", delay_ms=0).add("moved", id="m", result="done")
 
 
 def early_after_it_was_given_back() -> Story:
@@ -246,6 +274,10 @@ DOCTORED = [
     ("torn", torn_without_an_answer),
     ("early", early),
     ("early", early_by_its_delay),
+    ("early", early_although_it_was_moved),
+    ("early", early_before_the_move_was_answered),
+    ("early", early_after_a_doubtful_move_that_was_made_again),
+    ("lost", lost_although_it_was_moved),
     ("early", early_after_it_was_given_back),
     ("early", early_after_a_return_that_was_answered),
     ("phantom", phantom),
@@ -340,6 +372,7 @@ UNFIT = [
     ("'x', which was never published", story().add("published", id="x", result="refused")),
     ("'first' has a result and no attempt", story().add("published", id="first", result="refused")),
     ("no cancel", story().add("cancelled", id="first", result="done")),
+    ("no move", story().add("moved", id="first", result="done")),
     ("none was sent", story().add("acknowledged", id="first", group="g", result="refused")),
     ("which its group never had", story().publish("m").add("acknowledge", id="m", group="g")),
     ("published again although it was answered", story().publish("first")),

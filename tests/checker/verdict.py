@@ -116,6 +116,7 @@ def _figures(history: History) -> dict[str, Any]:
         "delivered": counts["delivered"],
         "finished": counts["acknowledged"],
         "cancelled": {name: counts[f"cancel {name}"] for name in ("done", "already_dispatched", "not_found")},
+        "moved": {name: counts[f"move {name}"] for name in ("done", "already_dispatched", "not_found")},
         "dead": counts["dead"],
         "stops": dict(Counter(history.stop_causes)),
         "starts": counts["start"],

@@ -126,9 +126,9 @@ class Round(ImageRound):
         chance = self.random
         picked = chance.sample(self.receipts, min(len(self.receipts), chance.randrange(4)))
         self.receipts = [one for one in self.receipts if one not in picked]
-        cancels = [part for one in picked for part in ("--cancel", one)]
+        changes = [part for one in picked for part in ("--change", one)]
         store = image.folder / "store"
-        program = Program(ledger, self.plan.command("work", store, life, self.seed, *cancels))
+        program = Program(ledger, self.plan.command("work", store, life, self.seed, *changes))
         if chance.randrange(5) == 0:
             # While it opens: what a first start, a repair or a new epoch has done so far.
             program.read(time.monotonic() + chance.uniform(0, OPENING_MS_MAX) / 1000)

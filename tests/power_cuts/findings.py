@@ -85,7 +85,7 @@ class Found:
             self.wrong += [f"{name}: {one}" for one in examples[: max(FINDINGS_KEPT - len(self.wrong), 0)]]
         for name in ("messages", "delivered", "finished", "dead"):
             self.counts[name] += verdict[name]
-        for part in ("published", "cancelled", "duplicates"):
+        for part in ("published", "cancelled", "moved", "duplicates"):
             for name, count in verdict[part].items():
                 self.counts[f"{part} {name}"] += count
         self.lateness_ms_max = max(self.lateness_ms_max, verdict["lateness_ms"].get("max", 0))

@@ -18,7 +18,8 @@ PIPE_BYTES = 1 << 20
 ENDED = b'{"kind":"ended"'
 START = b'{"kind":"start"'
 RECEIPTS_KEPT = 64
-RESULT = re.compile(rb'^(\{"kind":"(?:published|cancelled|acknowledged)".*"result":")[a-z_]+"')
+RECEIPTED = ("published", "moved")
+RESULT = re.compile(rb'^(\{"kind":"(?:published|cancelled|moved|acknowledged)".*"result":")[a-z_]+"')
 
 
 class Ledger(torture.ledger.Ledger):
@@ -51,7 +52,7 @@ class Program:
         """What it said last of why it ends."""
         self.counts: dict[str, int] = {}
         self.receipts: list[str] = []
-        """Of messages that a later life may cancel, as the program takes them."""
+        """Of messages that a later life may cancel or move, as the program takes them."""
 
     def read(self, until: float) -> None:
         """Takes what it tells until this time by the monotonic clock, or until it ends."""
@@ -103,7 +104,7 @@ class Program:
 
     def _judged(self, line: bytes) -> bytes:
         kind = line[9 : line.index(b'"', 9)].decode()
-        if kind == "published":
+        if kind in RECEIPTED:
             told = json.loads(line)
             kind = f"{kind} {told['result']}"
             if not self.is_cut and "receipt" in told:

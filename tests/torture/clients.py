@@ -32,13 +32,15 @@ from serving import (
 )
 from torture.ledger import Ledger
 
-CANCEL, GIVE_BACK = 203, 208
-CANCELLED = ("done", "already_dispatched", "not_found")
+CANCEL, GIVE_BACK, MOVE = 203, 208, 212
+OUTCOMES = ("done", "already_dispatched", "not_found")
 SUBJECT = "ledger"
 GROUPS = ("g", "h")
 IN_FLIGHT = 64
 BATCH_MAX = 20
 DELAY_MS_MAX = 400
+# What is due later than this may be cancelled or moved.
+CHANGED_FROM_MS = 100
 RECEIPT_BYTES = 48
 PATIENCE_SECONDS = 10
 
@@ -133,7 +135,7 @@ def produce(world: World, where: Where, chance: random.Random) -> None:
             # Enough to be under way at any moment; more would only keep the processors from other stores.
             time.sleep(chance.choice((0, 0.002, 0.008)))
             if world.receipts and chance.random() < 0.3:
-                cancel(world, peer)
+                change(world, peer, chance)
             publish_one(world, peer, chance)
         while not world.is_over and world.where is where:
             time.sleep(0.02)
@@ -162,7 +164,7 @@ def publish_one(world: World, peer: Peer, chance: random.Random) -> None:
     assert code == 0, (code, answer)
     world.owes(GROUPS, names)
     tell_each(world, "published", names, result="acknowledged")
-    if is_new and delay_ms > 100 and chance.random() < 0.4:
+    if is_new and delay_ms > CHANGED_FROM_MS and chance.random() < 0.4:
         (count,) = struct.unpack_from(">I", answer)
         assert count == len(bodies), answer
         world.receipts.append((names[0], answer[4 : 4 + RECEIPT_BYTES]))
@@ -172,16 +174,34 @@ def body_of(chance: random.Random) -> bytes:
     return chance.randbytes(8).hex().encode() + b" " + chance.randbytes(chance.choice((0, 10, 300)))
 
 
-def cancel(world: World, peer: Peer) -> None:
+def change(world: World, peer: Peer, chance: random.Random) -> None:
+    """Cancels or moves one of the messages that may be."""
     try:
         name, receipt = world.receipts.popleft()
     except IndexError:
         return
-    world.ledger.tell("cancel", id=name)
+    if chance.random() < 0.5:
+        cancel(world, peer, name, receipt)
+    else:
+        move(world, peer, name, receipt, chance.choice((0, chance.randrange(DELAY_MS_MAX))))
+
+
+def move(world: World, peer: Peer, name: str, receipt: bytes, delay_ms: int) -> None:
+    world.ledger.tell("move", id=name, delay_ms=delay_ms)
+    code, answer = peer.ask(MOVE, struct.pack(">IBQ", 1, 0, delay_ms) + receipt)
+    assert code == 0, (code, answer)
+    assert answer[:4] == struct.pack(">I", 1), answer
+    result = OUTCOMES[answer[4]]
+    world.ledger.tell("moved", id=name, result=result)
+    if result == "done" and delay_ms > CHANGED_FROM_MS:
+        world.receipts.append((name, answer[5 : 5 + RECEIPT_BYTES]))
+
+
+def cancel(world: World, peer: Peer, name: str, receipt: bytes) -> None:
     code, answer = peer.ask(CANCEL, struct.pack(">I", 1) + receipt)
     assert code == 0, (code, answer)
     assert answer[:4] == struct.pack(">I", 1), answer
-    result = CANCELLED[answer[4]]
+    result = OUTCOMES[answer[4]]
     world.ledger.tell("cancelled", id=name, result=result)
     if result == "done":
         world.lets_go(name)

@@ -24,7 +24,8 @@ MESSAGES_PER_SECOND = 1_500
 IDLE_PER_SECOND = 20
 PIECE_BYTES = 1 << 16
 # Lines that say something to the harness, too; most are only copied.
-ENDED, START, PUBLISHED, RECEIPT = b'{"kind":"ended"', b'{"kind":"start"', b'{"kind":"published"', b'"receipt":'
+ENDED, START, RECEIPT = b'{"kind":"ended"', b'{"kind":"start"', b'"receipt":'
+RECEIPTED = (b'{"kind":"published"', b'{"kind":"moved"')
 
 
 class Life:
@@ -59,7 +60,7 @@ class Life:
             told = json.loads(line)
             self.ended = f"{told['cause']}: {told['error']}"
             return False
-        if line.startswith(PUBLISHED) and RECEIPT in line:
+        if line.startswith(RECEIPTED) and RECEIPT in line:
             told = json.loads(line)
             self._receipts.append(f"{told['id']}={told['receipt']}")
         elif line.startswith(START):
@@ -95,7 +96,7 @@ class DrivenStore:
         return self.ends
 
     def live(self, kill: Kill) -> None:
-        given = [part for receipt in self.receipts if self.chance.random() < 0.5 for part in ("--cancel", receipt)]
+        given = [part for receipt in self.receipts if self.chance.random() < 0.5 for part in ("--change", receipt)]
         self.receipts.clear()
         life = self.start("work", kill, *given)
         process = life.process

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     pub(crate) checkpoint_facts: u64,
     pub(crate) copy_after_ms: u64,
     pub(crate) keep_finished_ms: u64,
-    pub(crate) cancels: Vec<(String, Receipt)>,
+    pub(crate) changes: Vec<(String, Receipt)>,
     pub(crate) quiet_ms: u64,
     pub(crate) drain_seconds: u64,
     pub(crate) verify: bool,
@@ -64,7 +64,7 @@ impl Default for Arguments {
             checkpoint_facts: 400,
             copy_after_ms: 500,
             keep_finished_ms: 0,
-            cancels: Vec::new(),
+            changes: Vec::new(),
             quiet_ms: 1_000,
             drain_seconds: 60,
             verify: false,
@@ -118,7 +118,7 @@ impl Arguments {
             "--checkpoint-facts" => self.checkpoint_facts = number(name, &value)?,
             "--copy-after-ms" => self.copy_after_ms = number(name, &value)?,
             "--keep-finished-ms" => self.keep_finished_ms = number(name, &value)?,
-            "--cancel" => self.cancels.push(receipt(&value)?),
+            "--change" => self.changes.push(receipt(&value)?),
             "--quiet-ms" => self.quiet_ms = number(name, &value)?,
             "--drain-seconds" => self.drain_seconds = number(name, &value)?,
             "--verify" => self.verify = one_of(name, &value, &[("yes", true), ("no", false)])?,
@@ -145,7 +145,7 @@ fn one_of<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
 }
 
 fn receipt(value: &str) -> Result<(String, Receipt), String> {
-    let (id, text) = value.split_once('=').ok_or("--cancel is ID=RECEIPT")?;
+    let (id, text) = value.split_once('=').ok_or("--change is ID=RECEIPT")?;
     let receipt = Receipt::parse(text).map_err(|error| error.to_string())?;
     Ok((id.to_owned(), receipt))
 }

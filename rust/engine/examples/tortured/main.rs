@@ -22,7 +22,7 @@
 //!   --checkpoint-facts N     facts after which a checkpoint is due (400)
 //!   --copy-after-ms N        what is due later is copied into runs (500)
 //!   --keep-finished-ms N     before segments and runs retire (0)
-//!   --cancel ID=RECEIPT      a message of an earlier life to cancel; may be repeated
+//!   --change ID=RECEIPT      a message of an earlier life to cancel or move; may be repeated
 //!   --quiet-ms N             `drain` ends when nothing came for this long and nothing is pending (1000)
 //!   --drain-seconds N        `drain` gives up after this long (60)
 //!   --verify yes|no          `drain` reads every byte of the closed store (no)

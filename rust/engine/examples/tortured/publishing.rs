@@ -1,11 +1,11 @@
-//! The publisher: messages, alone and in batches, waited for or left under way, and cancels.
+//! The publisher: messages, alone and in batches, waited for or left under way; cancels and moves.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
-use delaymq_engine::{CancelOutcome, Due, PublishBatch, Receipt, Receipts, Store, Ticket};
+use delaymq_engine::{CancelOutcome, Due, MoveOutcome, PublishBatch, Receipt, Receipts, Store, Ticket};
 
 use crate::arguments::Arguments;
 use crate::chance::Chance;
@@ -16,10 +16,10 @@ const BATCH_MAX: u64 = 40;
 const TICKETS_MAX: usize = 4;
 /// Bytes of a message beside its body, rounded up.
 const RECORD_BYTES: u64 = 160;
-/// Messages of this life that may be cancelled, at most.
+/// Messages of this life that may be cancelled or moved, at most.
 const REMEMBERED_MAX: usize = 64;
-/// What is due later than this may be cancelled, in this life or a later one.
-const CANCELLED_FROM_MS: u64 = 10;
+/// What is due later than this may be cancelled or moved, in this life or a later one.
+const CHANGED_FROM_MS: u64 = 10;
 /// Between two tries on a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
 
@@ -31,7 +31,7 @@ pub(crate) fn digest(body: &[u8]) -> String {
     format!("{hash:016x}")
 }
 
-/// Publishes and cancels until the steps are made, if they are counted.
+/// Publishes, cancels and moves until the steps are made, if they are counted.
 ///
 /// # Errors
 /// What ends the store, and what must not be. A full disk is told and borne.
@@ -44,11 +44,11 @@ pub(crate) fn publish(arguments: &Arguments, telling: &Telling, store: &Store) -
         batch: store.batch(),
         count: 0,
         under_way: VecDeque::new(),
-        remembered: arguments.cancels.clone().into(),
+        remembered: arguments.changes.clone().into(),
         began: Instant::now(),
     };
-    for _ in 0..arguments.cancels.len() {
-        publisher.cancel()?;
+    for _ in 0..arguments.changes.len() {
+        publisher.change()?;
     }
     let mut steps = 0_u64;
     while arguments.steps == 0 || steps < arguments.steps {
@@ -57,6 +57,23 @@ pub(crate) fn publish(arguments: &Arguments, telling: &Telling, store: &Store) -
     }
     while publisher.finish_oldest()? {}
     Ok(())
+}
+
+/// The line with when it is due.
+fn timed(line: Line, due: Due) -> Line {
+    match due {
+        Due::After(delay_ms) => line.number("delay_ms", delay_ms),
+        Due::At(time) => line.number("due_ms", time.0),
+    }
+}
+
+/// True where there is time to change it.
+fn is_late(due: Due) -> bool {
+    let late_ms = match due {
+        Due::After(delay_ms) => delay_ms,
+        Due::At(time) => time.0.saturating_sub(wall_ms()),
+    };
+    late_ms > CHANGED_FROM_MS
 }
 
 /// A message that was announced, and whether its receipt is worth telling.
@@ -88,7 +105,7 @@ impl Publisher<'_> {
                 let is_submitted = self.chance.percent(self.arguments.submitted_percent);
                 if is_submitted { self.submit(count) } else { self.publish(count) }
             }
-            88..98 => self.cancel(),
+            88..98 => self.change(),
             98 => self.checkpoint(),
             _ => {
                 std::thread::sleep(Duration::from_millis(self.chance.below(30)));
@@ -127,12 +144,8 @@ impl Publisher<'_> {
             let line =
                 Line::at("publish", began_ms).text("id", &id).text("subject", subject).text("digest", &digest(&body));
             let line = line.text("batch", &batch);
-            let (line, late_ms) = match due {
-                Due::After(delay_ms) => (line.number("delay_ms", delay_ms), delay_ms),
-                Due::At(time) => (line.number("due_ms", time.0), time.0.saturating_sub(wall_ms())),
-            };
-            lines.push(line);
-            announced.push(Announced { id, is_late: late_ms > CANCELLED_FROM_MS });
+            lines.push(timed(line, due));
+            announced.push(Announced { id, is_late: is_late(due) });
             self.batch.push(subject, due, &META, &body)?;
         }
         self.telling.tell(&lines);
@@ -209,11 +222,41 @@ impl Publisher<'_> {
         }
     }
 
-    fn cancel(&mut self) -> Result<()> {
+    /// Cancels or moves one of the messages that may be.
+    fn change(&mut self) -> Result<()> {
         let index = self.chance.below(self.remembered.len() as u64);
         let Some((id, receipt)) = self.remembered.remove(usize::try_from(index).unwrap_or(0)) else { return Ok(()) };
-        self.telling.tell(&[Line::of("cancel").text("id", &id)]);
-        let result = self.store.cancel(&receipt);
+        if self.chance.percent(50) { self.cancel(&id, &receipt) } else { self.move_to(id, &receipt) }
+    }
+
+    fn move_to(&mut self, id: String, receipt: &Receipt) -> Result<()> {
+        let due = self.due();
+        self.telling.tell(&[timed(Line::of("move").text("id", &id), due)]);
+        let result = self.store.move_to(receipt, due);
+        let word = match &result {
+            Ok(MoveOutcome::Done(_)) => "done",
+            Ok(MoveOutcome::AlreadyDispatched) => "already_dispatched",
+            Ok(MoveOutcome::NotFound) => "not_found",
+            Err(Error::DiskFull) => "refused",
+            Err(_) => "ambiguous",
+        };
+        let line = Line::of("moved").text("id", &id).text("result", word);
+        match result {
+            Ok(MoveOutcome::Done(receipt)) if is_late(due) => {
+                self.telling.tell(&[line.text("receipt", &receipt.to_text())]);
+                self.remembered.push_back((id, receipt));
+                Ok(())
+            }
+            other => {
+                self.telling.tell(&[line]);
+                other.map(drop).or_else(|error| if error == Error::DiskFull { Ok(()) } else { Err(error) })
+            }
+        }
+    }
+
+    fn cancel(&self, id: &str, receipt: &Receipt) -> Result<()> {
+        self.telling.tell(&[Line::of("cancel").text("id", id)]);
+        let result = self.store.cancel(receipt);
         let word = match &result {
             Ok(CancelOutcome::Done) => "done",
             Ok(CancelOutcome::AlreadyDispatched) => "already_dispatched",
@@ -221,7 +264,7 @@ impl Publisher<'_> {
             Err(Error::DiskFull) => "refused",
             Err(_) => "ambiguous",
         };
-        self.telling.tell(&[Line::of("cancelled").text("id", &id).text("result", word)]);
+        self.telling.tell(&[Line::of("cancelled").text("id", id).text("result", word)]);
         match result {
             Err(Error::DiskFull) => Ok(()),
             other => other.map(drop),
