@@ -16,4 +16,4 @@ mod rule;
 mod turn;
 
 pub use rule::{EVERY_MS_MAX, EVERY_MS_MIN, HORIZON_MS, Refused, Rule, TEXT_BYTES_MAX, ZONE_BYTES_MAX};
-pub use turn::{CatchUp, next_turn};
+pub use turn::{CatchUp, next_turn, turn_of};

@@ -97,7 +97,11 @@ impl Rule {
         Ok(Self { kind: Kind::Every { interval_ms } })
     }
 
-    fn cron(text: &str, zone: &str) -> Result<Self, Refused> {
+    /// As [`Self::parse`], of a cron pattern and nothing else.
+    ///
+    /// # Errors
+    /// [`Refused`] naming `cron` or `zone`.
+    pub fn cron(text: &str, zone: &str) -> Result<Self, Refused> {
         const FIELDS: &str = "five fields of cron, or six with seconds first";
         let refused = |why: &str| Refused::new("cron", FIELDS, format!("{}{why}", quoted(text, TEXT_BYTES_MAX)));
         if text.len() > TEXT_BYTES_MAX {

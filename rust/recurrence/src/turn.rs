@@ -1,6 +1,6 @@
 //! Whose turn it is next: the rule, the occurrence before, and what is done about those that were missed.
 
-use crate::rule::Rule;
+use crate::rule::{Refused, Rule};
 
 /// What becomes of occurrences whose time is over before they could be stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,4 +26,12 @@ pub fn next_turn(rule: &Rule, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> O
         CatchUp::One => rule.last_until(last_ms, now_ms),
         CatchUp::Skip => rule.next_after(rule.last_until(last_ms, now_ms)?),
     }
+}
+
+/// As [`next_turn`], of a rule that is a text, as facts have it.
+///
+/// # Errors
+/// [`Refused`] where the text is no rule, or the zone is not known any more.
+pub fn turn_of(text: &str, zone: &str, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Result<Option<u64>, Refused> {
+    Ok(next_turn(&Rule::parse(text, zone)?, catch_up, last_ms, now_ms))
 }
