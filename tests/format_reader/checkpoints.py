@@ -55,7 +55,8 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     read["moves"] = _rows(cursor, _move) if version > 3 else []
     read["keys"] = _rows(cursor, _named) if version > 4 else []
     read["ids"] = _rows(cursor, lambda at: _named(at) | _numbers(at, until_ms=8, noted=8)) if version > 4 else []
-    demand(cursor.offset == logical_length, cursor.offset, f"part 11 at {logical_length}", cursor.offset)
+    read["series"] = _rows(cursor, _series) if version > 4 else []
+    demand(cursor.offset == logical_length, cursor.offset, f"part 12 at {logical_length}", cursor.offset)
     read |= _numbers(cursor, feed_due_ms=8, feed_sequence=8, floor=4)
     read["segments"] = _rows(cursor, lambda at: _numbers(at, segment=4) | {"position": _position(at)})
     read["schedule_runs"] = _rows(cursor, _run)
@@ -144,6 +145,13 @@ def _move(cursor: Cursor) -> Row:
 
 def _named(cursor: Cursor) -> Row:
     return {"name": cursor.pair()} | _numbers(cursor, due_ms=8, sequence=8, subject=4, size=4)
+
+
+def _series(cursor: Cursor) -> Row:
+    row = _numbers(cursor, number=8, subject=4)
+    row |= {"name": _text(cursor), "rule": _text(cursor), "zone": _text(cursor)}
+    row |= _numbers(cursor, catch_up=4, last_due_ms=8, pending_due_ms=8, pending_sequence=8)
+    return row | {"meta": cursor.take(cursor.number(8)), "body": cursor.take(cursor.number(8))}
 
 
 def _run(cursor: Cursor) -> Row:

@@ -44,6 +44,8 @@ TERMS_ROW_BYTES = 40
 MOVE_BY_DELAY = 2
 Pair = tuple[int, int]
 NO_NAME = (0, 0)
+RECURS = ("replace", "keep", "refuse", "end", "over")
+CATCH_UPS = ("one", "skip", "all")
 ENDS = {0: "alone", 1: "with_retries"}
 
 KINDS: dict[int, tuple[str, Layout]] = {
@@ -86,6 +88,14 @@ KINDS: dict[int, tuple[str, Layout]] = {
             *(("target_due_ms", 8), ("target_sequence", 8), ("what", 4), ("subject", 4)),
         ),
     ),
+    23: (
+        "recur",
+        Layout(
+            *(("after_ms", 8), ("series", 8), ("subject", 4), ("what", 4), ("catch_up", 4)),
+            *(("name_length", 4), ("rule_length", 4), ("zone_length", 4), ("meta_length", 4), ("reserved", 4)),
+        ),
+    ),
+    24: ("occurrence", Layout(("series", 8), ("after_ms", 8))),
 }
 
 
@@ -212,10 +222,27 @@ def _by_key(fields: dict[str, Any], _payload: bytes, _offset: int) -> dict[str, 
     }
 
 
+def _recur(fields: dict[str, Any], payload: bytes, offset: int) -> dict[str, Any]:
+    what = fields["what"]
+    demand(what < len(RECURS), offset, RECURS, what)
+    cursor = Cursor(payload)
+    name, rule, zone = (cursor.text(fields[f"{part}_length"]) for part in ("name", "rule", "zone"))
+    meta = cursor.take(fields["meta_length"])
+    if RECURS[what] == "over":
+        return {"what": "over", "series": fields["series"]}
+    if RECURS[what] == "end":
+        return {"what": "end", "subject": fields["subject"], "name": name}
+    said = {"what": RECURS[what], "subject": fields["subject"], "name": name, "rule": rule, "zone": zone}
+    catch_up = CATCH_UPS[fields["catch_up"]]
+    body = cursor.take(len(payload) - cursor.offset)
+    return said | {"catch_up": catch_up, "after_ms": fields["after_ms"], "meta": meta, "body": body}
+
+
 SHAPES: dict[str, Callable[[dict[str, Any], bytes, int], dict[str, Any]]] = {
     "attach": _attach,
     "terms": _terms,
     "by_key": _by_key,
+    "recur": _recur,
 }
 
 

@@ -79,6 +79,14 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"key": (0x0102, 0x0304), "subject": 3, "target_due_ms": DUE, "target_sequence": 7}
         | {"due_ms": NOW + 900_000, "delay_ms": 900_000, "what": "move"},
     ),
+    "record_recur": (
+        "recur",
+        {"what": "keep", "subject": 3, "name": "dünning", "rule": "30 9 * * mon-fri", "zone": "Europe/Berlin"}
+        | {"catch_up": "skip", "after_ms": NOW, "meta": b"", "body": b"again"},
+    ),
+    "record_recur_end": ("recur", {"what": "end", "subject": 3, "name": "dünning"}),
+    "record_recur_over": ("recur", {"what": "over", "series": 7}),
+    "record_occurrence": ("occurrence", {"series": 7, "after_ms": NOW}),
     "record_ready": ("ready", {"entries": [(DUE, 7, 3), (DUE, 9, 4), (DUE + 1, 8, 3)]}),
     "record_subject": ("subject", {"number": 3, "name": "order.timeout"}),
     "record_group": ("group", {"subject": 3, "start": "earliest", "name": "billing"}),
@@ -322,15 +330,23 @@ def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
     body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
     assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (5, 1, b"golden stream 01")
-    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (36, NOW)
+    assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
     same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")
     assert {name: body[name] for name in same} == {name: before[name] for name in same}
-    assert [subject["pending"] for subject in body["subjects"]] == [4, 1, 0]
-    assert body["windows"][0]["states"] == [*before["windows"][0]["states"], "nothing", "pending", "pending"]
+    assert [subject["pending"] for subject in body["subjects"]] == [5, 1, 0]
+    since = ["nothing", "pending", "pending", "nothing", "nothing", "nothing", "pending"]
+    assert body["windows"][0]["states"] == [*before["windows"][0]["states"], *since]
     first = {"due_ms": NOW + 50_000, "sequence": 34, "subject": 1, "size": 5}
     second = {"due_ms": NOW + 70_000, "sequence": 35, "subject": 1, "size": 9}
     assert body["keys"] == [first | {"name": (0x0102, 0x0304)}, second | {"name": (0x090A, 0x0B0C)}]
     assert body["ids"] == [first | {"name": (0x0506, 0x0708), "until_ms": NOW + 600_000, "noted": 34}]
+    series = {"subject": 1, "rule": "30 9 * * mon-fri", "zone": "Europe/Berlin", "catch_up": 1, "body": b"again"}
+    waits = {"last_due_ms": NOW + 40_000, "pending_due_ms": NOW + 40_000, "pending_sequence": 39, "meta": b""}
+    owes = {"last_due_ms": NOW, "pending_due_ms": 0, "pending_sequence": 0, "meta": b"meta"}
+    assert body["series"] == [
+        series | waits | {"number": 36, "name": "dünning"},
+        series | owes | {"number": 37, "name": "owes one"},
+    ]
 
 
 def test_a_checkpoint_of_format_4_says_what_was_written() -> None:

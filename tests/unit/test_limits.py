@@ -47,6 +47,8 @@ UNFINISHED = "rust/core/src/wire/unfinished.rs"
 SCALES = "rust/core/src/wire/scales.rs"
 TERMS = "rust/core/src/record/terms.rs"
 TAGS = "rust/core/src/queues/tags.rs"
+SERIES = "rust/core/src/store/recurring.rs"
+RULE = "rust/recurrence/src/rule.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -102,6 +104,15 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "how long after it was sent first a client publishes again what has an id": lambda: [
         int(client_publishing.AGAIN_FOR_S)
     ],
+    "series": lambda: [constant(SERIES, "SERIES_MAX")],
+    "what a series takes: name, rule, zone, tags, attributes and body together": lambda: [
+        constant(SERIES, name) for name in ("SERIES_BYTES_MAX", "ALL_SERIES_BYTES_MAX")
+    ],
+    "interval": lambda: [
+        constant(RULE, "EVERY_MS_MIN"),
+        timedelta(milliseconds=constant(RULE, "HORIZON_MS")) // timedelta(days=1),
+    ],
+    "cron pattern, name of its zone": lambda: [constant(RULE, name) for name in ("TEXT_BYTES_MAX", "ZONE_BYTES_MAX")],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
     "receipts of one `cancel_many` or `move_many`": lambda: [commands.COMMANDS_MAX],
     "moves that are remembered, so that the same one again is answered as the first time": lambda: [

@@ -10,8 +10,9 @@ use delaymq_core::record::command::{EpochStart, Void};
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::queue::Ranges;
+use delaymq_core::record::recurring::{CatchUp, Recur};
 use delaymq_core::record::retry::{Destination, Retry};
-use delaymq_core::record::terms::{KeyCommand, NameHash};
+use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
 use delaymq_core::record::{Fact, RawRecord, Records, decode};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::open_identity;
@@ -78,6 +79,11 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         Fact::Retry(retry) => return retry_fields(py, &retry),
         Fact::Cancel(_) | Fact::Move(_) => return command_fields(py, &fact),
         Fact::Terms(_) | Fact::ByKey(_) => return terms_fields(py, &fact),
+        Fact::Recur(recur) => return recur_fields(py, recur),
+        Fact::Occurrence(occurrence) => {
+            set(&fields, &[("series", occurrence.series.0), ("after_ms", occurrence.after.0)])?;
+            "occurrence"
+        }
         Fact::Ready(list) => {
             let rows = list.entries().map(|(key, subject)| (key.due.0, key.sequence.0, subject.0));
             fields.set_item("entries", rows.collect::<Vec<_>>())?;
@@ -163,6 +169,43 @@ fn terms_fields<'py>(py: Python<'py>, fact: &Fact<'_>) -> Named<'py> {
         }
         _ => Ok(("", fields)),
     }
+}
+
+/// The fields of a series that begins or ends; `meta` and `body` are bytes.
+fn recur_fields<'py>(py: Python<'py>, recur: Recur<'_>) -> Named<'py> {
+    let fields = PyDict::new(py);
+    let what = match recur {
+        Recur::Begin(new) => {
+            set(&fields, &[("subject", new.subject.0.into()), ("after_ms", new.after.0)])?;
+            for (name, text) in [("name", new.name), ("rule", new.rule), ("zone", new.zone)] {
+                fields.set_item(name, text)?;
+            }
+            let catch_up = match new.catch_up {
+                CatchUp::One => "one",
+                CatchUp::Skip => "skip",
+                CatchUp::All => "all",
+            };
+            fields.set_item("catch_up", catch_up)?;
+            fields.set_item("meta", PyBytes::new(py, new.meta))?;
+            fields.set_item("body", PyBytes::new(py, new.body))?;
+            match new.if_exists {
+                IfExists::Replace => "replace",
+                IfExists::Keep => "keep",
+                IfExists::Refuse => "refuse",
+            }
+        }
+        Recur::End { subject, name } => {
+            set(&fields, &[("subject", subject.0.into())])?;
+            fields.set_item("name", name)?;
+            "end"
+        }
+        Recur::Over { series } => {
+            set(&fields, &[("series", series.0)])?;
+            "over"
+        }
+    };
+    fields.set_item("what", what)?;
+    Ok(("recur", fields))
 }
 
 fn name_fields<'py>(py: Python<'py>, fact: Fact<'_>) -> Named<'py> {

@@ -206,6 +206,10 @@ faults! {
     ReplacedStays,
     /// A checkpoint saves no ids of what was published lately.
     IdsNotSaved,
+    /// An occurrence is stored whatever its series waits for.
+    OccurrenceUnjudged,
+    /// A checkpoint saves nothing of what recurs.
+    RecurringNotSaved,
     /// Zeros are taken for a record.
     ZerosAccepted,
 }

@@ -174,8 +174,12 @@ impl Shared {
     pub(crate) fn apply_inbox(&self, seat: &mut Seat) -> Result<Woken> {
         self.check_poison()?;
         self.inbox.take(&mut seat.batches);
+        let applied = seat.owner.applied();
         for batch in seat.batches.iter() {
             seat.owner.apply(&batch)?;
+        }
+        if seat.owner.applied() > applied && seat.owner.owes() {
+            self.driver.raise();
         }
         for buffer in seat.batches.clear() {
             self.recycle(buffer);
@@ -288,6 +292,7 @@ impl Shared {
         self.metrics.steps.add(1);
         let (rescues, hot) = (seat.owner.take_rescues(), seat.owner.take_hot_minutes());
         let sent = self.send(seat, Haste::URGENT)?;
+        let gone_on = self.go_on_with_series(seat, reading)?;
         let applied = seat.owner.applied() > before;
         let frozen = self.begin_checkpoint(seat);
         drop(guard);
@@ -298,13 +303,13 @@ impl Shared {
             self.helper.raise();
         }
         let (progress, failed) = match stepped {
-            Ok(progress) => (progress, None),
+            Ok(progress) => (gone_on.with(progress), None),
             Err(error) => {
                 self.report_step_failure(&error);
                 (Progress::default(), Some(error))
             }
         };
-        Ok(Round { progress, applied, sent, failed })
+        Ok(Round { progress, applied, sent: gone_on.sent.or(sent), failed })
     }
 
     /// The driver commits its own decisions while there is nothing else to decide; the way of a

@@ -54,6 +54,7 @@ mod publish;
 mod reading;
 mod ready;
 mod receipts;
+mod recurring;
 mod remembered_clock;
 mod report;
 mod rescheduling;
@@ -106,6 +107,7 @@ pub use options::{
 pub use pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
 pub use publish::{PublishBatch, Receipts, Ticket};
 pub use ready::Ready;
+pub use recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
 pub use report::{Report, Status};
 pub use rescheduling::{CancelOutcome, MoveOutcome};
 pub use salvage::{SalvageProgress, look_for_salvage, salvage_into};

@@ -12,6 +12,7 @@ use delaymq_core::record::name::{
 };
 use delaymq_core::record::queue::{NumberRange, Ranges, encode_acknowledge, encode_assign, encode_reserve};
 use delaymq_core::record::ready::encode_ready;
+use delaymq_core::record::recurring::{encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{encode_redrive, encode_retry};
 use delaymq_core::record::terms::{encode_by_key, encode_terms};
 use delaymq_core::wire::ack::put_ack;
@@ -151,5 +152,7 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
         Fact::EpochStart(start) => encode_epoch_start(out, start),
         Fact::Terms(terms) => encode_terms(out, terms.messages, terms.limits, &terms.rows().collect::<Vec<_>>()),
         Fact::ByKey(asked) => encode_by_key(out, asked),
+        Fact::Recur(recur) => encode_recur(out, recur),
+        Fact::Occurrence(occurrence) => encode_occurrence(out, *occurrence),
     }
 }

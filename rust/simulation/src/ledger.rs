@@ -6,6 +6,7 @@
 
 mod differences;
 mod group;
+mod recurring;
 mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::group::Members;
+use self::recurring::Series;
 use self::terms::Names;
 use crate::node::AppliedBatch;
 
@@ -80,6 +82,7 @@ pub struct Ledger {
     /// By what was moved: what it became, and which delay was asked for.
     moves: BTreeMap<Sequence, (DueKey, Option<u64>)>,
     names: Names,
+    series: Series,
     groups_made: u32,
     consumers_made: u32,
     voided: u64,
@@ -90,6 +93,7 @@ impl Ledger {
     pub fn apply(&mut self, batch: &AppliedBatch) {
         let header = &batch.header;
         self.names.begin_batch(Millis(header.trusted_ms.get()));
+        self.series.begin_batch();
         let time = (!header.is_held()).then(|| Millis(header.trusted_ms.get()));
         let records = batch.visible().records;
         for (_, record) in Records::new(records, Sequence(header.base_sequence.get())).flatten() {
@@ -105,6 +109,11 @@ impl Ledger {
             Fact::Subject { number, name } => self.name(*number, name),
             Fact::Message(message) => self.publish(at, time, message),
             Fact::Terms(terms) => self.take_terms(at, terms),
+            Fact::Recur(recur) => {
+                let outcome = self.take_recur(at, recur);
+                self.commands.insert(at, outcome);
+            }
+            Fact::Occurrence(occurrence) => self.take_occurrence(at, *occurrence),
             Fact::ByKey(asked) => {
                 let outcome = self.ask_by_key(at, time, asked);
                 self.commands.insert(at, outcome);

@@ -13,6 +13,7 @@ mod by_key;
 mod consuming;
 mod listing;
 mod log;
+mod recurring;
 mod serving;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,6 +40,7 @@ pub use self::by_key::{MovedByKey, NewTerms, PublishedOnTerms};
 pub use self::consuming::{Handed, Pulled};
 use self::log::Written;
 pub use self::log::{AppliedBatch, Label, SentFact};
+pub use self::recurring::{NewRecurring, ProposedOccurrence};
 pub use self::serving::{QmqMessage, Settled};
 use crate::chance::Chance;
 use crate::clock::ClockReading;

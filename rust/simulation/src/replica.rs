@@ -146,6 +146,7 @@ impl Replica {
         compare("next numbers", numbers(ours), numbers(theirs));
         compare("keys", format!("{}", ours.keys == theirs.keys), "true".to_owned());
         compare("ids", format!("{}", ours.ids == theirs.ids), "true".to_owned());
+        compare("what recurs", format!("{}", ours.recurring == theirs.recurring), "true".to_owned());
         compare("pending", ours.schedule.pending().to_string(), theirs.schedule.pending().to_string());
         compare("pending by subject", format!("{:?}", ours.pending_counts()), format!("{:?}", theirs.pending_counts()));
         let due =

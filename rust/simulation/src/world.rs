@@ -9,6 +9,7 @@ mod moving;
 mod operations;
 mod plan;
 mod publishing;
+mod recurring;
 mod wild;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use self::consumers::{Assigned, Handle};
 use self::keys::Keyed;
 use self::machine::Promised;
 pub use self::plan::Plan;
+use self::recurring::Recurs;
 use crate::chance::{Chance, TraceHash};
 use crate::checker::{Counts, Entry, Oracle, Origin};
 use crate::clock::SimulatedClock;
@@ -98,6 +100,7 @@ pub struct World {
     /// A move that is going to be sent once more.
     asked_again: Option<(Receipt, Due)>,
     keyed: Keyed,
+    recurs: Recurs,
     /// What operators asked for, by fact.
     changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
@@ -153,6 +156,7 @@ impl World {
             moves: BTreeMap::new(),
             asked_again: None,
             keyed: Keyed::default(),
+            recurs: Recurs::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
             asks: BTreeMap::new(),

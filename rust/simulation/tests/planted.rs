@@ -189,6 +189,16 @@ fn ids_not_saved_is_found() {
 }
 
 #[test]
+fn occurrence_unjudged_is_found() {
+    is_found(Planted::OccurrenceUnjudged, 200);
+}
+
+#[test]
+fn recurring_not_saved_is_found() {
+    is_found(Planted::RecurringNotSaved, 200);
+}
+
+#[test]
 fn due_by_another_clock_is_found() {
     is_found(Planted::DueByAnotherClock, 100);
 }

@@ -17,6 +17,7 @@ use super::queue::{
     decode_reserve,
 };
 use super::ready::{KIND_READY, ReadyList, decode_ready};
+use super::recurring::{KIND_OCCURRENCE, KIND_RECUR, Occurrence, Recur, decode_occurrence, decode_recur};
 use super::retry::{KIND_REDRIVE, KIND_RETRY, Redrive, Retry, decode_redrive, decode_retry};
 use super::terms::{ByKey, KIND_BY_KEY, KIND_TERMS, KeyCommand, Terms, decode_by_key, decode_terms};
 use crate::units::{ConsumerNumber, DueKey, GroupNumber, Millis, SubjectNumber};
@@ -46,6 +47,8 @@ pub enum Fact<'a> {
     EpochStart(EpochStart),
     Terms(Terms<'a>),
     ByKey(ByKey),
+    Recur(Recur<'a>),
+    Occurrence(Occurrence),
 }
 
 /// What a fact moves, if it is one that moves.
@@ -113,4 +116,6 @@ facts_by_kind! { record:
     KIND_MOVE => decode_move(record).map(Fact::Move),
     KIND_TERMS => decode_terms(record).map(Fact::Terms),
     KIND_BY_KEY => decode_by_key(record).map(Fact::ByKey),
+    KIND_RECUR => decode_recur(record).map(Fact::Recur),
+    KIND_OCCURRENCE => decode_occurrence(record).map(Fact::Occurrence),
 }

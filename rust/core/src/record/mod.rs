@@ -16,6 +16,7 @@ pub mod meta;
 pub mod name;
 pub mod queue;
 pub mod ready;
+pub mod recurring;
 pub mod retry;
 pub mod terms;
 

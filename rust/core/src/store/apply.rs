@@ -7,6 +7,7 @@ use super::apply_groups::{
     apply_reserve,
 };
 use super::apply_moves::{apply_expire, apply_redrive, apply_retry};
+use super::apply_recurring::{apply_occurrence, apply_occurring, apply_recur};
 use super::apply_reschedule::apply_move;
 use super::apply_terms::{apply_by_key, apply_message_on_terms, apply_terms};
 use super::effects::{Effects, Outcome};
@@ -139,6 +140,11 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             let outcome = apply_terms(state, arrival, terms);
             effects.outcomes.push((arrival.sequence, outcome));
         }
+        Fact::Recur(recur) => {
+            let outcome = apply_recur(state, effects, arrival, recur)?;
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Occurrence(occurrence) => apply_occurrence(state, effects, arrival, *occurrence),
         Fact::Message(_) | Fact::Retry(_) | Fact::Redrive(_) | Fact::Move(_) | Fact::ByKey(_) | Fact::Ready(_) => {}
     }
     Ok(())
@@ -153,6 +159,9 @@ fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, mes
     let entry = Entry::new(key, 1, arrival.sequence, arrival.location, message.subject).with_size(size);
     if state.terms.hold_for(arrival.sequence) {
         return apply_message_on_terms(state, effects, arrival, entry, size.unwrap_or(u32::MAX));
+    }
+    if let Some(awaited) = state.awaited.filter(|awaited| awaited.is(arrival.sequence)) {
+        return apply_occurring(state, effects, arrival, awaited, entry);
     }
     place(state, effects, arrival, entry)
 }
@@ -223,7 +232,7 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
         if state.schedule.set(key.sequence, EntryState::Dispatched) == EntryState::Pending {
             ends_ready(state, effects, &entry);
         }
-        state.keys.release(key.sequence);
+        state.release(key.sequence);
         make_ready(state, effects, entry);
     }
     Ok(())
@@ -245,7 +254,7 @@ pub(super) fn apply_cancel(state: &mut State, effects: &mut Effects, cancel: Can
             let told = Told { subject: cancel.subject, size: cancel.size };
             ends_pending(state, effects, cancel.target, told)?;
             state.schedule.set(cancel.target.sequence, EntryState::Cancelled);
-            state.keys.release(cancel.target.sequence);
+            state.release(cancel.target.sequence);
             Outcome::Done
         }
         EntryState::Cancelled => Outcome::Done,
@@ -261,7 +270,7 @@ fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
             if state.schedule.state(sequence) == EntryState::Pending {
                 ends_pending_unkeyed(state, sequence);
                 state.schedule.set(sequence, EntryState::Cancelled);
-                state.keys.release(sequence);
+                state.release(sequence);
                 state.voided = state.voided.saturating_add(1);
             }
         }

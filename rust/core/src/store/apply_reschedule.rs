@@ -1,6 +1,7 @@
 //! A pending message gets another due time, under the sequence of the fact that says so.
 
 use super::apply::{Arrival, place};
+use super::apply_recurring::occurrence_moves;
 use super::apply_terms::key_moves;
 use super::effects::{Effects, Outcome};
 use super::pending_counts::{Told, ends_pending, subject_and_size_of};
@@ -48,6 +49,7 @@ fn begin_again(state: &mut State, effects: &mut Effects, arrival: Arrival, moved
     }
     place(state, effects, arrival, entry)?;
     key_moves(state, moved.target.sequence, key);
+    occurrence_moves(state, moved.target.sequence, key);
     state.moves.note(moved, key);
     effects.outcomes.push((arrival.sequence, Outcome::Moved(key)));
     Ok(())

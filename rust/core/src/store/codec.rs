@@ -27,8 +27,12 @@ impl FieldWriter {
     }
 
     pub(super) fn text(&mut self, value: &str) {
+        self.blob(value.as_bytes());
+    }
+
+    pub(super) fn blob(&mut self, value: &[u8]) {
         self.count(value.len());
-        self.bytes.extend_from_slice(value.as_bytes());
+        self.bytes.extend_from_slice(value);
     }
 }
 
@@ -87,9 +91,13 @@ impl<'a> FieldReader<'a> {
         Ok(count as usize)
     }
 
-    pub(super) fn text(&mut self) -> Result<String> {
+    pub(super) fn blob(&mut self) -> Result<&'a [u8]> {
         let length = self.count(1)?;
-        let bytes = self.take(length)?.to_vec();
+        self.take(length)
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        let bytes = self.blob()?.to_vec();
         String::from_utf8(bytes).map_err(|_| self.malformed("UTF-8 text"))
     }
 

@@ -48,6 +48,16 @@ pub enum Outcome {
     HasConsumers(u32),
     /// So many messages have expired.
     Expired(u64),
+    /// The series begins; the pending message of the one in whose place it does is cancelled.
+    SeriesBegun(Option<DueKey>),
+    /// Nothing changed: there is a series of that name.
+    SeriesThere,
+    /// Nothing changed: a store has so many series, and no more.
+    SeriesFull,
+    /// Nothing changed: the series, or all of them together, would take too much.
+    SeriesTooLarge,
+    /// The series ended; its pending message is cancelled.
+    SeriesEnded(Option<DueKey>),
     /// The consumer of that name, which may have been there before.
     Consumer(ConsumerNumber),
     /// The group and the consumer of those names, either of which may have been there before.
@@ -75,6 +85,8 @@ pub(super) struct Effects {
     pub(super) payloads: PayloadCopies,
     /// Everything that is pending was counted one by one, and no checkpoint says yet what came of it.
     pub(super) was_counted: bool,
+    /// The series whose next occurrence, or whose end, is proposed and not applied.
+    pub(super) occurrences_asked: BTreeSet<Sequence>,
     /// Damaged blocks that were met, and not reported yet.
     pub(super) rescues: Vec<Rescue>,
     /// Pending entries that are nowhere to be found, to be given up by the next step.
@@ -96,6 +108,7 @@ impl Effects {
             storage,
             payloads: PayloadCopies::default(),
             was_counted: false,
+            occurrences_asked: BTreeSet::new(),
             rescues: Vec::new(),
             lost: Vec::new(),
         }

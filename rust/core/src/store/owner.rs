@@ -113,6 +113,7 @@ impl Owner {
         self.note_segment(batch.start);
         // Terms stand in one batch with what they speak of, and nothing of them is saved.
         self.state.terms = Standing::default();
+        self.state.awaited = None;
         let time = BatchTime::of(header);
         let first = batch.start.offset().saturating_add(BATCH_HEADER_BYTES as u32);
         let mut next = position.next_sequence;

@@ -259,7 +259,7 @@ pub(super) fn state_of(
     state.subjects = snapshot.subjects.clone();
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();
-    state.moves = snapshot.moves.clone();
+    (state.moves, state.recurring) = (snapshot.moves.clone(), snapshot.recurring.clone());
     (state.keys, state.ids) = (snapshot.keys.clone(), snapshot.ids.clone());
     (state.next_group, state.next_consumer) = (snapshot.next_group, snapshot.next_consumer);
     (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);

@@ -24,15 +24,18 @@
 //! 10. ids of what was published lately, in order: count, then `id 16 | due_ms u64 | sequence u64 |
 //!     subject u32 | size u32 | until_ms u64 | noted u64`
 //!
+//! 11. series that recur, by number: count, then `number u64 | subject u32 | name | rule | zone | catch_up u32 |
+//!     last_due_ms u64 | pending_due_ms u64 | pending_sequence u64 | meta | body`
+//!
 //! What belongs to this copy alone follows, outside the digest:
 //!
-//! 11. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
+//! 12. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
 //!     the log says behind the position
-//! 12. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
-//! 13. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
+//! 13. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
+//! 14. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
 //!     created_ms u64`
-//! 14. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
-//! 15. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
+//! 15. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
+//! 16. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
 //!     is pending no more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
 
 use std::collections::BTreeMap;
@@ -46,6 +49,7 @@ use super::keys::Keys;
 use super::named_files::{NamedFiles, read_runs, write_runs};
 use super::recent_ids::RecentIds;
 use super::recent_moves::RecentMoves;
+use super::recurring::Recurring;
 use super::state::{EpochInfo, LogPosition, SegmentStart, State};
 use super::subject_codec::{QueueSnapshot, read_subjects, write_subjects};
 use super::subjects::Subjects;
@@ -60,7 +64,7 @@ use crate::units::{
 
 /// Formats before this one know no moves.
 const FORMAT_WITH_MOVES: u32 = 4;
-/// Formats before this one know neither keys nor ids.
+/// Formats before this one know neither keys, nor ids, nor what recurs.
 const FORMAT_WITH_TERMS: u32 = 5;
 /// Formats before this one know nothing of what is due in which minute.
 const FORMAT_WITH_FORECAST: u32 = 5;
@@ -92,6 +96,7 @@ pub(super) struct Snapshot {
     pub(super) moves: RecentMoves,
     pub(super) keys: Keys,
     pub(super) ids: RecentIds,
+    pub(super) recurring: Recurring,
     pub(super) segments: Vec<SegmentStart>,
     /// Where a feed begins that is to hand over everything pending.
     pub(super) feed_from: DueKey,
@@ -109,6 +114,7 @@ pub(super) struct Frozen {
     moves: RecentMoves,
     keys: Keys,
     ids: RecentIds,
+    recurring: Recurring,
     feed_from: DueKey,
     totals: MinuteTotals,
     /// Parts 1 to 6 of a body.
@@ -133,6 +139,7 @@ impl Frozen {
             moves: state.moves.clone(),
             keys: state.keys.clone(),
             ids: state.ids.frozen(),
+            recurring: state.recurring.clone(),
             feed_from,
             totals: state.totals.clone(),
             small: out.bytes,
@@ -156,6 +163,7 @@ impl Frozen {
         self.moves.write(&mut out);
         self.keys.write(&mut out);
         if planted::is_on(Planted::IdsNotSaved) { RecentIds::default() } else { self.ids.clone() }.write(&mut out);
+        self.recurring.write(&mut out);
         let logical = out.bytes.len();
         let segments = self.segments.iter().filter(|start| start.segment >= files.floor);
         out.u64(self.feed_from.due.0);
@@ -232,6 +240,7 @@ impl Snapshot {
             moves: state.moves.clone(),
             keys: state.keys.clone(),
             ids: state.ids.clone(),
+            recurring: state.recurring.clone(),
             segments: state.segments.clone(),
             feed_from: DueKey::START,
             totals: Some(state.totals.iter().collect()),
@@ -267,10 +276,11 @@ impl Snapshot {
         } else {
             RecentMoves::read(&mut from, position.next_sequence)?
         };
-        let (keys, ids) = if format < FORMAT_WITH_TERMS {
-            (Keys::default(), RecentIds::default())
+        let next = position.next_sequence;
+        let (keys, ids, recurring) = if format < FORMAT_WITH_TERMS {
+            (Keys::default(), RecentIds::default(), Recurring::default())
         } else {
-            (Keys::read(&mut from, position.next_sequence)?, RecentIds::read(&mut from, position.next_sequence)?)
+            (Keys::read(&mut from, next)?, RecentIds::read(&mut from, next)?, Recurring::read(&mut from, next)?)
         };
         let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
         let floor = SegmentNumber(from.u32()?);
@@ -301,6 +311,7 @@ impl Snapshot {
             moves,
             keys,
             ids,
+            recurring,
             segments,
             feed_from,
             totals,

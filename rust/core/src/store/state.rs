@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::apply_recurring::Awaited;
 use super::apply_terms::Standing;
 use super::floors::Floors;
 use super::forecast::MinuteTotals;
@@ -10,6 +11,7 @@ use super::keys::Keys;
 use super::pending_counts::PendingCounts;
 use super::recent_ids::RecentIds;
 use super::recent_moves::RecentMoves;
+use super::recurring::Recurring;
 use super::subjects::Subjects;
 use crate::dispatch_log::DispatchLog;
 use crate::message_log::Stream;
@@ -108,8 +110,12 @@ pub struct State {
     pub keys: Keys,
     /// Ids of what was published lately.
     pub ids: RecentIds,
+    /// What recurs.
+    pub recurring: Recurring,
     /// The terms of the messages that come next.
     pub(super) terms: Standing,
+    /// The occurrence that the message that comes next is.
+    pub(super) awaited: Option<Awaited>,
     /// Messages given up because their bytes were damaged.
     pub voided: u64,
     /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
@@ -139,10 +145,19 @@ impl State {
             moves: RecentMoves::default(),
             keys: Keys::default(),
             ids: RecentIds::default(),
+            recurring: Recurring::default(),
             terms: Standing::default(),
+            awaited: None,
             voided: 0,
             delay_ms_max: 0,
         }
+    }
+
+    /// A message is pending no more under this sequence: its key is free, and the series that it was of owes the
+    /// next one.
+    pub(super) fn release(&mut self, sequence: Sequence) {
+        self.keys.release(sequence);
+        self.recurring.release(sequence);
     }
 
     /// The group of this name in a subject.

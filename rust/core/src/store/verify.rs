@@ -284,6 +284,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     compare("the messages that were moved", expected.moves == actual.moves);
     compare("the keys of pending messages", expected.keys == actual.keys);
     compare("the ids of what was published lately", expected.ids == actual.ids);
+    compare("what recurs", expected.recurring == actual.recurring);
     compare(
         "the next numbers",
         (expected.next_group, expected.next_consumer, expected.voided)

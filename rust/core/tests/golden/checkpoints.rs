@@ -14,6 +14,7 @@ use delaymq_core::record::name::{
     GroupEnd, GroupStart, encode_consumer, encode_group, encode_group_end, encode_subject,
 };
 use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
+use delaymq_core::record::recurring::{NewSeries, Occurrence, Recur, encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{Destination, Retry, encode_retry};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{
@@ -39,7 +40,7 @@ const CLIENT: ConsumerNumber = ConsumerNumber(2);
 type Encode = fn(&mut Vec<u8>);
 
 /// Batch by batch what happens: sequences count from 1.
-const HISTORY: [&[Encode]; 8] = [
+const HISTORY: [&[Encode]; 9] = [
     &[
         records::epoch_start,
         |out| encode_subject(out, ORDERS, "orders"),
@@ -84,6 +85,14 @@ const HISTORY: [&[Encode]; 8] = [
     ],
     &[|out| encode_move(out, &BY_DELAY), |out| encode_move(out, &TO_A_TIME)],
     &[records::terms, |out| message(out, 50_000, b"keyed"), |out| message(out, 70_000, b"keyed too")],
+    &[
+        |out| encode_recur(out, &Recur::Begin(records::series(ORDERS))),
+        |out| {
+            encode_recur(out, &Recur::Begin(NewSeries { name: "owes one", meta: b"meta", ..records::series(ORDERS) }));
+        },
+        |out| encode_occurrence(out, Occurrence { series: Sequence(36), after: NOW }),
+        |out| message(out, 40_000, b"again"),
+    ],
 ];
 
 const fn key(delay_ms: u64, sequence: u64) -> DueKey {

@@ -13,6 +13,7 @@ use delaymq_core::record::name::{
 };
 use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
 use delaymq_core::record::ready::encode_ready;
+use delaymq_core::record::recurring::{CatchUp, NewSeries, Occurrence, Recur, encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{Destination, Redrive, Retry, encode_redrive, encode_retry};
 use delaymq_core::record::terms::{
     ByKey, IfExists, KeyCommand, MessageTerms, NameHash, TermsLimits, encode_by_key, encode_terms,
@@ -75,6 +76,21 @@ pub(crate) fn terms(out: &mut Vec<u8>) {
     encode_terms(out, 2, limits, &[both, keyed]);
 }
 
+/// A series, in the subject of this number.
+pub(crate) const fn series(subject: SubjectNumber) -> NewSeries<'static> {
+    NewSeries {
+        subject,
+        name: "dünning",
+        if_exists: IfExists::Keep,
+        rule: "30 9 * * mon-fri",
+        zone: "Europe/Berlin",
+        catch_up: CatchUp::Skip,
+        after: Millis(1_700_000_000_000),
+        meta: b"",
+        body: b"again",
+    }
+}
+
 fn compare_record(name: &str, encode: impl FnOnce(&mut Vec<u8>)) -> Outcome {
     let mut bytes = Vec::new();
     encode(&mut bytes);
@@ -128,6 +144,16 @@ fn on_terms() -> Outcome {
     let target = Some(DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) });
     let command = KeyCommand::Move { due: Millis(1_700_000_900_000), delay_ms: Some(900_000) };
     compare_record("record_by_key_move", |out| encode_by_key(out, &ByKey { target, command, ..asked }))
+}
+
+#[test]
+fn what_recurs() -> Outcome {
+    compare_record("record_recur", |out| encode_recur(out, &Recur::Begin(series(SubjectNumber(3)))))?;
+    let end = Recur::End { subject: SubjectNumber(3), name: "dünning" };
+    compare_record("record_recur_end", |out| encode_recur(out, &end))?;
+    compare_record("record_recur_over", |out| encode_recur(out, &Recur::Over { series: Sequence(7) }))?;
+    let occurrence = Occurrence { series: Sequence(7), after: Millis(1_700_000_000_000) };
+    compare_record("record_occurrence", |out| encode_occurrence(out, occurrence))
 }
 
 #[test]
@@ -246,6 +272,8 @@ fn every_kind_of_fact_has_a_golden_file() {
         Fact::EpochStart(_) => "record_epoch_start",
         Fact::Terms(_) => "record_terms",
         Fact::ByKey(_) => "record_by_key_cancel",
+        Fact::Recur(_) => "record_recur",
+        Fact::Occurrence(_) => "record_occurrence",
     };
     assert_eq!(file_of(&Fact::GroupEnd { group: GroupNumber(1), end: GroupEnd::Alone }), "record_group_end");
 }

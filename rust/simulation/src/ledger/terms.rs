@@ -110,6 +110,13 @@ impl Ledger {
         if standing.is_some() && self.names.is_refused {
             return;
         }
+        if let Some(is_owed) = self.is_owed(at, message.due, message.subject) {
+            self.commands.insert(at, if is_owed { Outcome::Done } else { Outcome::NotFound });
+            if is_owed {
+                self.begin(at, begins, is_due);
+            }
+            return;
+        }
         let Some(Some(terms)) = standing else { return self.begin(at, begins, is_due) };
         let due = DueKey { due: message.due, sequence: at };
         let came = Came { due, subject: message.subject, size };

@@ -26,6 +26,7 @@ impl World {
         }
         self.operation += 1;
         self.oracle.begin_operation(self.operation);
+        self.end_all_series();
         let rounds_max = self.drain_rounds_max();
         let (mut quiet, mut rounds) = (0, 0_u64);
         while self.is_sound() && quiet < QUIET_ROUNDS && rounds < rounds_max {

@@ -191,6 +191,7 @@ impl World {
         self.commands.retain(|command| *command < first);
         self.moves.retain(|command, _| *command < first);
         self.keyed.reopened(first);
+        self.recurs.reopened(first);
         self.changes.retain(|fact, _| *fact < first);
         let replayed = self.catch_up(&mut node, first);
         if let Err(error) = replayed {

@@ -17,6 +17,9 @@ impl World {
         if self.chance.percent(self.plan.wild_percent) {
             return self.be_wild();
         }
+        if self.plan.recurring_percent > 0 && self.chance.percent(self.plan.recurring_percent) {
+            return self.go_on_with_series();
+        }
         match self.chance.below(100) {
             0..=16 => self.publish(),
             17..=21 => self.change_one(),

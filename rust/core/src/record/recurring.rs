@@ -1,0 +1,276 @@
+//! What recurs (kind 23): a series of messages begins, in the place of another one, or ends. And what stands in front
+//! of a message that is an occurrence of a series (kind 24).
+//!
+//! The rule and the zone are texts here: when an occurrence is due was found by who proposed it, and stands in the
+//! message, so that a replay needs no calendar.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::{RawRecord, encode_record};
+use super::read_struct;
+use super::terms::IfExists;
+use crate::units::{Millis, Sequence, SubjectNumber};
+
+/// The kind byte of a series that begins or ends.
+pub const KIND_RECUR: u8 = 23;
+/// The kind byte of what makes the message behind it an occurrence.
+pub const KIND_OCCURRENCE: u8 = 24;
+
+/// What is done about occurrences whose time was over before they could be stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CatchUp {
+    /// They happen once, at once.
+    #[default]
+    One,
+    /// They do not happen.
+    Skip,
+    /// Each of them happens.
+    All,
+}
+
+impl CatchUp {
+    /// The number that stands for it in facts and checkpoints.
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The one of a number.
+    pub fn numbered(number: u32) -> Option<Self> {
+        [Self::One, Self::Skip, Self::All].into_iter().find(|one| one.number() == number)
+    }
+}
+
+/// A series as it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewSeries<'a> {
+    /// The subject of its messages.
+    pub subject: SubjectNumber,
+    /// Its name in the subject.
+    pub name: &'a str,
+    /// What becomes of it where the subject has one of its name.
+    pub if_exists: IfExists,
+    /// When it happens, as a text.
+    pub rule: &'a str,
+    /// The zone that the rule is in.
+    pub zone: &'a str,
+    /// What is done about what is missed.
+    pub catch_up: CatchUp,
+    /// Its first occurrence is the first one of the rule after this.
+    pub after: Millis,
+    /// Message id, tags and attributes of each message.
+    pub meta: &'a [u8],
+    /// The body of each message.
+    pub body: &'a [u8],
+}
+
+/// A series begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recur<'a> {
+    /// It begins.
+    Begin(NewSeries<'a>),
+    /// The one of this name ends.
+    End {
+        /// The subject.
+        subject: SubjectNumber,
+        /// The name.
+        name: &'a str,
+    },
+    /// One that does not happen any more ends.
+    Over {
+        /// The sequence of the fact that began it.
+        series: Sequence,
+    },
+}
+
+/// Fixed part of a series that begins or ends. The payload is the name, the rule, the zone, the meta and the body.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 8 | `after_ms`: of one that begins, its first occurrence comes after this; else 0 |
+/// | 8 | 8 | `series`: of one that is over, its number; else 0 |
+/// | 16 | 4 | `subject` |
+/// | 20 | 4 | `what`: 0 begin and replace, 1 begin or keep, 2 begin or be refused, 3 end, 4 over |
+/// | 24 | 4 | `catch_up`: 0 one, 1 skip, 2 all |
+/// | 28 | 4 | `name_length` |
+/// | 32 | 4 | `rule_length` |
+/// | 36 | 4 | `zone_length` |
+/// | 40 | 4 | `meta_length` |
+/// | 44 | 4 | `reserved` |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RecurFixed {
+    after_ms: U64,
+    series: U64,
+    subject: U32,
+    what: U32,
+    catch_up: U32,
+    name_length: U32,
+    rule_length: U32,
+    zone_length: U32,
+    meta_length: U32,
+    reserved: U32,
+}
+const _: () = assert!(size_of::<RecurFixed>() == 48);
+
+const END: u32 = 3;
+const OVER: u32 = 4;
+
+fn length_of(part: &[u8]) -> U32 {
+    U32::new(u32::try_from(part.len()).unwrap_or(u32::MAX))
+}
+
+/// Appends a series that begins or ends.
+pub fn encode_recur(out: &mut Vec<u8>, recur: &Recur<'_>) {
+    let nothing = NewSeries {
+        subject: SubjectNumber(0),
+        name: "",
+        if_exists: IfExists::Replace,
+        rule: "",
+        zone: "",
+        catch_up: CatchUp::One,
+        after: Millis(0),
+        meta: b"",
+        body: b"",
+    };
+    let (what, series, new) = match *recur {
+        Recur::Begin(new) => (new.if_exists as u32, Sequence(0), new),
+        Recur::End { subject, name } => (END, Sequence(0), NewSeries { subject, name, ..nothing }),
+        Recur::Over { series } => (OVER, series, nothing),
+    };
+    let fixed = RecurFixed {
+        after_ms: U64::new(new.after.0),
+        series: U64::new(series.0),
+        subject: U32::new(new.subject.0),
+        what: U32::new(what),
+        catch_up: U32::new(new.catch_up.number()),
+        name_length: length_of(new.name.as_bytes()),
+        rule_length: length_of(new.rule.as_bytes()),
+        zone_length: length_of(new.zone.as_bytes()),
+        meta_length: length_of(new.meta),
+        reserved: U32::ZERO,
+    };
+    let parts = [new.name.as_bytes(), new.rule.as_bytes(), new.zone.as_bytes(), new.meta, new.body];
+    encode_record(out, KIND_RECUR, 0, fixed.as_bytes(), &parts);
+}
+
+/// Reads a series that begins or ends.
+pub fn decode_recur<'a>(record: &RawRecord<'a>) -> Option<Recur<'a>> {
+    let fixed: RecurFixed = read_struct(record.fixed)?;
+    let mut rest = record.payload;
+    let mut part = |length: U32| {
+        let (head, tail) = rest.split_at_checked(length.get() as usize)?;
+        rest = tail;
+        Some(head)
+    };
+    let [name, rule, zone] = [part(fixed.name_length)?, part(fixed.rule_length)?, part(fixed.zone_length)?];
+    let [name, rule, zone] = [str::from_utf8(name).ok()?, str::from_utf8(rule).ok()?, str::from_utf8(zone).ok()?];
+    let meta = part(fixed.meta_length)?;
+    let subject = SubjectNumber(fixed.subject.get());
+    let if_exists = match fixed.what.get() {
+        0 => IfExists::Replace,
+        1 => IfExists::Keep,
+        2 => IfExists::Refuse,
+        END => return Some(Recur::End { subject, name }),
+        OVER => return Some(Recur::Over { series: Sequence(fixed.series.get()) }),
+        _ => return None,
+    };
+    let (catch_up, after) = (CatchUp::numbered(fixed.catch_up.get())?, Millis(fixed.after_ms.get()));
+    Some(Recur::Begin(NewSeries { subject, name, if_exists, rule, zone, catch_up, after, meta, body: rest }))
+}
+
+/// The message behind this fact is an occurrence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Occurrence {
+    /// The sequence of the fact that began its series.
+    pub series: Sequence,
+    /// When the occurrence before it was due, as the rule has it; of the first, what the series begins after. Where
+    /// another one has come since, the message is not stored.
+    pub after: Millis,
+}
+
+/// Fixed part of what makes the message behind it an occurrence.
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 8 | `series` |
+/// | 8 | 8 | `after_ms` |
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct OccurrenceFixed {
+    series: U64,
+    after_ms: U64,
+}
+const _: () = assert!(size_of::<OccurrenceFixed>() == 16);
+
+/// Appends what makes the message behind it an occurrence.
+pub fn encode_occurrence(out: &mut Vec<u8>, occurrence: Occurrence) {
+    let fixed = OccurrenceFixed { series: U64::new(occurrence.series.0), after_ms: U64::new(occurrence.after.0) };
+    encode_record(out, KIND_OCCURRENCE, 0, fixed.as_bytes(), &[]);
+}
+
+/// Reads what makes the message behind it an occurrence.
+pub fn decode_occurrence(record: &RawRecord<'_>) -> Option<Occurrence> {
+    let fixed: OccurrenceFixed = read_struct(record.fixed)?;
+    Some(Occurrence { series: Sequence(fixed.series.get()), after: Millis(fixed.after_ms.get()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::header::{read_record, seal_record};
+
+    const SERIES: NewSeries<'_> = NewSeries {
+        subject: SubjectNumber(3),
+        name: "dünning",
+        if_exists: IfExists::Keep,
+        rule: "0 9 * * *",
+        zone: "Europe/Berlin",
+        catch_up: CatchUp::All,
+        after: Millis(7),
+        meta: b"meta",
+        body: b"body",
+    };
+
+    fn sealed(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode(&mut bytes);
+        seal_record(&mut bytes, Sequence(5)).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn series_read_back() {
+        let empty = NewSeries { name: "", rule: "", zone: "", meta: b"", body: b"", ..SERIES };
+        for recur in [
+            Recur::Begin(SERIES),
+            Recur::Begin(NewSeries { if_exists: IfExists::Replace, catch_up: CatchUp::One, ..SERIES }),
+            Recur::Begin(NewSeries { if_exists: IfExists::Refuse, catch_up: CatchUp::Skip, ..empty }),
+            Recur::End { subject: SubjectNumber(3), name: "dünning" },
+            Recur::Over { series: Sequence(4) },
+        ] {
+            let bytes = sealed(|out| encode_recur(out, &recur));
+            assert_eq!(decode_recur(&read_record(&bytes, Sequence(5)).unwrap()), Some(recur));
+        }
+        let occurrence = Occurrence { series: Sequence(4), after: Millis(9) };
+        let bytes = sealed(|out| encode_occurrence(out, occurrence));
+        assert_eq!(decode_occurrence(&read_record(&bytes, Sequence(5)).unwrap()), Some(occurrence));
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_none() {
+        // Each length, one longer than all that is there; the kind of fact, and the policy, one beyond the last.
+        for (at, value) in [(28, 100), (32, 100), (36, 100), (40, 100), (20, 5), (24, 3)] {
+            let mut bytes = Vec::new();
+            encode_recur(&mut bytes, &Recur::Begin(SERIES));
+            bytes[16 + at] = value;
+            seal_record(&mut bytes, Sequence(5)).unwrap();
+            assert_eq!(decode_recur(&read_record(&bytes, Sequence(5)).unwrap()), None, "{at}");
+        }
+        let mut bytes = Vec::new();
+        encode_recur(&mut bytes, &Recur::Begin(SERIES));
+        bytes[16 + 28] = 2; // in the middle of a character
+        seal_record(&mut bytes, Sequence(5)).unwrap();
+        assert_eq!(decode_recur(&read_record(&bytes, Sequence(5)).unwrap()), None);
+    }
+}

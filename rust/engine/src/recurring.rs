@@ -1,0 +1,357 @@
+//! What recurs: begun, ended and listed by users, and gone on with by the driver. When an occurrence is due is found
+//! here, from the rule and the occurrence before it; whether it is stored is judged when it is applied.
+
+use delaymq_core::clock::Reading;
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::record::limits::{at_most, check_meta, check_name};
+use delaymq_core::record::name::encode_subject;
+use delaymq_core::record::recurring::{NewSeries, Recur, encode_recur};
+use delaymq_core::schedule_log::DUE_MAX;
+use delaymq_core::store::{
+    ALL_SERIES_BYTES_MAX, Outcome, Owed, Progress, Receipt, SERIES_BYTES_MAX, SERIES_MAX, Series, State,
+};
+use delaymq_core::units::{Millis, Sequence, Span, SubjectNumber};
+use delaymq_recurrence::{Refused, Rule, turn_of};
+
+pub use delaymq_core::record::recurring::CatchUp;
+
+use crate::administration::unknown_subject;
+use crate::driver::Seat;
+use crate::inbox::Haste;
+use crate::options::IfExists;
+use crate::report::Report;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// Series that are gone on with at once; more wait for the driver's next round.
+const SERIES_AT_ONCE: usize = 64;
+/// How soon what found no room is tried again, in milliseconds.
+const ROOM_RETRY_MS: u64 = 200;
+/// Bytes of the facts of an occurrence beside its message, at most.
+const OVERHEAD_BYTES: usize = 256;
+
+/// When a series happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recurs<'a> {
+    /// Every so many milliseconds.
+    Every(u64),
+    /// By a cron pattern, in the time of a zone.
+    Cron(&'a str),
+}
+
+/// A series as it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewRecurring<'a> {
+    /// Its name in its subject.
+    pub name: &'a str,
+    /// When it happens.
+    pub recurs: Recurs<'a>,
+    /// The zone of a pattern, an IANA name; of an interval `UTC`.
+    pub zone: &'a str,
+    /// No occurrence is before this.
+    pub start: Option<Millis>,
+    /// What is done about what is missed.
+    pub catch_up: CatchUp,
+    /// What becomes of it where the subject has one of its name.
+    pub if_exists: IfExists,
+    /// Message id, tags and attributes of each message, encoded.
+    pub meta: &'a [u8],
+    /// The body of each message.
+    pub body: &'a [u8],
+}
+
+/// A series that goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecurringListed {
+    /// Its number, which no other one has: lists are in this order.
+    pub number: u64,
+    /// Its subject.
+    pub subject: String,
+    /// Its name in its subject.
+    pub name: String,
+    /// Its rule: a pattern, or `every …ms`.
+    pub rule: String,
+    /// The zone of the rule.
+    pub zone: String,
+    /// What is done about what is missed.
+    pub catch_up: CatchUp,
+    /// Its pending message; `None` where it owes one that is not stored yet.
+    pub pending: Option<Receipt>,
+}
+
+/// What the driver did for series.
+#[derive(Default)]
+pub(crate) struct GoneOn {
+    /// The end of what the log's queue has accepted, where it has some.
+    pub(crate) sent: Option<Sequence>,
+    /// There is more to do at once.
+    pub(crate) more: bool,
+    /// Something found no room: look again then.
+    pub(crate) next: Option<Millis>,
+}
+
+impl GoneOn {
+    /// What of a step and of this is to be done next.
+    pub(crate) fn with(&self, progress: Progress) -> Progress {
+        let next = progress.next.into_iter().chain(self.next).min();
+        Progress { more: progress.more || self.more, next, ..progress }
+    }
+}
+
+impl Store {
+    /// Begins a series of messages, of which one is pending at a time. Returns the series of that name when it is
+    /// durable: the new one, or the one that was there where [`IfExists::Keep`] says so.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject`, `name`, `every`, `cron`, `zone` or `start`, and `name` where there is one
+    /// and [`IfExists::Refuse`] says so; `TooLarge` naming `body` or `series`; `NamesFull` naming `name`; `DiskFull`,
+    /// `Poisoned`, `Closed`, `ForkedProcess`. Nothing is stored then.
+    pub fn recur(&self, subject: &str, new: &NewRecurring<'_>) -> Result<RecurringListed> {
+        let shared = &self.shared;
+        shared.check()?;
+        check_name("subject", subject)?;
+        check_name("name", new.name)?;
+        check_meta(new.meta)?;
+        let (rule, after) = shared.rule_of(new)?;
+        let lengths = [new.name.len(), rule.len(), new.zone.len(), new.meta.len(), new.body.len()];
+        let bytes = lengths.into_iter().fold(0, usize::saturating_add);
+        at_most("body", SERIES_BYTES_MAX.min(shared.submission_bytes_max().saturating_sub(OVERHEAD_BYTES)), bytes)?;
+        let named = shared.names.subject(subject)?;
+        let mut records = Vec::new();
+        if named.needs_fact {
+            encode_subject(&mut records, named.number, &named.name);
+        }
+        let series = NewSeries {
+            subject: named.number,
+            name: new.name,
+            if_exists: new.if_exists,
+            rule: &rule,
+            zone: new.zone,
+            catch_up: new.catch_up,
+            after,
+            meta: new.meta,
+            body: new.body,
+        };
+        encode_recur(&mut records, &Recur::Begin(series));
+        let found = shared.ask(&records, 1 + usize::from(named.needs_fact), Class::Growing, false)?;
+        if named.needs_fact {
+            shared.names.submitted(std::slice::from_ref(&named));
+        }
+        match found.last().copied().flatten() {
+            Some(Outcome::SeriesBegun(_)) => shared.go_on_now()?,
+            Some(Outcome::SeriesThere) if new.if_exists == IfExists::Keep => {}
+            refused => return Err(refusal(subject, new.name, refused)),
+        }
+        let listed = self.look(|state| Ok(shared.listed(state, named.number, new.name)))?;
+        // Somebody has ended it meanwhile.
+        listed.ok_or_else(|| unknown_series(subject, new.name))
+    }
+
+    /// Ends a series; its pending message is cancelled. False where there is none of that name. Returns when it is
+    /// durable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` or `name`; `Poisoned`, `Closed`, `ForkedProcess`.
+    pub fn end_recurring(&self, subject: &str, name: &str) -> Result<bool> {
+        let shared = &self.shared;
+        shared.check()?;
+        check_name("subject", subject)?;
+        check_name("name", name)?;
+        let Some(subject) = shared.names.subject_if_known(subject) else { return Ok(false) };
+        let mut records = Vec::new();
+        encode_recur(&mut records, &Recur::End { subject, name });
+        let found = shared.ask(&records, 1, Class::Finishing, false)?;
+        Ok(matches!(found.first(), Some(Some(Outcome::SeriesEnded(_)))))
+    }
+
+    /// Series with a number above `after`, of one subject or of all, by number, at most `count_max`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` where the store has none of that name; `Poisoned`, `Closed`,
+    /// `ForkedProcess`.
+    pub fn recurring(&self, subject: Option<&str>, after: u64, count_max: usize) -> Result<Vec<RecurringListed>> {
+        if let Some(subject) = subject {
+            check_name("subject", subject)?;
+        }
+        self.look(|state| {
+            let number = subject.map(|name| state.subjects.number(name).ok_or_else(|| unknown_subject(name)));
+            let number = number.transpose()?;
+            let all = state.recurring.after(Sequence(after));
+            let of_it = all.filter(|(_, series)| number.is_none_or(|number| series.recurs.subject == number));
+            Ok(of_it.take(count_max).map(|(number, series)| self.shared.row(number, series)).collect())
+        })
+    }
+}
+
+impl Shared {
+    /// The text of the rule, and the time after which its first occurrence is.
+    fn rule_of(&self, new: &NewRecurring<'_>) -> Result<(String, Millis)> {
+        let (part, text, rule) = match new.recurs {
+            Recurs::Every(interval_ms) => {
+                let text = Rule::every_text(interval_ms);
+                let rule = Rule::parse(&text, new.zone);
+                ("every", text, rule)
+            }
+            Recurs::Cron(pattern) => ("cron", pattern.to_owned(), Rule::cron(pattern, new.zone)),
+        };
+        let rule = rule.map_err(refused_rule)?;
+        let (now, from) = self.now();
+        if let Some(start) = new.start.filter(|start| start.since(from) > self.options.delay_ms_max) {
+            return Err(too_far("start", self.options.delay_ms_max, start, from));
+        }
+        let after = rule.counts_from(now.0, new.start.map(|start| start.0)).ok_or_else(|| Error::InvalidArgument {
+            argument: "start",
+            expected: "a time that is an interval and more after 1970".to_owned(),
+            found: new.start.unwrap_or_default().to_string(),
+        })?;
+        let Some(first) = rule.next_after(after).map(Millis).filter(|first| *first <= DUE_MAX) else {
+            return Err(Error::InvalidArgument {
+                argument: part,
+                expected: "a rule that happens within ten years".to_owned(),
+                found: format!("{text:?}, which does not"),
+            });
+        };
+        if first.since(from) > self.options.delay_ms_max {
+            return Err(too_far(part, self.options.delay_ms_max, first, from));
+        }
+        Ok((text, Millis(after)))
+    }
+
+    /// Goes on with what is owed, for who does not wait for the driver.
+    fn go_on_now(&self) -> Result<()> {
+        let end = {
+            let mut guard = self.seat()?;
+            let seat = guard.get()?;
+            let gone_on = self.go_on_with_series(seat, self.time.read())?;
+            if gone_on.more || gone_on.next.is_some() {
+                self.driver.raise();
+            }
+            self.with_commits(|commits| commits.next_sequence())
+        };
+        self.lead(end);
+        self.wait_visible(end, None)?;
+        self.apply_until(end)
+    }
+
+    /// Proposes the next occurrence of what owes one. With the owner held, so that none is proposed twice. A clock
+    /// that holds dispatch does not say what is due.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`.
+    pub(crate) fn go_on_with_series(&self, seat: &mut Seat, reading: Reading) -> Result<GoneOn> {
+        let mut gone_on = GoneOn::default();
+        if reading.held || !seat.owner.owes() {
+            return Ok(gone_on);
+        }
+        let owed = seat.owner.owed(Sequence(0), SERIES_AT_ONCE);
+        gone_on.more = owed.len() == SERIES_AT_ONCE;
+        let mut records = Vec::new();
+        for one in owed {
+            let due = match due_of(&one, reading.now) {
+                Ok(due) => due.map(Millis).filter(|due| *due <= DUE_MAX),
+                Err(refused) => {
+                    // Nothing is guessed: it waits until a release that knows the rule opens the store.
+                    seat.owner.occurrence_submitted(one.series);
+                    self.report_series(&one, &refused);
+                    continue;
+                }
+            };
+            records.clear();
+            let record_count = one.encode(due, reading.now, &mut records);
+            // The end of a rule makes room.
+            let class = if due.is_some() { Class::Growing } else { Class::Finishing };
+            let submission = Submission { records: &records, record_count, class, must_sync: false };
+            let submitted = match self.try_submit(submission, Haste::URGENT) {
+                Err(Error::DiskFull) => None,
+                other => other?,
+            };
+            let Some(range) = submitted else {
+                self.helper.raise();
+                gone_on.more = false;
+                gone_on.next = Some(reading.now.plus(ROOM_RETRY_MS));
+                break;
+            };
+            seat.owner.occurrence_submitted(one.series);
+            gone_on.sent = Some(range.end);
+        }
+        Ok(gone_on)
+    }
+
+    /// True where something recurs.
+    ///
+    /// # Errors
+    /// `Closed`, `Poisoned`.
+    pub(crate) fn is_recurring(&self) -> Result<bool> {
+        Ok(!self.seat()?.get()?.owner.state().recurring.is_empty())
+    }
+
+    fn report_series(&self, owed: &Owed, refused: &Refused) {
+        let subject = self.names.name_of(owed.recurs.subject);
+        let name = &owed.recurs.name;
+        let Refused { part, expected, found } = refused;
+        let reason = format!("{name:?} of subject {subject:?} rests: {part}: expected {expected}, found {found}");
+        self.reports.add(Report::BackgroundFailed { work: "recur", reason });
+    }
+
+    fn listed(&self, state: &State, subject: SubjectNumber, name: &str) -> Option<RecurringListed> {
+        let number = state.recurring.named(subject, name)?;
+        Some(self.row(number, state.recurring.get(number)?))
+    }
+
+    fn row(&self, number: Sequence, series: &Series) -> RecurringListed {
+        let recurs = &series.recurs;
+        let size = u32::try_from(recurs.body.len()).unwrap_or(u32::MAX);
+        let book = self.receipts.get();
+        let pending = series.pending.and_then(|key| book?.receipt_of(key, recurs.subject, size));
+        RecurringListed {
+            number: number.0,
+            subject: self.names.name_of(recurs.subject).to_string(),
+            name: recurs.name.clone(),
+            rule: recurs.rule.clone(),
+            zone: recurs.zone.clone(),
+            catch_up: recurs.catch_up,
+            pending,
+        }
+    }
+}
+
+fn due_of(owed: &Owed, now: Millis) -> std::result::Result<Option<u64>, Refused> {
+    let catch_up = match owed.recurs.catch_up {
+        CatchUp::One => delaymq_recurrence::CatchUp::One,
+        CatchUp::Skip => delaymq_recurrence::CatchUp::Skip,
+        CatchUp::All => delaymq_recurrence::CatchUp::All,
+    };
+    turn_of(&owed.recurs.rule, &owed.recurs.zone, catch_up, owed.after.0, now.0)
+}
+
+fn refused_rule(refused: Refused) -> Error {
+    let Refused { part, expected, found } = refused;
+    Error::InvalidArgument { argument: part, expected, found }
+}
+
+fn too_far(argument: &'static str, delay_ms_max: u64, time: Millis, from: Millis) -> Error {
+    let expected = format!("at most {} ahead", Span(delay_ms_max));
+    Error::InvalidArgument { argument, expected, found: format!("{} ahead", Span(time.since(from))) }
+}
+
+fn unknown_series(subject: &str, name: &str) -> Error {
+    let found = format!("{name:?}, which {subject:?} does not have");
+    Error::InvalidArgument { argument: "name", expected: "a series of the subject".to_owned(), found }
+}
+
+fn refusal(subject: &str, name: &str, found: Option<Outcome>) -> Error {
+    match found {
+        Some(Outcome::SeriesThere) => Error::InvalidArgument {
+            argument: "name",
+            expected: "a name that no series of the subject has".to_owned(),
+            found: format!("{name:?}, which {subject:?} has"),
+        },
+        Some(Outcome::SeriesFull) => Error::NamesFull { argument: "name", limit: SERIES_MAX as u64 },
+        Some(Outcome::SeriesTooLarge) => {
+            let limit = ALL_SERIES_BYTES_MAX as u64;
+            Error::TooLarge { argument: "series", limit, found: limit.saturating_add(1) }
+        }
+        _ => Error::Closed,
+    }
+}

@@ -1,0 +1,190 @@
+//! One rule: an interval, or a cron pattern and its zone.
+
+use std::fmt;
+
+use croner::Cron;
+use croner::errors::CronError;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+/// The shortest interval, in milliseconds.
+pub const EVERY_MS_MIN: u64 = 1_000;
+/// The longest interval, in milliseconds: ten years.
+pub const EVERY_MS_MAX: u64 = HORIZON_MS;
+/// A rule that does not happen for so long, ten years in milliseconds, does not happen any more.
+pub const HORIZON_MS: u64 = 315_360_000_000;
+/// Bytes of the text of a rule, at most.
+pub const TEXT_BYTES_MAX: usize = 256;
+/// Bytes of the name of a zone, at most.
+pub const ZONE_BYTES_MAX: usize = 64;
+
+/// The only zone of an interval.
+const UTC: &str = "UTC";
+/// What a text of an interval begins with.
+const EVERY: &str = "every ";
+const SECOND_MS: u64 = 1_000;
+/// How far a search goes on behind a gap that is longer than the cron library looks over, in hours.
+const GAP_HOURS_MAX: u64 = 48;
+
+/// Why a rule is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// What is wrong: `every`, `cron` or `zone`.
+    pub part: &'static str,
+    /// What it must be.
+    pub expected: String,
+    /// What it was.
+    pub found: String,
+}
+
+impl Refused {
+    fn new(part: &'static str, expected: &str, found: impl Into<String>) -> Self {
+        Self { part, expected: expected.to_owned(), found: found.into() }
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct Rule {
+    kind: Kind,
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Every { interval_ms } => write!(out, "Rule({EVERY}{interval_ms}ms)"),
+            Kind::Cron { pattern, .. } => write!(out, "Rule({:?})", pattern.pattern.to_string()),
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Kind {
+    Every { interval_ms: u64 },
+    Cron { pattern: Box<Cron>, zone: TimeZone },
+}
+
+impl Rule {
+    /// The text of a rule that happens every `interval_ms` milliseconds.
+    pub fn every_text(interval_ms: u64) -> String {
+        format!("{EVERY}{interval_ms}ms")
+    }
+
+    /// Reads a rule: `every 900000ms`, or five cron fields, or six with seconds first, in the time of `zone`, an
+    /// IANA name. Whether it ever happens is found by [`Self::next_after`].
+    ///
+    /// # Errors
+    /// [`Refused`] naming the part that is wrong.
+    pub fn parse(text: &str, zone: &str) -> Result<Self, Refused> {
+        match text.strip_prefix(EVERY) {
+            Some(interval) => Self::every(interval, zone),
+            None => Self::cron(text, zone),
+        }
+    }
+
+    fn every(interval: &str, zone: &str) -> Result<Self, Refused> {
+        let digits = interval.strip_suffix("ms").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let interval_ms = digits.and_then(|digits| digits.parse().ok());
+        let fits = interval_ms.filter(|interval_ms| (EVERY_MS_MIN..=EVERY_MS_MAX).contains(interval_ms));
+        let Some(interval_ms) = fits else {
+            let found = interval.chars().take(TEXT_BYTES_MAX).collect::<String>();
+            return Err(Refused::new("every", "1 second to 10 years", found));
+        };
+        if zone != UTC {
+            return Err(Refused::new("zone", "no zone but UTC with an interval", quoted(zone, ZONE_BYTES_MAX)));
+        }
+        Ok(Self { kind: Kind::Every { interval_ms } })
+    }
+
+    /// As [`Self::parse`], of a cron pattern and nothing else.
+    ///
+    /// # Errors
+    /// [`Refused`] naming `cron` or `zone`.
+    pub fn cron(text: &str, zone: &str) -> Result<Self, Refused> {
+        const FIELDS: &str = "five fields of cron, or six with seconds first";
+        let refused = |why: &str| Refused::new("cron", FIELDS, format!("{}{why}", quoted(text, TEXT_BYTES_MAX)));
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(refused(", which is too long"));
+        }
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b" *,-/?#".contains(&byte);
+        if !text.bytes().all(is_known) {
+            return Err(refused(""));
+        }
+        let is_list = |field: &str| field.split(',').all(|part| !part.is_empty());
+        if !(5..=6).contains(&text.split_ascii_whitespace().count()) || !text.split_ascii_whitespace().all(is_list) {
+            return Err(refused(""));
+        }
+        let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
+        let pattern = parser.parse(text).map_err(|error| refused(&format!(": {error}")))?;
+        Ok(Self { kind: Kind::Cron { pattern: Box::new(pattern), zone: zone_named(zone)? } })
+    }
+
+    /// The first occurrence after `after_ms`; `None` where there is none within ten years of it. An interval
+    /// counts from `after_ms`, which is an occurrence of its own.
+    pub fn next_after(&self, after_ms: u64) -> Option<u64> {
+        let next = match &self.kind {
+            Kind::Every { interval_ms } => after_ms.checked_add(*interval_ms)?,
+            Kind::Cron { pattern, zone } => next_of(pattern, zone, after_ms)?,
+        };
+        (next > after_ms && next.checked_sub(after_ms)? <= HORIZON_MS).then_some(next)
+    }
+
+    /// The last occurrence of those after `after_ms` that is not after `until_ms`; `None` where there is none.
+    pub fn last_until(&self, after_ms: u64, until_ms: u64) -> Option<u64> {
+        if let Kind::Every { interval_ms } = &self.kind {
+            let whole = until_ms.checked_sub(after_ms)?.checked_div(*interval_ms)?;
+            return (whole > 0).then(|| after_ms.checked_add(whole.checked_mul(*interval_ms)?)).flatten();
+        }
+        let within = |from: u64| self.next_after(from).filter(|next| *next <= until_ms);
+        // The next one of an earlier time is never a later one, so the last time whose next one is within is found
+        // by halves.
+        let mut found = within(after_ms)?;
+        let (mut low, mut high) = (found, until_ms);
+        while low < high {
+            let middle = low.checked_add(high.checked_sub(low)?.div_ceil(2))?;
+            match within(middle) {
+                Some(next) => (found, low) = (next, next),
+                None => high = middle.checked_sub(1)?,
+            }
+        }
+        Some(found)
+    }
+
+    /// The time from which a rule that begins at `now_ms` counts, so that its first occurrence is at or after
+    /// `start_ms` where that is given, and after now where it is not, or is over. An interval whose start is over
+    /// keeps to the grid of its start.
+    pub fn counts_from(&self, now_ms: u64, start_ms: Option<u64>) -> Option<u64> {
+        let Some(start_ms) = start_ms else { return Some(now_ms) };
+        match &self.kind {
+            Kind::Every { interval_ms } if start_ms > now_ms => start_ms.checked_sub(*interval_ms),
+            Kind::Every { .. } => Some(self.last_until(start_ms, now_ms).unwrap_or(start_ms)),
+            Kind::Cron { .. } => Some(start_ms.saturating_sub(1).max(now_ms)),
+        }
+    }
+}
+
+fn zone_named(zone: &str) -> Result<TimeZone, Refused> {
+    let known = || TimeZoneDatabase::bundled().get(zone).ok();
+    let named = (!zone.is_empty() && zone.len() <= ZONE_BYTES_MAX).then(known).flatten();
+    named.ok_or_else(|| Refused::new("zone", "the name of a zone, as Europe/Berlin", quoted(zone, ZONE_BYTES_MAX)))
+}
+
+/// The next time of a pattern. The library gives up where a gap is longer than any that clocks have today; what is
+/// behind it is looked for from a later hour.
+fn next_of(pattern: &Cron, zone: &TimeZone, after_ms: u64) -> Option<u64> {
+    for hours in 0..=GAP_HOURS_MAX {
+        let from_s = (after_ms / SECOND_MS).checked_add(hours.checked_mul(3_600)?)?;
+        let from = Timestamp::from_second(i64::try_from(from_s).ok()?).ok()?.to_zoned(zone.clone());
+        match pattern.find_next_occurrence(&from, false) {
+            Ok(next) => return u64::try_from(next.timestamp().as_millisecond()).ok(),
+            Err(CronError::TimeSearchLimitExceeded) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+fn quoted(text: &str, bytes_max: usize) -> String {
+    format!("{:?}", text.chars().take(bytes_max).collect::<String>())
+}

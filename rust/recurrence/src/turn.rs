@@ -1,0 +1,37 @@
+//! Whose turn it is next: the rule, the occurrence before, and what is done about those that were missed.
+
+use crate::rule::{Refused, Rule};
+
+/// What becomes of occurrences whose time is over before they could be stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CatchUp {
+    /// They happen once, at once, as the last of them; then the next regular one.
+    #[default]
+    One,
+    /// They do not happen: the next is the first one after now.
+    Skip,
+    /// Each of them happens, one after the other.
+    All,
+}
+
+/// When the occurrence after the one at `last_ms` is due, of those that a store makes at `now_ms`. It is one of the
+/// rule's own times, whatever now is. `None`: there is no further one.
+pub fn next_turn(rule: &Rule, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Option<u64> {
+    let next = rule.next_after(last_ms)?;
+    if next > now_ms {
+        return Some(next);
+    }
+    match catch_up {
+        CatchUp::All => Some(next),
+        CatchUp::One => rule.last_until(last_ms, now_ms),
+        CatchUp::Skip => rule.next_after(rule.last_until(last_ms, now_ms)?),
+    }
+}
+
+/// As [`next_turn`], of a rule that is a text, as facts have it.
+///
+/// # Errors
+/// [`Refused`] where the text is no rule, or the zone is not known any more.
+pub fn turn_of(text: &str, zone: &str, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Result<Option<u64>, Refused> {
+    Ok(next_turn(&Rule::parse(text, zone)?, catch_up, last_ms, now_ms))
+}

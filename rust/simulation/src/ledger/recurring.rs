@@ -1,0 +1,149 @@
+//! What recurs, in plain lists: all series that ever began, and all occurrences that each ever had. Which is pending
+//! is looked up in the fates of messages.
+
+use delaymq_core::record::recurring::{NewSeries, Occurrence, Recur};
+use delaymq_core::record::terms::IfExists;
+use delaymq_core::store::{Outcome, Recurring};
+use delaymq_core::units::{DueKey, Millis, Sequence, SubjectNumber};
+
+use super::{Fate, Ledger};
+
+/// One series.
+#[derive(Clone, Debug)]
+struct Told {
+    number: Sequence,
+    subject: SubjectNumber,
+    name: String,
+    after: Millis,
+    occurrences: Vec<DueKey>,
+    is_over: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Series {
+    all: Vec<Told>,
+    /// The message that is spoken of, and what of it.
+    standing: Option<(Sequence, Occurrence)>,
+}
+
+impl Series {
+    pub(super) fn begin_batch(&mut self) {
+        self.standing = None;
+    }
+
+    fn living(&mut self, is_it: impl Fn(&Told) -> bool) -> Option<&mut Told> {
+        self.all.iter_mut().find(|one| !one.is_over && is_it(one))
+    }
+}
+
+impl Told {
+    fn last_due(&self) -> Millis {
+        self.occurrences.last().map_or(self.after, |key| key.due)
+    }
+}
+
+impl Ledger {
+    /// What waits of this series, wherever it was moved to.
+    fn waits(&self, told: &Told) -> Option<DueKey> {
+        let mut last = *told.occurrences.last()?;
+        loop {
+            match self.lines.get(&last.sequence)?.fate {
+                Fate::Waiting => return Some(last),
+                Fate::Moved => last = self.moves.get(&last.sequence)?.0,
+                Fate::Ready | Fate::Cancelled => return None,
+            }
+        }
+    }
+
+    pub(super) fn take_recur(&mut self, at: Sequence, recur: &Recur<'_>) -> Outcome {
+        match recur {
+            Recur::Begin(new) => self.begin_series(at, new),
+            Recur::End { subject, name } => {
+                let is_it = |one: &Told| one.subject == *subject && one.name == *name;
+                let number = self.series.living(is_it).map(|one| one.number);
+                number.map_or(Outcome::NotFound, |number| Outcome::SeriesEnded(self.end_series(number)))
+            }
+            Recur::Over { series } => {
+                let told = self.series.all.iter().find(|one| one.number == *series && !one.is_over);
+                let waits = told.map(|told| self.waits(told));
+                if waits != Some(None) {
+                    return Outcome::NotFound;
+                }
+                Outcome::SeriesEnded(self.end_series(*series))
+            }
+        }
+    }
+
+    fn begin_series(&mut self, at: Sequence, new: &NewSeries<'_>) -> Outcome {
+        if !self.topics.contains_key(&new.subject) {
+            return Outcome::NotFound;
+        }
+        let there = self.series.living(|one| one.subject == new.subject && one.name == new.name);
+        let there = there.map(|one| one.number);
+        if there.is_some() && new.if_exists != IfExists::Replace {
+            return Outcome::SeriesThere;
+        }
+        let ended = there.and_then(|number| self.end_series(number));
+        self.series.all.push(Told {
+            number: at,
+            subject: new.subject,
+            name: new.name.to_owned(),
+            after: new.after,
+            occurrences: Vec::new(),
+            is_over: false,
+        });
+        Outcome::SeriesBegun(ended)
+    }
+
+    fn end_series(&mut self, number: Sequence) -> Option<DueKey> {
+        let told = self.series.living(|one| one.number == number)?.clone();
+        let waits = self.waits(&told);
+        if let Some(told) = self.series.living(|one| one.number == number) {
+            told.is_over = true;
+        }
+        self.cancel_waiting(waits?.sequence);
+        waits
+    }
+
+    pub(super) fn take_occurrence(&mut self, at: Sequence, occurrence: Occurrence) {
+        self.series.standing = Some((at.next(), occurrence));
+    }
+
+    /// Whether a message is stored that is an occurrence; `None` for every other.
+    pub(super) fn is_owed(&mut self, at: Sequence, due: Millis, subject: SubjectNumber) -> Option<bool> {
+        let (_, occurrence) = self.series.standing.filter(|(message, _)| *message == at)?;
+        let told = self.series.living(|one| one.number == occurrence.series).map(|told| told.clone());
+        let is_owed = told.is_some_and(|told| {
+            let is_next = told.last_due() == occurrence.after && due > occurrence.after;
+            is_next && told.subject == subject && self.waits(&told).is_none()
+        });
+        if is_owed && let Some(told) = self.series.living(|one| one.number == occurrence.series) {
+            told.occurrences.push(DueKey { due, sequence: at });
+        }
+        Some(is_owed)
+    }
+
+    /// In what the series differ.
+    pub(super) fn compare_series(&self, theirs: &Recurring, found: &mut Vec<String>) {
+        let ours: Vec<&Told> = self.series.all.iter().filter(|told| !told.is_over).collect();
+        if ours.len() != theirs.len() {
+            found.push(format!("series: ledger {}, store {}", ours.len(), theirs.len()));
+        }
+        for told in ours {
+            let expected = (told.last_due(), self.waits(told), told.subject, told.name.clone());
+            let is = theirs.get(told.number);
+            let is = is.map(|one| (one.last_due, one.pending, one.recurs.subject, one.recurs.name.clone()));
+            if is.as_ref() != Some(&expected) {
+                found.push(format!("series {}: ledger {expected:?}, store {is:?}", told.number));
+            }
+            if theirs.named(told.subject, &told.name) != Some(told.number) {
+                found.push(format!("series {} is not the one of its name {:?}", told.number, told.name));
+            }
+            let owes = theirs.owing().any(|(number, _)| number == told.number);
+            if owes != expected.1.is_none() {
+                found.push(format!("series {} owes one: {owes}, and {:?} waits", told.number, expected.1));
+            }
+        }
+    }
+}
