@@ -198,6 +198,7 @@ def move(world: World, peer: Peer, name: str, receipt: bytes, delay_ms: int) -> 
 
 
 def cancel(world: World, peer: Peer, name: str, receipt: bytes) -> None:
+    world.ledger.tell("cancel", id=name)
     code, answer = peer.ask(CANCEL, struct.pack(">I", 1) + receipt)
     assert code == 0, (code, answer)
     assert answer[:4] == struct.pack(">I", 1), answer
