@@ -63,6 +63,8 @@ class Choices(NamedTuple):
         progress: Callable[[Progress], object] | None,
         clock: Clock | None = None,
         hot_minute_messages: int = HOT_MINUTE_MESSAGES,
+        warn_free_bytes: int = 0,
+        refuse_free_bytes: int = 0,
     ) -> Choices:
         """Checks the arguments of `open`.
 
@@ -86,6 +88,8 @@ class Choices(NamedTuple):
             "ids_max": message_ids_max,
             "clock": clock,
             "hot_minute_messages": hot_minute_messages,
+            "warn_free_bytes": warn_free_bytes,
+            "refuse_free_bytes": refuse_free_bytes,
         }
         return cls(_folder(path), options, policy, None if progress is None else _telling(progress))
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from delaymq import _core
+from delaymq import _core, _recover
 from delaymq._attending import abandon, look_after
 from delaymq._blocking import BlockingCalls
 from delaymq._event_loop import EventLoop
@@ -21,16 +21,7 @@ from delaymq._moving import move_of, moved, moves_of
 from delaymq._node import Node
 from delaymq._opening import Opening
 from delaymq._publishing import sent
-from delaymq._recover import (
-    DEDUPLICATE_FOR,
-    DELAY_MAX,
-    HOT_MINUTE_MESSAGES,
-    KEEP_FINISHED,
-    NAMES_MAX,
-    SEGMENT_BYTES,
-    Choices,
-    Durability,
-)
+from delaymq._recover import Choices, Durability
 from delaymq._retire import Pin, pinned
 from delaymq._wakeups import Wakeups
 from delaymq.async_administration import AsyncAdministration
@@ -79,16 +70,18 @@ class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed):
         *,
         durability: Durability = "disk",
         create: bool = True,
-        segment_bytes: int = SEGMENT_BYTES,
-        delay_max: Duration = DELAY_MAX,
-        keep_finished: Duration = KEEP_FINISHED,
+        segment_bytes: int = _recover.SEGMENT_BYTES,
+        delay_max: Duration = _recover.DELAY_MAX,
+        keep_finished: Duration = _recover.KEEP_FINISHED,
         expire: Mapping[str, Duration] | None = None,
-        deduplicate_for: Duration = DEDUPLICATE_FOR,
-        keys_max: int = NAMES_MAX,
-        message_ids_max: int = NAMES_MAX,
+        deduplicate_for: Duration = _recover.DEDUPLICATE_FOR,
+        keys_max: int = _recover.NAMES_MAX,
+        message_ids_max: int = _recover.NAMES_MAX,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
-        hot_minute_messages: int = HOT_MINUTE_MESSAGES,
+        hot_minute_messages: int = _recover.HOT_MINUTE_MESSAGES,
+        warn_free_bytes: int = 0,
+        refuse_free_bytes: int = 0,
     ) -> Opening[Self]:
         """Opens the store in a folder, to be awaited or entered.
 
@@ -116,6 +109,8 @@ class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed):
                 progress=progress,
                 clock=clock,
                 hot_minute_messages=hot_minute_messages,
+                warn_free_bytes=warn_free_bytes,
+                refuse_free_bytes=refuse_free_bytes,
             )
             return await cls._started(chosen)
 

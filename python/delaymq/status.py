@@ -40,7 +40,10 @@ class Status:
         recovered_ms: How long recovery took at this open, in milliseconds.
         recovered_facts: How many facts recovery applied.
         held: True while dispatch waits because the clock cannot be trusted.
-        disk_full: True while publishes are refused for want of room.
+        disk_full: True while publishes are refused for want of room: the disk is full, or less of it is free
+            than `refuse_free_bytes`.
+        room_low: True while less of it is free than `warn_free_bytes`, or an eighth more once it was.
+        free_bytes: What was free at the last look, at most about a second ago; None where no mark is set.
         poisoned: Why the store refuses everything, or None.
         aside: What this open set aside, in words.
         voided: Messages given up because their payload was damaged, since this open.
@@ -61,6 +64,8 @@ class Status:
     recovered_facts: int
     held: bool
     disk_full: bool
+    room_low: bool
+    free_bytes: int | None
     poisoned: str | None
     aside: tuple[str, ...]
     voided: int

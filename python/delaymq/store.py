@@ -11,21 +11,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
-from delaymq import _core
+from delaymq import _core, _recover
 from delaymq._gathering import listed
 from delaymq._moving import move_of, moved, moves_of
 from delaymq._node import Node
 from delaymq._publishing import sent
-from delaymq._recover import (
-    DEDUPLICATE_FOR,
-    DELAY_MAX,
-    HOT_MINUTE_MESSAGES,
-    KEEP_FINISHED,
-    NAMES_MAX,
-    SEGMENT_BYTES,
-    Choices,
-    Durability,
-)
+from delaymq._recover import Choices, Durability
 from delaymq._retire import Pin, pinned
 from delaymq.administration import Administration
 from delaymq.durations import Duration, due_of, jittered
@@ -69,16 +60,18 @@ class Store(Administration, Forecasting, Looking, Keyed):
         *,
         durability: Durability = "disk",
         create: bool = True,
-        segment_bytes: int = SEGMENT_BYTES,
-        delay_max: Duration = DELAY_MAX,
-        keep_finished: Duration = KEEP_FINISHED,
+        segment_bytes: int = _recover.SEGMENT_BYTES,
+        delay_max: Duration = _recover.DELAY_MAX,
+        keep_finished: Duration = _recover.KEEP_FINISHED,
         expire: Mapping[str, Duration] | None = None,
-        deduplicate_for: Duration = DEDUPLICATE_FOR,
-        keys_max: int = NAMES_MAX,
-        message_ids_max: int = NAMES_MAX,
+        deduplicate_for: Duration = _recover.DEDUPLICATE_FOR,
+        keys_max: int = _recover.NAMES_MAX,
+        message_ids_max: int = _recover.NAMES_MAX,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
-        hot_minute_messages: int = HOT_MINUTE_MESSAGES,
+        hot_minute_messages: int = _recover.HOT_MINUTE_MESSAGES,
+        warn_free_bytes: int = 0,
+        refuse_free_bytes: int = 0,
     ) -> Self:
         """Opens the store in a folder, recovering what a crash left.
 
@@ -91,15 +84,16 @@ class Store(Administration, Forecasting, Looking, Keyed):
                 128 MiB by default. One call publishes at most half of it.
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
-            expire: For subjects, how long after it was due a message that nobody took is given up, by
-                `expire`, about once a minute. A subject that does not exist yet is looked for again
-                each time, without a word. By default nothing that is unfinished ever goes.
+            expire: For subjects, how long after it was due a message that nobody took is given up, by `expire`, about
+                once a minute; also of one that comes later. By default nothing that is unfinished ever goes.
             deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
             keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
             message_ids_max: How many ids may be remembered; the same.
             progress: Called now and then while the store recovers.
             clock: A `delaymq.testing.Clock` that a test turns, and `"os"` without any syncs; None is the system's.
             hot_minute_messages: A minute in which more are due is told in the log, once; 600,000 by default.
+            warn_free_bytes: Less free on the disk than this is told in the log, once; 0, the default, is no mark.
+            refuse_free_bytes: With less free than this, publishes raise `DiskFull`; 0, the default, is no mark.
 
         Raises:
             Locked: Another process has it open.
@@ -108,8 +102,7 @@ class Store(Administration, Forecasting, Looking, Keyed):
             Corrupt: Durable bytes are damaged; `path`, `offset`, `expected`, `found` name the place.
             MissingFile: A file that the store needs is gone.
             StorageError: The operating system refused a call.
-            InvalidArgument: An option has a value that is refused.
-            WrongType: An option has the wrong type.
+            WrongType, InvalidArgument: An option has the wrong type, or a value that is refused.
         """
         chosen = Choices.made(
             path,
@@ -125,6 +118,8 @@ class Store(Administration, Forecasting, Looking, Keyed):
             progress=progress,
             clock=clock,
             hot_minute_messages=hot_minute_messages,
+            warn_free_bytes=warn_free_bytes,
+            refuse_free_bytes=refuse_free_bytes,
         )
         node = Node.started(chosen, watches=True)
         return cls(node.core, node.folder, node)

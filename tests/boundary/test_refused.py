@@ -265,6 +265,10 @@ def test_each_argument_of_each_call(face: Face, argument: str, values: list[Bad]
     assert (after.pending, after.ready, after.accepted) == (before.pending, before.ready, before.accepted)
 
 
+MARKS = [
+    *(Bad(value, InvalidArgument) for value in (-1, 2**64)),
+    *(Bad(value, WrongType, "int") for value in (1.5, "1", None, True)),
+]
 OPTIONS: dict[str, list[Bad]] = {
     "path": [Bad(value, WrongType, "a path") for value in (5, None, True, 1.5)],
     "durability": [Bad("paper", InvalidArgument, '"disk" or "os"'), Bad(None, WrongType), Bad(True, WrongType)],
@@ -273,6 +277,8 @@ OPTIONS: dict[str, list[Bad]] = {
         *(Bad(value, InvalidArgument) for value in (0, -1, 100_001, 2**40)),
         *(Bad(value, WrongType, "int") for value in (1.5, "1", None, True)),
     ],
+    "warn_free_bytes": MARKS,
+    "refuse_free_bytes": MARKS,
     "delay_max": DURATIONS,
     "keep_finished": DURATIONS,
     "expire": [

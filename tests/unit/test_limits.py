@@ -211,6 +211,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
 }
 WITHOUT_A_NUMBER = {
     "due time",
+    "marks of free room",
     "groups, consumers, threads and coroutines that wait",
     "pending messages in runs",
     "bodies",

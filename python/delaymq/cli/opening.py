@@ -176,13 +176,11 @@ def open_store(
         StoreError: As `delaymq.open`.
     """
     options: dict[str, Any] = {}
-    for name in ("durability", "segment_bytes", "keys_max", "message_ids_max"):
+    for name in PLAIN:
         if f"store.{name}" in settings:
             options[name] = settings[f"store.{name}"]
     if "store.delay_days_max" in settings:
         options["delay_max"] = _span(settings, "store.delay_days_max", "days")
-    if "store.hot_minute_messages" in settings:
-        options["hot_minute_messages"] = settings["store.hot_minute_messages"]
     if "store.keep_finished_hours" in settings:
         options["keep_finished"] = _span(settings, "store.keep_finished_hours", "hours")
     if "store.deduplicate_minutes" in settings:
@@ -196,6 +194,18 @@ def open_store(
             bar.show(progress.bytes, progress.bytes_whole, f"{progress.facts:,} facts")
 
         return Store.open(folder, create=create, progress=show, **options)
+
+
+PLAIN = (
+    "durability",
+    "segment_bytes",
+    "keys_max",
+    "message_ids_max",
+    "hot_minute_messages",
+    "warn_free_bytes",
+    "refuse_free_bytes",
+)
+"""The settings that are options of the same name."""
 
 
 def _span(settings: Settings, name: str, unit: str) -> timedelta:

@@ -13,7 +13,7 @@ from delaymq.cli.administered import administered
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place
-from delaymq.cli.terminal import alarming
+from delaymq.cli.terminal import alarming, byte_words
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -62,7 +62,8 @@ def _lines(found: Status) -> Iterator[str]:
     troubles = (
         (found.poisoned is not None, f"it takes nothing until it is opened again: {found.poisoned}"),
         (found.held, "dispatch waits because the clock cannot be trusted"),
-        (found.disk_full, "the disk is full: publishes are refused"),
+        (found.disk_full, "the disk is full, or below its mark: publishes are refused"),
+        (found.room_low, f"{byte_words(found.free_bytes or 0)} of the disk are free: that is little"),
         (found.voided, f"{found.voided:,} messages were given up as damaged"),
     )
     for is_so, words in troubles:

@@ -19,6 +19,8 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "delay_ms_max" => options.delay_ms_max = whole("delay_max", &value)?,
             "hot_minute_messages" => options.owner.hot_minute_messages = whole("hot_minute_messages", &value)?,
             "keep_finished_ms" => options.owner.keep_finished_ms = whole("keep_finished", &value)?,
+            "warn_free_bytes" => options.marks.warn_bytes = whole("warn_free_bytes", &value)?,
+            "refuse_free_bytes" => options.marks.refuse_bytes = whole("refuse_free_bytes", &value)?,
             "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
             "checkpoint_facts" => options.owner.checkpoint_facts = whole("checkpoint_facts", &value)?,
             "copy_after_ms" => options.owner.copy_after_ms = whole("copy_after", &value)?,

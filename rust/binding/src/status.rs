@@ -25,6 +25,8 @@ pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<
     fields.set_item("recovered_facts", told.recovered_facts)?;
     fields.set_item("held", told.held)?;
     fields.set_item("disk_full", told.disk_full)?;
+    fields.set_item("room_low", told.room_low)?;
+    fields.set_item("free_bytes", told.free_bytes)?;
     fields.set_item("poisoned", told.poisoned.as_deref())?;
     fields.set_item("aside", PyTuple::new(py, &told.aside)?)?;
     fields.set_item("voided", told.voided)?;

@@ -93,6 +93,14 @@ pub enum Error {
     /// There is no room for new messages; what is stored goes on being delivered.
     #[error("the disk is full: new messages are refused until there is room")]
     DiskFull,
+    /// Less is free on the disk than the mark below which messages are refused.
+    #[error("new messages are refused while less than {mark_bytes} bytes of the disk are free: {free_bytes} are")]
+    BelowMark {
+        /// So much was free.
+        free_bytes: u64,
+        /// So much must be.
+        mark_bytes: u64,
+    },
     /// The store is closed, or closing.
     #[error("the store is closed")]
     Closed,
@@ -159,9 +167,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// True where the failure is a full disk or quota.
+    /// True where the failure is a full disk or quota, or what is free is below its mark.
     pub fn is_no_space(&self) -> bool {
-        matches!(self, Self::DiskFull | Self::Storage { fault: StorageFault::NoSpace, .. })
+        matches!(self, Self::DiskFull | Self::BelowMark { .. } | Self::Storage { fault: StorageFault::NoSpace, .. })
     }
 
     /// True where a file was not found.

@@ -186,6 +186,8 @@ faults! {
     WitnessNotWritten,
     /// On a full disk nothing can be finished, either.
     FullDiskStopsFinishing,
+    /// Once less was free than the mark, messages are refused for good.
+    RefusedForGood,
     /// A receipt of what was lost with its epoch is taken for one of what has its sequence now.
     LostReceiptTaken,
     /// Arrivals below the feed's position stay in memory, however many there are.

@@ -2,17 +2,18 @@
 //! checkpoints, removes what is not needed any more, all in small pieces with pauses, since
 //! writing without them puts the syncs of others off by tens of milliseconds.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{PreparedSegment, Preparing, PreparingStep};
+use delaymq_core::message_log::Preparing;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
 use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
 
 use crate::crowd::Crowd;
 use crate::driver::Seat;
+use crate::free_room::RoomLooks;
 use crate::held;
 use crate::mapping::give_back_freed_memory;
 use crate::report::Report;
@@ -25,7 +26,7 @@ pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 /// The same where nothing waits for the disk as much as a checkpoint does.
 const HURRIED_PIECE_BYTES: u64 = 8 << 20;
 /// How soon a full disk is tried again.
-const RETRY_ROOM: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
 const RETRY_WORK: Duration = Duration::from_secs(1);
 /// How long the helper sleeps when nobody raises it.
@@ -76,18 +77,19 @@ impl Background {
 
 /// The helper's own state.
 #[derive(Default)]
-struct Helping {
-    preparing: Option<Preparing>,
+pub(crate) struct Helping {
+    pub(crate) preparing: Option<Preparing>,
     /// The publish that segments are prepared for beside the usual stock, in bytes of records; 0 for none.
-    awaited_bytes: u64,
+    pub(crate) awaited_bytes: u64,
     /// Pieces of it that are done.
-    pieces: u64,
-    prepare_again: Option<Instant>,
+    pub(crate) pieces: u64,
+    pub(crate) prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
     retired: Removable,
     retire_again: Option<Instant>,
     write_back: WriteBackHandle,
+    pub(crate) room_looks: RoomLooks,
 }
 
 impl Shared {
@@ -166,6 +168,7 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
+            self.look_at_room(&mut helping.room_looks);
             self.keep_time(&mut time_kept);
             if prepared || checkpointed || sent {
                 if !self.background.is_awaited() {
@@ -174,112 +177,15 @@ impl Shared {
                 continue;
             }
             let again =
-                [helping.prepare_again, helping.checkpoint_again, helping.retire_again].into_iter().flatten().min();
-            let wait = again.map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
+                [helping.prepare_again, helping.checkpoint_again, helping.retire_again, helping.room_looks.next()];
+            let wait = again
+                .into_iter()
+                .flatten()
+                .min()
+                .map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }
         *held(&self.background.unfinished) = helping.preparing;
-    }
-
-    /// Prepares a piece of the next segment where one is wanted; false where there is nothing to
-    /// do. While a publish waits, the segment is not written full of zeros.
-    fn prepare_piece(&self, helping: &mut Helping, hungry_bytes: u64) -> bool {
-        let hungry = hungry_bytes > 0;
-        if hungry {
-            helping.awaited_bytes = hungry_bytes;
-            // Somebody waits: a segment that is half full of zeros is finished without a pause,
-            // another one is begun without any.
-            let is_half_done = helping.pieces.saturating_mul(2 * PIECE_BYTES) > u64::from(self.segment_bytes);
-            if is_half_done {
-                self.background.hungry_bytes.fetch_max(hungry_bytes, Ordering::Relaxed);
-            } else {
-                helping.preparing = None;
-            }
-        } else if helping.prepare_again.is_some_and(|again| again > Instant::now()) {
-            return false;
-        }
-        helping.prepare_again = None;
-        let awaited = helping.awaited_bytes;
-        // The segments of an opening are small: one that is in the stock may be none for a large publish.
-        let wanted = self.with_commits(|commits| {
-            commits.needs_segment(0, self.segments_ahead()) || (awaited > 0 && commits.needs_segment(awaited, 1))
-        });
-        if !wanted {
-            helping.awaited_bytes = 0;
-            helping.preparing = None;
-            return false;
-        }
-        let stepped = if let Some(preparing) = helping.preparing.take() {
-            helping.pieces = helping.pieces.saturating_add(1);
-            preparing.step(PIECE_BYTES)
-        } else {
-            helping.pieces = 1;
-            self.begin_segment(!hungry)
-        };
-        let done = match stepped {
-            Ok(PreparingStep::More(preparing)) => {
-                helping.preparing = Some(preparing);
-                Ok(())
-            }
-            Ok(PreparingStep::Prepared(prepared)) => {
-                helping.pieces = 0;
-                self.background.hungry_bytes.store(0, Ordering::Relaxed);
-                self.adopt(prepared)
-            }
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(()) => true,
-            // The log has ended: no segment is wanted any more.
-            Err(Error::Closed) => false,
-            Err(error) => {
-                helping.prepare_again = Some(Instant::now() + self.prepare_failed(&error));
-                false
-            }
-        }
-    }
-
-    fn begin_segment(&self, zero: bool) -> Result<PreparingStep> {
-        let header = self.writer()?.get()?.appender.plan_next();
-        Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
-    }
-
-    pub(crate) fn adopt(&self, prepared: PreparedSegment) -> Result<()> {
-        let mut guard = self.writer()?;
-        let appender = &mut guard.get()?.appender;
-        appender.adopt(prepared)?;
-        let synced = appender.synced();
-        let was_full = self.with_commits(|commits| {
-            let was_full = commits.is_disk_full();
-            commits.set_disk_full(false);
-            was_full
-        });
-        guard.settle(None, synced)?;
-        drop(guard);
-        self.metrics.prepared_segments.add(1);
-        if was_full {
-            self.reports.add(Report::RoomAgain);
-        }
-        Ok(())
-    }
-
-    /// Says so and returns how soon to try again.
-    fn prepare_failed(&self, error: &Error) -> Duration {
-        let was_full = self.with_commits(|commits| {
-            let was_full = commits.is_disk_full();
-            // Whatever the reason: a publish that waits for room must hear that there is none.
-            commits.set_disk_full(true);
-            was_full
-        });
-        self.room.tell_all();
-        if !was_full {
-            self.reports.add(if error.is_no_space() {
-                Report::DiskFull
-            } else {
-                Report::BackgroundFailed { work: "prepare", reason: error.to_string() }
-            });
-        }
-        RETRY_ROOM
     }
 
     /// Does a piece of the checkpoint under way; false where there is none.

@@ -144,6 +144,12 @@ impl Storage for FileStorage {
         }
         sync_directory(&self.path_of(folder), folder)
     }
+
+    fn free_bytes(&self) -> Result<u64> {
+        let found = retried(|| rustix::fs::statvfs(&self.root)).map_err(|errno| failed("statvfs", "", errno))?;
+        // What is kept for the administrator is not free for a store.
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// One open file; closed when the last holder lets go.

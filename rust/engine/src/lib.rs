@@ -25,6 +25,7 @@ mod ending;
 mod failpoints;
 mod files;
 mod forecast;
+mod free_room;
 mod giving_up;
 mod inbox;
 mod inspect;
@@ -50,6 +51,7 @@ mod pacing;
 mod payload_reader;
 mod payloads;
 mod pending;
+mod preparing;
 mod publish;
 mod reading;
 mod ready;
@@ -101,8 +103,8 @@ pub use named_consumer::{
 pub use names::{NAME_CHARACTERS_MAX, check_name};
 pub use notifier::{Tidings, Wake};
 pub use options::{
-    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, GroupStart, IN_FLIGHT_MAX, IfExists, Options,
-    PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,
+    BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, Due, Durability, FreeMarks, GroupStart, IN_FLIGHT_MAX,
+    IfExists, Options, PublishTerms, SEGMENT_BYTES_MIN, SubscribeOptions, TermsLimits,
 };
 pub use pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
 pub use publish::{PublishBatch, Receipts, Ticket};

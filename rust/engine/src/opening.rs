@@ -20,6 +20,7 @@ use crate::attaching::NamedConsumers;
 use crate::background::Background;
 use crate::committer::{Queue, Writer};
 use crate::driver::Seat;
+use crate::free_room::RoomLooks;
 use crate::inbox::{Haste, Inbox};
 use crate::lock::{ProcessGuard, StoreLock};
 use crate::metrics::Metrics;
@@ -71,6 +72,7 @@ pub(crate) fn open(
     check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
     let shared = assemble(storage, path, options, &identity, recovered)?;
+    shared.look_at_room(&mut RoomLooks::default());
     tell(&shared, &report);
     Ok(Opened { shared, lock, report, created })
 }
@@ -96,7 +98,7 @@ fn check_options(options: &Options) -> Result<()> {
             found: options.segment_bytes.to_string(),
         });
     }
-    Ok(())
+    options.marks.check()
 }
 
 /// A clock that is turned by hand does not catch up by itself with what the log knows.
@@ -147,7 +149,8 @@ fn assemble(
     let reserve = Preparing::begin(Arc::clone(&storage), header, true)
         .and_then(Preparing::finish)
         .and_then(|prepared| appender.adopt(prepared));
-    let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+    let mut commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+    commit_options.marks = options.marks;
     let mut commits = GroupCommit::new(commit_options);
     commits.room(appender.tail_room(), appender.stock_rooms());
     commits.set_disk_full(reserve.is_err());

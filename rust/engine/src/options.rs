@@ -6,7 +6,7 @@ use delaymq_core::error::Result;
 use delaymq_core::store::OwnerOptions;
 use delaymq_core::units::Millis;
 
-pub use delaymq_core::message_log::Durability;
+pub use delaymq_core::message_log::{Durability, FreeMarks};
 pub use delaymq_core::record::limits::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 pub use delaymq_core::record::name::GroupStart;
 pub use delaymq_core::record::terms::{IfExists, TermsLimits};
@@ -34,6 +34,8 @@ pub struct Options {
     pub terms: TermsLimits,
     /// When checkpoints are taken, what memory holds, how long finished messages are kept.
     pub owner: OwnerOptions,
+    /// Of what is free on the disk; none by default.
+    pub marks: FreeMarks,
     /// Makes the store where there is none; otherwise an absent one is refused.
     pub create: bool,
     /// Where time comes from.
@@ -48,6 +50,7 @@ impl Default for Options {
             delay_ms_max: 10 * 366 * 24 * 3_600_000,
             terms: TermsLimits::default(),
             owner: OwnerOptions::default(),
+            marks: FreeMarks::default(),
             create: true,
             clock: Arc::new(SystemClock),
         }

@@ -63,6 +63,20 @@ pub enum Report {
     },
     /// The disk is full: publishes are refused, everything else goes on.
     DiskFull,
+    /// Less of the disk is free than the mark of which somebody is told.
+    RoomLow {
+        /// So much is free.
+        free_bytes: u64,
+        /// The mark.
+        mark_bytes: u64,
+    },
+    /// Less of the disk is free than the mark below which publishes are refused; everything else goes on.
+    BelowMark {
+        /// So much is free.
+        free_bytes: u64,
+        /// The mark.
+        mark_bytes: u64,
+    },
     /// There is room again: publishes are taken.
     RoomAgain,
     /// The wall clock did not go on as the boot-time clock did, by a second or more.
@@ -86,7 +100,7 @@ pub enum Report {
     DispatchResumed,
     /// Work in the background failed and is tried again.
     BackgroundFailed {
-        /// Which work: `checkpoint`, `prepare`, `retire`.
+        /// Which work: `checkpoint`, `prepare`, `retire`, `merge`, `free_room`.
         work: &'static str,
         /// What failed.
         reason: String,
@@ -108,6 +122,8 @@ impl Report {
             Self::Expired { .. } => "expired",
             Self::RunDamaged { .. } => "run_damaged",
             Self::DiskFull => "disk_full",
+            Self::RoomLow { .. } => "room_low",
+            Self::BelowMark { .. } => "below_mark",
             Self::RoomAgain => "room_again",
             Self::ClockStepped { .. } => "clock_stepped",
             Self::HotMinute { .. } => "hot_minute",
@@ -142,6 +158,13 @@ impl fmt::Display for Report {
             }
             Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
             Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
+            Self::RoomLow { free_bytes, mark_bytes } => {
+                write!(out, "{free_bytes} bytes of the disk are free, less than the mark of {mark_bytes}")
+            }
+            Self::BelowMark { free_bytes, mark_bytes } => write!(
+                out,
+                "{free_bytes} bytes of the disk are free: publishes are refused until there are {mark_bytes}"
+            ),
             Self::RoomAgain => write!(out, "there is room again: publishes are taken"),
             Self::ClockStepped { by_ms } => {
                 let way = if *by_ms < 0 { "back" } else { "ahead" };
@@ -193,8 +216,12 @@ pub struct Status {
     pub held: bool,
     /// Steps of the wall clock of a second and more since this open.
     pub clock_steps: u64,
-    /// Publishes are refused because the disk is full.
+    /// Publishes are refused because the disk is full, or what is free below its mark.
     pub disk_full: bool,
+    /// Less is free than the mark of which somebody is told.
+    pub room_low: bool,
+    /// What was free at the last look; `None` where no mark is set.
+    pub free_bytes: Option<u64>,
     /// Why the store refuses everything, where it does.
     pub poisoned: Option<String>,
     /// The store is closed.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_engine::{Delivered, Due, Durability, Options, Receipts, Report, Store, SubscribeOptions};
+use delaymq_engine::{Delivered, Due, Durability, FreeMarks, Options, Receipts, Report, Store, SubscribeOptions};
 use support::{Faults, bodies, collect, consume, eventually, open, options, publish, subscribe};
 
 fn open_faulty(path: &Path, options: Options) -> (Arc<Store>, Arc<support::Switches>) {
@@ -88,6 +88,53 @@ fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     let kinds = reports(&store);
     assert!(kinds.contains(&"disk_full") && kinds.contains(&"room_again"), "{kinds:?}");
     store.close().unwrap();
+}
+
+#[test]
+fn below_a_mark_somebody_is_told_and_below_the_next_publishes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = FreeMarks { warn_bytes: 2_000, refuse_bytes: 1_000 };
+    let with_marks = || Options { marks, ..options(Durability::Disk) };
+    let (store, switches) = open_faulty(folder.path(), with_marks());
+    let free = |bytes| switches.free_bytes.store(bytes, Ordering::SeqCst);
+    let status = || store.status().unwrap();
+    let messages = subscribe(&store, "orders", "billing");
+    assert!(status().free_bytes.is_some_and(|bytes| bytes > 2_000), "the real disk was asked");
+    free(1_500);
+    eventually("little room", || status().room_low);
+    assert!(!status().disk_full && try_publish(&store, b"a").is_ok());
+    free(999);
+    eventually("publishes are refused", || status().disk_full);
+    assert_eq!(try_publish(&store, b"no").err(), Some(Error::BelowMark { free_bytes: 999, mark_bytes: 1_000 }));
+    let new = store.subscribe("others", "new", SubscribeOptions::default());
+    assert!(matches!(new.err(), Some(Error::BelowMark { .. })), "a new name");
+    assert_eq!(consume(&messages, 1).len(), 1);
+    assert!(messages.flush(Duration::from_secs(5)).unwrap(), "what finishes goes on");
+    store.checkpoint().unwrap();
+    free(1_000);
+    eventually("publishes are taken", || try_publish(&store, b"b").is_ok());
+    assert!(status().room_low);
+    let kinds = reports(&store);
+    let told = |kind| kinds.iter().filter(|one| **one == kind).count();
+    assert_eq!([told("room_low"), told("below_mark"), told("room_again")], [1, 1, 1], "{kinds:?}");
+    free(u64::MAX);
+    eventually("much room", || !status().room_low);
+    store.close().unwrap();
+    drop(messages);
+    let (storage, switches) = Faults::over(folder.path());
+    switches.free_bytes.store(1, Ordering::SeqCst);
+    let store = Store::open_on(storage, folder.path(), with_marks(), &mut |_| {}).unwrap();
+    assert!(try_publish(&store, b"no").is_err_and(|error| error.is_no_space()), "an open looks");
+    store.close().unwrap();
+}
+
+#[test]
+fn marks_the_wrong_way_round_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = FreeMarks { warn_bytes: 1_000, refuse_bytes: 1_001 };
+    let refused = Store::open(folder.path(), Options { marks, ..Options::default() }, &mut |_| {});
+    assert!(matches!(refused.err(), Some(Error::InvalidArgument { argument: "refuse_free_bytes", .. })));
+    assert!(!folder.path().join("identity").exists(), "nothing was made");
 }
 
 #[test]

@@ -148,6 +148,8 @@ pub fn status_told(status: Status) -> StatusTold {
         closed: status.closed,
         held: status.held,
         disk_full: status.disk_full,
+        room_low: status.room_low,
+        free_bytes: status.free_bytes,
         poisoned: status.poisoned,
         epoch: status.epoch,
         pending: status.pending,

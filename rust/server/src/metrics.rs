@@ -107,6 +107,10 @@ fn put_store(page: &mut Text, status: &Status) {
     page.gauge("dispatch_held", "1 where dispatch waits because the clock is not trusted.", flag(status.held));
     page.counter("clock_steps", "Steps of the wall clock of a second and more.", status.clock_steps);
     page.gauge("disk_full", "1 where publishes are refused for want of room.", flag(status.disk_full));
+    page.gauge("room_low", "1 where less of the disk is free than warn_free_bytes.", flag(status.room_low));
+    if let Some(free_bytes) = status.free_bytes {
+        page.gauge("free_bytes", "What is free on the disk, where a mark is set.", free_bytes);
+    }
     page.gauge("poisoned", "1 where the store must be opened again.", flag(status.poisoned.is_some()));
 }
 

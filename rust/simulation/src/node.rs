@@ -22,8 +22,8 @@ use std::sync::Arc;
 use delaymq_core::clock::{Reading, TrustedClock};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{
-    AppenderStart, Class, Durability, FileEpochSource, GroupCommit, GroupCommitOptions, Identity, SegmentAppender,
-    records_max,
+    AppenderStart, Class, Durability, FileEpochSource, FreeMarks, GroupCommit, GroupCommitOptions, Identity,
+    SegmentAppender, records_max,
 };
 use delaymq_core::record::FORMAT_VERSION;
 use delaymq_core::record::command::{EpochStart, encode_epoch_start};
@@ -56,6 +56,8 @@ pub struct NodeOptions {
     pub delay_ms_max: u64,
     /// True where consumers outlive their process, as those of a server do.
     pub keeps_consumers: bool,
+    /// Of what is free on the disk.
+    pub marks: FreeMarks,
     /// The owner's own.
     pub owner: OwnerOptions,
 }
@@ -67,6 +69,7 @@ impl Default for NodeOptions {
             segment_bytes: 8 << 10,
             delay_ms_max: 315_360_000_000,
             keeps_consumers: false,
+            marks: FreeMarks::default(),
             owner: OwnerOptions::default(),
         }
     }
@@ -135,7 +138,9 @@ impl Node {
             segment_bytes: identity.segment_bytes,
         };
         let appender = SegmentAppender::open(Arc::clone(&storage), &start)?;
-        let commit_options = GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+        let mut commit_options =
+            GroupCommitOptions::new(options.durability, appender.written(), identity.segment_bytes);
+        commit_options.marks = options.marks;
         let mut clock = TrustedClock::new(recovered.trusted, now.wall, now.boot_ns);
         let reading = clock.read(now.wall, now.boot_ns);
         let names = SubjectDirectory::of(&recovered.owner.state().subjects);
@@ -207,9 +212,10 @@ impl Node {
         self.send().map(drop)
     }
 
-    /// Looks at the clocks; what follows happens at this time.
+    /// Looks at the clocks and at the disk; what follows happens at this time, and with this room.
     pub fn look(&mut self, now: ClockReading) -> Reading {
         self.reading = self.clock.read(now.wall, now.boot_ns);
+        self.look_at_room();
         self.reading
     }
 

@@ -297,6 +297,8 @@ impl World {
             }
             self.collect();
             self.crash();
+        } else if matches!(error, Error::BelowMark { .. }) {
+            self.check_refusal();
         } else if !matches!(error, Error::Storage { .. } | Error::DiskFull) {
             self.oracle.blame(format!("{what}: {error}"));
         }

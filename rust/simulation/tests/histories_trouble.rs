@@ -4,7 +4,7 @@
 mod rig;
 
 use delaymq_core::error::{Error, StorageFault};
-use delaymq_core::message_log::{Durability, segment_path};
+use delaymq_core::message_log::{Durability, FreeMarks, segment_path};
 use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::storage::{Call, Storage};
@@ -63,6 +63,34 @@ fn a_full_disk_refuses_what_grows_and_finishing_goes_on_and_resumes_by_itself() 
     let place = (place.0, rig.consumer(place.0, "d"));
     let all = rig.take_all(place);
     assert_eq!((all.len(), all.last().unwrap().as_str()), (taken, "after"), "nothing is lost");
+    rig.compare_with_log();
+}
+
+#[test]
+fn below_the_mark_what_grows_is_refused_and_it_is_taken_again_by_itself() {
+    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: 5_000 };
+    let mut rig = Rig::new(NodeOptions { marks, ..small() });
+    let place = rig.earliest("s", "g");
+    let far = rig.publish("s", 1_000_000, "far");
+    rig.publish("s", 0, "before");
+    let used = rig.disk.used_bytes();
+    let message = || NewMessage { subject: "s", due: Due::After(0), body: b"no" };
+    for free in [4_999, 0] {
+        rig.disk.storage().set_capacity(used + free);
+        rig.node().look_at_room();
+        assert!(matches!(rig.node().publish(&[message()]), Err(Error::BelowMark { .. })));
+        assert!(matches!(rig.node().subscribe("t", "h", GroupStart::Latest), Err(Error::BelowMark { .. })));
+    }
+    let handed = rig.pull(place);
+    assert_eq!(bodies_of(&handed), ["before"]);
+    rig.acknowledge(place, &[handed[0].delivery.offset.0]);
+    assert_eq!(rig.cancel(&far), Outcome::Done);
+    rig.disk.storage().set_capacity(u64::MAX);
+    rig.node().look_at_room();
+    rig.publish("s", 0, "after");
+    rig.reopen(End::PowerCut);
+    let place = (place.0, rig.consumer(place.0, "d"));
+    assert_eq!(rig.take_all(place), ["after"], "nothing is lost, and nothing comes back");
     rig.compare_with_log();
 }
 
@@ -386,6 +414,11 @@ fn a_log_without_witness_is_seen() {
 #[test]
 fn a_full_disk_that_stops_finishing_is_seen() {
     sees(Planted::FullDiskStopsFinishing, a_full_disk_refuses_what_grows_and_finishing_goes_on_and_resumes_by_itself);
+}
+
+#[test]
+fn a_mark_that_refuses_for_good_is_seen() {
+    sees(Planted::RefusedForGood, below_the_mark_what_grows_is_refused_and_it_is_taken_again_by_itself);
 }
 
 #[test]

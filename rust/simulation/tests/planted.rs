@@ -179,6 +179,11 @@ fn retention_by_age_is_found() {
 }
 
 #[test]
+fn refused_for_good_is_found() {
+    is_found(Planted::RefusedForGood, 400);
+}
+
+#[test]
 fn replaced_stays_is_found() {
     is_found(Planted::ReplacedStays, 100);
 }

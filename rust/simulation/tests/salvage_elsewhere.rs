@@ -207,6 +207,9 @@ impl Storage for BadPiece {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         panic!("{folder} is synced")
     }
+    fn free_bytes(&self) -> Result<u64> {
+        self.inner.free_bytes()
+    }
 }
 
 impl StorageFile for BadFile {

@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::commit::{Durability, Mark};
+use super::commit::Mark;
+use super::durability::Durability;
 use super::preparing::{PreparedSegment, Preparing};
 use super::segment::{
     LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, segment_path,

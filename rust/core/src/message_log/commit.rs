@@ -12,6 +12,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::durability::Durability;
+use super::free_room::{FreeMarks, FreeRoom, RoomChange};
 use super::room::{Place, Room};
 use super::segment::records_max;
 use crate::error::{Error, Result};
@@ -22,29 +24,10 @@ use crate::units::{Location, Sequence};
 /// Bytes of buffers that are kept for the next batches, while there are any.
 const SPARE_BYTES: usize = 4 << 20;
 
-/// What an answer waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// The disk: it survives a power cut.
-    Disk,
-    /// The operating system: it survives a killed process.
-    Os,
-}
-
-impl Durability {
-    /// The number that batches carry.
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Disk => 0,
-            Self::Os => 1,
-        }
-    }
-}
-
 /// Who may use the room that is kept for finishing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Makes the store grow: messages, new names. Refused while the disk is full.
+    /// Makes the store grow: messages, new names. Refused while the disk is full, or below its mark.
     Growing,
     /// Brings what is stored to its end: ready, acknowledge, cancel and all others.
     Finishing,
@@ -111,13 +94,16 @@ pub struct GroupCommitOptions {
     pub batch_bytes_max: usize,
     /// Growing submissions wait while more bytes than this are queued.
     pub queue_bytes_max: usize,
+    /// Of what is free on the disk.
+    pub marks: FreeMarks,
 }
 
 impl GroupCommitOptions {
     /// The usual bounds: batches of 1 MiB, which stay in the processor's caches from the copy to
-    /// the write, and 64 MiB queued.
+    /// the write, and 64 MiB queued; no marks.
     pub fn new(durability: Durability, start: Mark, segment_bytes: u32) -> Self {
-        Self { durability, start, segment_bytes, batch_bytes_max: 1 << 20, queue_bytes_max: 64 << 20 }
+        let marks = FreeMarks::default();
+        Self { durability, start, segment_bytes, batch_bytes_max: 1 << 20, queue_bytes_max: 64 << 20, marks }
     }
 }
 
@@ -143,6 +129,7 @@ pub struct GroupCommit {
     sync_until: Option<Sequence>,
     room: Room,
     disk_full: bool,
+    free_room: FreeRoom,
     spare: Vec<Vec<u8>>,
     poison: Option<String>,
     closed: bool,
@@ -164,6 +151,7 @@ impl GroupCommit {
             sync_until: None,
             room: Room::default(),
             disk_full: false,
+            free_room: FreeRoom::new(options.marks),
             spare: Vec::new(),
             poison: None,
             closed: false,
@@ -171,7 +159,7 @@ impl GroupCommit {
     }
 
     /// Queues records and says which sequences they have. Errors: `Poisoned`, `Closed`, `TooLarge`,
-    /// `DiskFull` where there is no room and none could be prepared; nothing is queued then.
+    /// `DiskFull` where there is no room and none could be prepared, `BelowMark`; nothing is queued then.
     pub fn submit(&mut self, submission: Submission<'_>) -> Result<Submitted> {
         self.refuse_if_done()?;
         let length = submission.records.len();
@@ -182,6 +170,9 @@ impl GroupCommit {
         if submission.record_count == 0 || length == 0 || !length.is_multiple_of(8) {
             let found = format!("{} records in {length} bytes", submission.record_count);
             return Err(Error::InvalidArgument { argument: "records", expected: "padded records".to_owned(), found });
+        }
+        if let Some(error) = self.free_room.refusal().filter(|_| submission.class == Class::Growing) {
+            return Err(error);
         }
         let stops = self.disk_full && planted::is_on(Planted::FullDiskStopsFinishing);
         let growing = submission.class == Class::Growing || stops;
@@ -365,6 +356,16 @@ impl GroupCommit {
     /// True while growing submissions that find no room are refused.
     pub fn is_disk_full(&self) -> bool {
         self.disk_full
+    }
+
+    /// Notes what is free on the disk, as somebody has seen it, and says what changed by that.
+    pub fn note_free(&mut self, free_bytes: u64) -> RoomChange {
+        self.free_room.note(free_bytes)
+    }
+
+    /// What was free at the last look.
+    pub fn free_room(&self) -> &FreeRoom {
+        &self.free_room
     }
 
     fn refuse_if_done(&self) -> Result<()> {

@@ -177,6 +177,21 @@ fn the_last_prepared_segment_is_kept_for_finishing() {
 }
 
 #[test]
+fn below_the_mark_what_grows_is_refused_and_what_finishes_goes_on() {
+    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: 10 };
+    let options = GroupCommitOptions { marks, ..GroupCommitOptions::new(Durability::Disk, at(4096, 1), SEGMENT) };
+    let mut group = GroupCommit::new(options);
+    group.room(u64::from(fresh_room(SEGMENT)), [u64::from(fresh_room(SEGMENT))]);
+    let small = records(1, 8);
+    assert_eq!(group.submit(growing(&small, 1)), Ok(accepted(1, 2)), "nobody has looked yet");
+    group.note_free(9);
+    let refused = Err(Error::BelowMark { free_bytes: 9, mark_bytes: 10 });
+    assert_eq!([group.submit(growing(&small, 1)), group.submit(finishing(&small, 1))], [refused, Ok(accepted(2, 3))]);
+    group.note_free(10);
+    assert_eq!(group.submit(growing(&small, 1)), Ok(accepted(3, 4)));
+}
+
+#[test]
 fn room_that_was_told_anew_counts_what_is_queued_and_what_is_being_written() {
     let mut group = commit_of(Durability::Disk);
     let room = u64::from(fresh_room(SEGMENT));

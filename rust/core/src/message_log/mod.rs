@@ -7,8 +7,10 @@ mod appender;
 mod commit;
 #[cfg(test)]
 mod crafted_tests;
+mod durability;
 #[cfg(test)]
 mod fixture;
+mod free_room;
 #[cfg(test)]
 mod history_tests;
 mod identity;
@@ -25,7 +27,9 @@ mod survey;
 mod window;
 
 pub use appender::{AppendMarks, Appended, AppenderStart, SegmentAppender};
-pub use commit::{Class, Commit, Durability, GroupCommit, GroupCommitOptions, Mark, Submission, Submitted};
+pub use commit::{Class, Commit, GroupCommit, GroupCommitOptions, Mark, Submission, Submitted};
+pub use durability::Durability;
+pub use free_room::{FreeMarks, FreeRoom, RoomChange};
 pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
 pub use preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use reader::{BatchReader, ScannedBatch};

@@ -91,6 +91,10 @@ impl Storage for TestStorage {
     fn sync_folder(&self, _folder: &str) -> Result<()> {
         Ok(())
     }
+
+    fn free_bytes(&self) -> Result<u64> {
+        Ok(u64::MAX)
+    }
 }
 
 impl StorageFile for TestFile {

@@ -177,6 +177,10 @@ impl Storage for MemoryStorage {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.lock().sync_folder(folder).map_err(|fault| failure("sync folder", folder, fault))
     }
+
+    fn free_bytes(&self) -> Result<u64> {
+        Ok(self.lock().free_bytes())
+    }
 }
 
 /// An open file; it stays readable after its name is gone.

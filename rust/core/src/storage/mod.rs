@@ -35,6 +35,9 @@ pub trait Storage: Send + Sync {
 
     /// Makes the creations, renames and removals in a folder durable. `""` is the store's own.
     fn sync_folder(&self, folder: &str) -> Result<()>;
+
+    /// Bytes of the disk that may still be written; `u64::MAX` where there is no bound.
+    fn free_bytes(&self) -> Result<u64>;
 }
 
 /// One open file.

@@ -85,6 +85,10 @@ impl Storage for PatientStorage {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         Err(refused("sync", folder))
     }
+
+    fn free_bytes(&self) -> Result<u64> {
+        self.inner.free_bytes()
+    }
 }
 
 impl StorageFile for PatientFile {

@@ -104,6 +104,7 @@ pub const fn send_code(error: &Error) -> SendCode {
         | Error::Locked { .. }
         | Error::Poisoned { .. }
         | Error::DiskFull
+        | Error::BelowMark { .. }
         | Error::Closed
         | Error::ForkedProcess { .. }
         | Error::NamesFull { .. }
@@ -154,7 +155,8 @@ mod tests {
             assert_eq!(send_code(error), SendCode::Refused);
             assert_eq!(failed_answer(CONSUME_MANAGE, error), answer::PARAM_ERROR);
         }
-        for error in [Error::DiskFull, Error::Closed, Error::Poisoned { reason: String::new() }] {
+        let below = Error::BelowMark { free_bytes: 1, mark_bytes: 2 };
+        for error in [Error::DiskFull, below, Error::Closed, Error::Poisoned { reason: String::new() }] {
             assert_eq!(send_code(&error), SendCode::StoreError);
             for command in [SEND, ACK, CLIENT_REGISTER, CONSUME_MANAGE] {
                 assert_eq!(failed_answer(command, &error), answer::BROKER_ERROR);

@@ -53,6 +53,10 @@ impl Storage for ForgetfulStorage {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         if self.forgets == Forgets::FolderSyncs { Ok(()) } else { self.files.sync_folder(folder) }
     }
+
+    fn free_bytes(&self) -> Result<u64> {
+        self.files.free_bytes()
+    }
 }
 
 struct ForgetfulFile {

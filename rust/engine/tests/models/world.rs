@@ -79,6 +79,10 @@ impl Storage for Disk {
         switch();
         self.0.sync_folder(folder)
     }
+    fn free_bytes(&self) -> Result<u64> {
+        switch();
+        self.0.free_bytes()
+    }
 }
 
 struct File(Arc<dyn StorageFile>);

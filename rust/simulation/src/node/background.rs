@@ -23,7 +23,17 @@ impl Node {
         if prepared.is_ok() {
             self.commits.room(self.appender.tail_room(), self.appender.stock_rooms());
         }
+        self.look_at_room();
         prepared
+    }
+
+    /// Looks at what is free on the disk, where a mark is set.
+    pub fn look_at_room(&mut self) {
+        if self.options.marks.are_set()
+            && let Ok(free_bytes) = self.storage.free_bytes()
+        {
+            self.commits.note_free(free_bytes);
+        }
     }
 
     /// True where less than `ahead` segments lie prepared.

@@ -262,6 +262,10 @@ impl Storage for Recording {
         self.did("sync folder", folder, false);
         synced
     }
+
+    fn free_bytes(&self) -> Result<u64> {
+        self.storage.free_bytes()
+    }
 }
 
 struct RecordedFile {

@@ -21,6 +21,7 @@ impl World {
         self.plan.fault_in_open_percent = 0;
         self.plan.wrong_boots = false;
         self.disk.storage().heal();
+        self.check_refusal();
         if self.plan.restart_before_drain || !self.hands_wait.is_empty() {
             self.crash();
         }
@@ -47,6 +48,17 @@ impl World {
         }
         if self.is_sound() {
             self.leave();
+        }
+    }
+
+    /// Messages are refused while less is free than the mark, and no longer.
+    pub(super) fn check_refusal(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        node.look_at_room();
+        let refuses = node.commits().free_room().refusal().is_some();
+        let Ok(free_bytes) = self.disk.shared().free_bytes() else { return };
+        if refuses != (free_bytes < self.plan.node.marks.refuse_bytes) {
+            self.oracle.blame(format!("with {free_bytes} bytes free, messages are refused: {refuses}"));
         }
     }
 

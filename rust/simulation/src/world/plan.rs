@@ -1,6 +1,6 @@
 //! What a history is like: everything that its seed decides before it begins.
 
-use delaymq_core::message_log::Durability;
+use delaymq_core::message_log::{Durability, FreeMarks};
 use delaymq_core::store::OwnerOptions;
 
 use crate::chance::Chance;
@@ -80,6 +80,7 @@ impl Plan {
     pub fn of(chance: &mut Chance) -> Self {
         // What came later is drawn apart, so that the rest of a seed's history stays what it was.
         let mut apart = Chance::new(chance.clone().next_number());
+        let marks = marks(&mut Chance::new(apart.clone().next_number()));
         let owner = OwnerOptions {
             checkpoint_bytes: u64::MAX,
             checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
@@ -98,6 +99,7 @@ impl Plan {
             durability: if chance.percent(60) { Durability::Disk } else { Durability::Os },
             segment_bytes: u32::try_from(chance.one_of(&[8, 8, 12, 20])).unwrap_or(8) << 10,
             keeps_consumers: chance.percent(40),
+            marks,
             owner,
             ..NodeOptions::default()
         };
@@ -141,7 +143,7 @@ impl Options for Plan {
     const LENGTH: &'static str = "operations";
 
     fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
-        let NodeOptions { durability, keeps_consumers, segment_bytes, owner, .. } = &mut self.node;
+        let NodeOptions { durability, keeps_consumers, segment_bytes, owner, marks, .. } = &mut self.node;
         vec![
             ("operations", Slot::Number(&mut self.operations)),
             ("faults", Slot::Switch(&mut self.faults)),
@@ -176,6 +178,8 @@ impl Options for Plan {
             ("os", Slot::Waits(durability)),
             ("keeps_consumers", Slot::Switch(keeps_consumers)),
             ("segment_bytes", Slot::Small(segment_bytes)),
+            ("warn_free_bytes", Slot::Number(&mut marks.warn_bytes)),
+            ("refuse_free_bytes", Slot::Number(&mut marks.refuse_bytes)),
             ("checkpoint_facts", Slot::Number(&mut owner.checkpoint_facts)),
             ("window_ms", Slot::Number(&mut owner.window_ms)),
             ("window_entries_max", Slot::Size(&mut owner.window_entries_max)),
@@ -203,6 +207,12 @@ impl Options for Plan {
             _ => vec![0],
         }
     }
+}
+
+/// Marks of free room that small disks come to; often none.
+fn marks(chance: &mut Chance) -> FreeMarks {
+    let refuse_bytes = chance.one_of(&[0, 0, 4_000, 12_000, 40_000]);
+    FreeMarks { warn_bytes: refuse_bytes.saturating_mul(chance.one_of(&[0, 1, 2])), refuse_bytes }
 }
 
 fn index(number: u64) -> usize {

@@ -206,6 +206,10 @@ impl State {
         self.files.get_mut(file.0).ok_or(StorageFault::NotFound)
     }
 
+    pub(super) fn free_bytes(&self) -> u64 {
+        if self.capacity == u64::MAX { u64::MAX } else { self.capacity.saturating_sub(self.used()) }
+    }
+
     fn used(&self) -> u64 {
         let named = self.folders.files().filter_map(|(_, file)| self.files.get(file.0));
         named.map(|content| content.live().len() as u64).sum()

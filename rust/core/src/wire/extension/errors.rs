@@ -315,7 +315,7 @@ impl From<&Error> for RemoteError {
                 placed.with(Attribute::Found, "another process has it open")
             }
             Error::Poisoned { reason } => told(ErrorCode::Poisoned).with(Attribute::Reason, reason.as_str()),
-            Error::DiskFull => told(ErrorCode::DiskFull),
+            Error::DiskFull | Error::BelowMark { .. } => told(ErrorCode::DiskFull),
             Error::Closed => told(ErrorCode::Closed),
             Error::ForkedProcess { owner, caller } => told(ErrorCode::ForkedProcess)
                 .with(Attribute::Owner, u64::from(*owner))

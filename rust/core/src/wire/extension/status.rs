@@ -3,9 +3,10 @@
 //! | bytes | field |
 //! |---|---|
 //! | 1 | `durability`: 0 disk, 1 os |
-//! | 1 | bits: 1 created by this open, 2 closed, 4 dispatch held, 8 disk full, 16 poisoned |
+//! | 1 | bits: 1 created by this open, 2 closed, 4 dispatch held, 8 disk full, 16 poisoned, 32 little room, 64 free room known |
 //! | 4 | `epoch` |
 //! | 8 each | `pending`, `ready`, `accepted`, `visible`, `applied`, `now_ms`, `recovered_ms`, `recovered_facts`, `voided`, `expired` |
+//! | 8 | `free_bytes`, where they are known |
 //! | blob | why it is poisoned; empty where it is not |
 //! | 4, then blob each | what the open set aside, in words |
 
@@ -25,6 +26,8 @@ const CLOSED: u8 = 2;
 const HELD: u8 = 4;
 const DISK_FULL: u8 = 8;
 const POISONED: u8 = 16;
+const ROOM_LOW: u8 = 32;
+const FREE_KNOWN: u8 = 64;
 
 /// What a store holds and how it is; the fields of `delaymq.Status`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +43,10 @@ pub struct StatusTold {
     pub held: bool,
     /// Publishes are refused for want of room.
     pub disk_full: bool,
+    /// Less is free on the disk than the mark of which somebody is told.
+    pub room_low: bool,
+    /// What was free at the last look; `None` where no mark is set.
+    pub free_bytes: Option<u64>,
     /// Why the store refuses everything, where it does.
     pub poisoned: Option<String>,
     /// How often the store was opened for writing.
@@ -77,8 +84,8 @@ impl StatusTold {
         let mut reader = Reader::new(body);
         let durability = if reader.flag("durability")? { Durability::Os } else { Durability::Disk };
         let bits = reader.u8("bits")?;
-        if bits > CREATED | CLOSED | HELD | DISK_FULL | POISONED {
-            return Err(Malformed::Value { field: "bits", expected: "0 to 31", found: i64::from(bits) });
+        if bits > CREATED | CLOSED | HELD | DISK_FULL | POISONED | ROOM_LOW | FREE_KNOWN {
+            return Err(Malformed::Value { field: "bits", expected: "0 to 127", found: i64::from(bits) });
         }
         let mut told = Self {
             durability,
@@ -86,6 +93,8 @@ impl StatusTold {
             closed: bits & CLOSED != 0,
             held: bits & HELD != 0,
             disk_full: bits & DISK_FULL != 0,
+            room_low: bits & ROOM_LOW != 0,
+            free_bytes: None,
             poisoned: None,
             epoch: Epoch(reader.u32("epoch")?),
             pending: reader.u64("pending")?,
@@ -100,6 +109,9 @@ impl StatusTold {
             expired: reader.u64("expired")?,
             aside: Vec::new(),
         };
+        if bits & FREE_KNOWN != 0 {
+            told.free_bytes = Some(reader.u64("free_bytes")?);
+        }
         let reason = read_words(&mut reader, "poisoned")?;
         told.poisoned = (bits & POISONED != 0).then_some(reason);
         let count = reader.count("aside", ASIDE_MAX, 4)?;
@@ -121,6 +133,8 @@ impl StatusTold {
             (self.held, HELD),
             (self.disk_full, DISK_FULL),
             (self.poisoned.is_some(), POISONED),
+            (self.room_low, ROOM_LOW),
+            (self.free_bytes.is_some(), FREE_KNOWN),
         ];
         out.put_u8(bits.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit));
         out.put_u32(self.epoch.0);
@@ -136,7 +150,7 @@ impl StatusTold {
             self.voided,
             self.expired,
         ];
-        for number in numbers {
+        for number in numbers.into_iter().chain(self.free_bytes) {
             out.put_u64(number);
         }
         put_blob(out, "poisoned", TEXT_BYTES_MAX, self.poisoned.as_deref().unwrap_or_default().as_bytes())?;

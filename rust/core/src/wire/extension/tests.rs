@@ -259,8 +259,13 @@ fn what_a_server_tells_reads_back() {
     out.clear();
     sound.put(&mut out).unwrap();
     assert_eq!(StatusTold::read(&out), Ok(sound));
-    out[1] = 32;
+    out[1] = 128;
     assert!(StatusTold::read(&out).is_err());
+    let low = StatusTold { room_low: true, free_bytes: Some(1 << 40), ..status() };
+    out.clear();
+    low.put(&mut out).unwrap();
+    assert_eq!(StatusTold::read(&out), Ok(low));
+    assert!((0..out.len()).all(|cut| StatusTold::read(&out[..cut]).is_err()));
 }
 
 #[test]
@@ -333,6 +338,7 @@ fn every_error_crosses_with_its_details() {
         "NotAStore(path expected found)",
         "Locked(path expected found)",
         "Poisoned(reason)",
+        "DiskFull()",
         "DiskFull()",
         "Closed()",
         "ForkedProcess(owner caller)",

@@ -1,0 +1,144 @@
+//! Two marks of free room on the disk: below the first somebody is told, below the second messages
+//! are refused, so that others on the disk, and finishing, keep the rest.
+
+use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
+
+/// What is free is low until it is above the mark by this part of it, so that it is told once.
+const MARGIN_PART: u64 = 8;
+
+/// Marks in bytes of free room; 0 for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FreeMarks {
+    /// Below this somebody is told.
+    pub warn_bytes: u64,
+    /// Below this what makes the store grow is refused.
+    pub refuse_bytes: u64,
+}
+
+impl FreeMarks {
+    /// True where there is any.
+    pub const fn are_set(self) -> bool {
+        self.warn_bytes > 0 || self.refuse_bytes > 0
+    }
+
+    /// Makes sure that somebody is told before anything is refused.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `refuse_free_bytes`.
+    pub fn check(self) -> Result<()> {
+        if self.warn_bytes == 0 || self.refuse_bytes <= self.warn_bytes {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument {
+            argument: "refuse_free_bytes",
+            expected: format!("at most warn_free_bytes, which is {}", self.warn_bytes),
+            found: self.refuse_bytes.to_string(),
+        })
+    }
+}
+
+/// What changed with a look at the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RoomChange {
+    /// It is below the first mark now, and was not.
+    pub is_low_now: bool,
+    /// What makes the store grow is refused from now on, or taken again.
+    pub refuses_now: Option<bool>,
+}
+
+/// What is free, as of the last look at the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FreeRoom {
+    marks: FreeMarks,
+    free_bytes: Option<u64>,
+    is_low: bool,
+    refuses: bool,
+}
+
+impl FreeRoom {
+    /// Nobody has looked yet.
+    pub fn new(marks: FreeMarks) -> Self {
+        Self { marks, ..Self::default() }
+    }
+
+    /// The marks.
+    pub fn marks(&self) -> FreeMarks {
+        self.marks
+    }
+
+    /// So much was free at the last look; `None` where nobody looked.
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.free_bytes
+    }
+
+    /// True from below the first mark until well above it.
+    pub fn is_low(&self) -> bool {
+        self.is_low
+    }
+
+    /// Why what makes the store grow is refused, where it is.
+    pub fn refusal(&self) -> Option<Error> {
+        let free_bytes = self.free_bytes.filter(|_| self.refuses)?;
+        Some(Error::BelowMark { free_bytes, mark_bytes: self.marks.refuse_bytes })
+    }
+
+    /// Notes what is free now.
+    pub fn note(&mut self, free_bytes: u64) -> RoomChange {
+        let FreeMarks { warn_bytes, refuse_bytes } = self.marks;
+        let (was_low, refused) = (self.is_low, self.refuses);
+        let margin = if was_low { warn_bytes / MARGIN_PART } else { 0 };
+        self.free_bytes = Some(free_bytes);
+        self.is_low = free_bytes < warn_bytes.saturating_add(margin);
+        self.refuses = free_bytes < refuse_bytes || (refused && is_on(Planted::RefusedForGood));
+        RoomChange {
+            is_low_now: self.is_low && !was_low,
+            refuses_now: (self.refuses != refused).then_some(self.refuses),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(warn_bytes: u64, refuse_bytes: u64) -> FreeRoom {
+        FreeRoom::new(FreeMarks { warn_bytes, refuse_bytes })
+    }
+
+    #[test]
+    fn what_is_low_is_told_once_until_it_is_well_above_the_mark() {
+        let mut room = room(800, 0);
+        let told: Vec<bool> =
+            [800, 799, 10, 899, 799, 900, 799].into_iter().map(|free| room.note(free).is_low_now).collect();
+        assert_eq!(told, [false, true, false, false, false, false, true]);
+        assert_eq!((room.is_low(), room.refusal(), room.free_bytes()), (true, None, Some(799)));
+    }
+
+    #[test]
+    fn messages_are_refused_below_the_second_mark_and_taken_again_at_it() {
+        let mut room = room(800, 500);
+        assert_eq!(room.note(500).refuses_now, None);
+        assert_eq!(room.note(499).refuses_now, Some(true));
+        assert_eq!(room.refusal(), Some(Error::BelowMark { free_bytes: 499, mark_bytes: 500 }));
+        assert_eq!(room.note(0).refuses_now, None);
+        assert_eq!(room.refusal(), Some(Error::BelowMark { free_bytes: 0, mark_bytes: 500 }));
+        assert_eq!(room.note(500).refuses_now, Some(false));
+        assert_eq!(room.refusal(), None);
+    }
+
+    #[test]
+    fn without_marks_nothing_is_low_and_nothing_refused() {
+        let mut room = room(0, 0);
+        assert_eq!((room.note(0), room.is_low(), room.refusal()), (RoomChange::default(), false, None));
+        assert!(!room.marks().are_set());
+    }
+
+    #[test]
+    fn the_second_mark_is_not_above_the_first() {
+        let check = |warn_bytes, refuse_bytes| FreeMarks { warn_bytes, refuse_bytes }.check();
+        assert_eq!([check(5, 5), check(5, 0), check(0, 9)], [Ok(()), Ok(()), Ok(())]);
+        let Err(Error::InvalidArgument { argument, .. }) = check(5, 6) else { panic!("taken") };
+        assert_eq!(argument, "refuse_free_bytes");
+    }
+}

@@ -1,0 +1,66 @@
+//! Looking at what is free on the disk, by the helper: now and then, and at each new segment. What
+//! follows from it is decided by the queue before the log.
+
+use std::time::Duration;
+
+use crate::report::Report;
+use crate::shared::Shared;
+use crate::sync::Instant;
+
+/// How long nobody looks again.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// The looks of one who looks again and again.
+#[derive(Default)]
+pub(crate) struct RoomLooks {
+    next: Option<Instant>,
+    failed: bool,
+}
+
+impl RoomLooks {
+    /// When the next one is due, where somebody looked.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Much has changed: the next one is due now.
+    pub(crate) fn look_soon(&mut self) {
+        self.next = None;
+    }
+}
+
+impl Shared {
+    /// Looks at what is free, where a mark is set and nobody has just looked. Where that fails, all stays as it was.
+    pub(crate) fn look_at_room(&self, looks: &mut RoomLooks) {
+        if !self.options.marks.are_set() || looks.next.is_some_and(|next| next > Instant::now()) {
+            return;
+        }
+        looks.next = Some(Instant::now() + BETWEEN_LOOKS);
+        match self.storage.free_bytes() {
+            Ok(free_bytes) => {
+                looks.failed = false;
+                self.note_free(free_bytes);
+            }
+            Err(error) if !looks.failed => {
+                looks.failed = true;
+                self.reports.add(Report::BackgroundFailed { work: "free_room", reason: error.to_string() });
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn note_free(&self, free_bytes: u64) {
+        let marks = self.options.marks;
+        let change = self.with_commits(|commits| commits.note_free(free_bytes));
+        if change.is_low_now {
+            self.reports.add(Report::RoomLow { free_bytes, mark_bytes: marks.warn_bytes });
+        }
+        match change.refuses_now {
+            Some(true) => self.reports.add(Report::BelowMark { free_bytes, mark_bytes: marks.refuse_bytes }),
+            Some(false) => self.reports.add(Report::RoomAgain),
+            None => return,
+        }
+        // Who waits for a segment is refused, or comes again.
+        self.room.tell_all();
+    }
+}
