@@ -35,6 +35,7 @@ from delaymq.keys import IfExists, Keyed, named, terms_of
 from delaymq.message import NO_TAGS, Publish, about
 from delaymq.pending import Looking
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.recurring import Repeating
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
@@ -49,7 +50,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store(Administration, Forecasting, Looking, Keyed):
+class Store(Administration, Forecasting, Looking, Keyed, Repeating):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
@@ -91,9 +92,9 @@ class Store(Administration, Forecasting, Looking, Keyed):
                 128 MiB by default. One call publishes at most half of it.
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
-            expire: For subjects, how long after it was due a message that nobody took is given up, by
-                `expire`, about once a minute. A subject that does not exist yet is looked for again
-                each time, without a word. By default nothing that is unfinished ever goes.
+            expire: For subjects, how long after it was due a message that nobody took is given up, by `expire`, about
+                once a minute. A subject that does not exist yet is looked for again each time, without a word. By
+                default nothing that is unfinished ever goes.
             deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
             keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
             message_ids_max: How many ids may be remembered; the same.
@@ -373,10 +374,7 @@ class Store(Administration, Forecasting, Looking, Keyed):
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
