@@ -79,7 +79,8 @@ SECTIONS = (
         (
             Entry(
                 "Store",
-                "store.py:Store,keys.py:Keyed,pending.py:Looking,forecast.py:Forecasting,administration.py:Administration",
+                "store.py:Store,keys.py:Keyed,pending.py:Looking,forecast.py:Forecasting,recurring.py:Repeating,"
+                "administration.py:Administration",
             ),
         ),
     ),
@@ -121,6 +122,7 @@ SECTIONS = (
             Entry("Pending", "pending.py:Pending"),
             Entry("Forecast", "forecast.py:Forecast"),
             Entry("Slot", "forecast.py:Slot"),
+            Entry("Recurring", "recurring.py:Recurring"),
             Entry("Group", "administration.py:Group"),
             Entry("Consumer", "administration.py:Consumer"),
             Entry("Subject", "administration.py:Subject"),
@@ -142,7 +144,7 @@ SECTIONS = (
             Entry(
                 "AsyncStore",
                 "async_store.py:AsyncStore,async_keys.py:AsyncKeyed,async_pending.py:AsyncLooking,"
-                "async_administration.py:AsyncAdministration",
+                "async_recurring.py:AsyncRepeating,async_administration.py:AsyncAdministration",
                 "Store",
             ),
             Entry("AsyncSubscription", "async_subscription.py:AsyncSubscription", "Subscription"),

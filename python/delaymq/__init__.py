@@ -30,25 +30,25 @@ Store
     cancel_key, look_up_key (subject, key)                 move_key(subject, key, *, delay | at)
     look_up(receipt) -> LookedUp, with its Fate            look_up_many(receipts)
     pending(subject, prefix=, due_from=, due_before=, after=) -> Pending, one after the other
-    pending_counts(subject, prefix=) -> {subject: int}
+    pending_counts(subject, prefix=) -> {subject: int}     subjects() -> [Subject]
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
+    recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
+    recurring(subject) -> [Recurring]                      end_recurring(subject, name)
     subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
-    status() -> Status    checkpoint()    pin(duration) -> Pin    close()    path    is_open
-    open(path, *, …, progress=function)                    the function is told of Progress
+    status() -> Status    checkpoint()    expire(subject, older_than)    pin(duration) -> Pin
+    open(path, *, …, progress=function), which is told of Progress    close()    path    is_open
     groups() -> [Group]      start_group, reset_group, remove_group (subject, group)
     consumers(subject, group) -> [Consumer]      end_consumer(subject, group, consumer)
-    subjects() -> [Subject]      expire(subject, older_than)
     dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
 
-Client has these too, but for checkpoint, pin and path; AsyncClient has them in coroutines.
+Client has these too, but for checkpoint, pin, path and what recurs; AsyncClient the same.
 
 Subscription
     get(timeout) -> Message or None          for message in subscription: …
     batches(max_messages, wait)              lists of messages, the fast way
     ack(messages)   nack(messages, delay)   dead_letter(messages, reason)    many at once
-    flush(timeout)                           waits until acknowledgements are durable
-    stop()   close()                         stop() from any thread
-    subject   group   in_flight_max
+    flush(timeout)   stop()   close()        flush waits until acknowledgements are durable
+    subject   group   in_flight_max          stop() from any thread
 
 Message
     ack()   nack(delay)   dead_letter(reason)   with message: …    queued at once; settled says
@@ -102,6 +102,7 @@ from delaymq.forecast import Forecast, Slot
 from delaymq.message import Message, Publish
 from delaymq.pending import Fate, LookedUp, Pending
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.recurring import Recurring
 from delaymq.store import Progress, Status, Store
 from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` reads as `gzip.open` does
 from delaymq.subscription import Subscription
@@ -161,6 +162,7 @@ __all__ = [
     "Publish",
     "Receipt",
     "Receipts",
+    "Recurring",
     "Slot",
     "Status",
     "Stopping",

@@ -49,6 +49,23 @@ def move_key(
 def look_up_key(store: Store, subject: str, key: str, /) -> Receipt | None:
     """The receipt of the pending message that has a key."""
 
+RecurAsked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
+"""Its name; the interval in milliseconds or the cron pattern, and None for the other; the zone; the start in
+milliseconds since 1970 or None; what is done about what is missed (0 one, 1 skip, 2 all) and where there is one of its
+name (0 replace, 1 keep, 2 refuse)."""
+
+RecurringRow: TypeAlias = tuple[int, str, str, str, str, int, Receipt | None]
+"""Number, subject, name, rule, zone, what is done about what is missed, and the receipt of what is pending."""
+
+def recur(store: Store, subject: str, body: Body, recurs: RecurAsked, about: Meta | None, /) -> RecurringRow:
+    """Begins a series."""
+
+def end_recurring(store: Store, subject: str, name: str, /) -> bool:
+    """Ends a series; False where there is none of that name."""
+
+def recurring(store: Store, subject: str | None, after: int, limit: int, /) -> list[RecurringRow]:
+    """Series with a number above `after`, by number."""
+
 ForecastAsked: TypeAlias = tuple[str | None, int | None, int | None, bool]
 """A subject or none, from which time on and before which, in milliseconds since 1970, and whether by the second."""
 

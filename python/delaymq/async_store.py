@@ -27,6 +27,7 @@ from delaymq._wakeups import Wakeups
 from delaymq.async_administration import AsyncAdministration
 from delaymq.async_keys import AsyncKeyed
 from delaymq.async_pending import AsyncLooking
+from delaymq.async_recurring import AsyncRepeating
 from delaymq.async_subscription import AsyncSubscription
 from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
@@ -44,7 +45,7 @@ __all__ = ["AsyncStore", "open_async"]
 TURN = 64  # publishes after which others on the loop have their turn
 
 
-class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed):
+class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed, AsyncRepeating):
     """A folder of messages that are kept until they are due, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
@@ -364,10 +365,7 @@ class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed):
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 

@@ -26,6 +26,7 @@ from delaymq.keys import IfExists, Keyed, named, terms_of
 from delaymq.message import NO_TAGS, Publish, about
 from delaymq.pending import Looking
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.recurring import Repeating
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
@@ -40,7 +41,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store(Administration, Forecasting, Looking, Keyed):
+class Store(Administration, Forecasting, Looking, Keyed, Repeating):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
@@ -368,10 +369,7 @@ class Store(Administration, Forecasting, Looking, Keyed):
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 

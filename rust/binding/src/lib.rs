@@ -20,6 +20,7 @@ mod publishing;
 mod qmq;
 mod receipt;
 mod records;
+mod recurring;
 mod requests;
 mod salvage;
 mod server;
@@ -77,6 +78,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(terms::cancel_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring::recur, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring::end_recurring, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring::recurring, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters::dead_letters, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters::redrive, module)?)?;
     warn_of_debug_build(module.py())

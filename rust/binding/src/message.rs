@@ -133,6 +133,15 @@ pub(crate) fn push(
     pushed.map_err(|error| errors::raised(py, named(error, due)))
 }
 
+/// A copy of a body, for who keeps it while the interpreter is let go.
+pub(crate) fn body_of(body: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(bytes) = body.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    let view = PyMemoryView::from(body).map_err(|_| no_bytes(body))?;
+    Ok(view.call_method0("tobytes")?.cast::<PyBytes>()?.as_bytes().to_vec())
+}
+
 fn no_bytes(body: &Bound<'_, PyAny>) -> PyErr {
     const EXPECTED: &str = "a bytes-like object";
     if body.is_instance_of::<PyString>() {

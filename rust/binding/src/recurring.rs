@@ -1,0 +1,75 @@
+//! What recurs, as Python asks for it.
+
+use delaymq_core::units::Millis;
+use delaymq_engine::{CatchUp, IfExists, NewRecurring, RecurringListed, Recurs};
+use pyo3::prelude::*;
+
+use crate::receipt::Receipt;
+use crate::store::Store;
+use crate::{errors, message, meta};
+
+/// Its name, the interval in milliseconds or None, the pattern or None, the zone, the start in milliseconds or None,
+/// what is done about what is missed (0 one, 1 skip, 2 all), and about one of its name (0 replace, 1 keep, 2 refuse);
+/// `delaymq.recurring` has checked them.
+pub(crate) type Asked = (String, Option<u64>, Option<String>, String, Option<u64>, u8, u8);
+
+/// Number, subject, name, rule, zone, what is done about what is missed, and the receipt of what is pending.
+pub(crate) type Row = (u64, String, String, String, String, u8, Option<Receipt>);
+
+/// What is asked for, as the engine takes it.
+pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> NewRecurring<'a> {
+    let (name, every_ms, cron, zone, start_ms, catch_up, if_exists) = asked;
+    let recurs = match (every_ms, cron) {
+        (Some(every_ms), _) => Recurs::Every(*every_ms),
+        (None, cron) => Recurs::Cron(cron.as_deref().unwrap_or_default()),
+    };
+    let catch_up = CatchUp::numbered(u32::from(*catch_up)).unwrap_or_default();
+    let if_exists = match if_exists {
+        0 => IfExists::Replace,
+        1 => IfExists::Keep,
+        _ => IfExists::Refuse,
+    };
+    NewRecurring { name, recurs, zone, start: start_ms.map(Millis), catch_up, if_exists, meta, body }
+}
+
+/// What a list tells of one.
+pub(crate) fn row(listed: RecurringListed) -> Row {
+    let RecurringListed { number, subject, name, rule, zone, catch_up, pending } = listed;
+    let catch_up = u8::try_from(catch_up.number()).unwrap_or_default();
+    (number, subject, name, rule, zone, catch_up, pending.map(Receipt))
+}
+
+/// Begins what recurs.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (store, subject, body, recurs, about, /))]
+pub(crate) fn recur(
+    store: &Store,
+    subject: &Bound<'_, PyAny>,
+    body: &Bound<'_, PyAny>,
+    recurs: Asked,
+    about: &Bound<'_, PyAny>,
+) -> PyResult<Row> {
+    let (py, subject, meta) = (subject.py(), message::text("subject", subject)?, meta::encoded(about)?);
+    let body = message::body_of(body)?;
+    let told = py.detach(|| store.engine.recur(&subject, &asked(&recurs, &meta, &body)));
+    told.map(row).map_err(|error| errors::raised(py, error))
+}
+
+/// Ends what recurs; false where there is none of that name.
+#[pyfunction]
+#[pyo3(signature = (store, subject, name, /))]
+pub(crate) fn end_recurring(store: &Store, subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, subject, name) = (name.py(), message::text("subject", subject)?, message::text("name", name)?);
+    py.detach(|| store.engine.end_recurring(&subject, &name)).map_err(|error| errors::raised(py, error))
+}
+
+/// What recurs, of one subject or of all, with a number above one.
+#[pyfunction]
+#[pyo3(signature = (store, subject, after, limit, /))]
+pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, limit: usize) -> PyResult<Vec<Row>> {
+    let py = subject.py();
+    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
+    let listed = py.detach(|| store.engine.recurring(named.as_deref(), after, limit));
+    Ok(listed.map_err(|error| errors::raised(py, error))?.into_iter().map(row).collect())
+}
