@@ -91,7 +91,7 @@ SECTIONS = (
             Entry(
                 "Client",
                 "client/sync.py:Client,client/keys.py:ClientKeyed,client/pending.py:ClientLooking,"
-                "client/administration.py:ClientAdministration",
+                "client/recurring.py:ClientRepeating,client/administration.py:ClientAdministration",
                 "Store",
             ),
         ),
@@ -152,7 +152,7 @@ SECTIONS = (
             Entry(
                 "AsyncClient",
                 "client/asyncio_client.py:AsyncClient,client/keys.py:AsyncClientKeyed,client/async_pending.py:AsyncClientLooking,"
-                "client/async_administration.py:AsyncClientAdministration",
+                "client/recurring.py:AsyncClientRepeating,client/async_administration.py:AsyncClientAdministration",
                 "Client",
             ),
         ),

@@ -41,7 +41,7 @@ Store
     consumers(subject, group) -> [Consumer]      end_consumer(subject, group, consumer)
     dead_letters(subject, group) -> [DeadLetter]      redrive(subject, group, limit)
 
-Client has these too, but for checkpoint, pin, path and what recurs; AsyncClient the same.
+Client has these too, but for checkpoint, pin and path; AsyncClient has them in coroutines.
 
 Subscription
     get(timeout) -> Message or None          for message in subscription: …

@@ -6,7 +6,7 @@ It is a part of that module's manual and no module of its own.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, final
 
-from delaymq._core import Body, Receipt, Store
+from delaymq._core import Body, Receipt, Request, Store
 
 @final
 class PendingReader:
@@ -65,6 +65,15 @@ def end_recurring(store: Store, subject: str, name: str, /) -> bool:
 
 def recurring(store: Store, subject: str | None, after: int, limit: int, /) -> list[RecurringRow]:
     """Series with a number above `after`, by number."""
+
+def recur_request(subject: str, body: Body, recurs: RecurAsked, about: Meta | None, /) -> Request:
+    """Its answer: 0, and the row of the series."""
+
+def end_recurring_request(subject: str, name: str, /) -> Request:
+    """Its answer: how many ended."""
+
+def recurring_request(subject: str | None, after: int, /) -> Request:
+    """A piece of the list. Its answer: what to ask after for the next one, 0 for none, and rows."""
 
 ForecastAsked: TypeAlias = tuple[str | None, int | None, int | None, bool]
 """A subject or none, from which time on and before which, in milliseconds since 1970, and whether by the second."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from delaymq.keys import IfExists
     from delaymq.message import Message, Publish
     from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+    from delaymq.recurring import CatchUp, Recurring
     from delaymq.store import Start
 
 __all__ = ["AsyncConsumer", "AsyncDelayQueue", "Consumer", "DelayQueue", "Subscribing"]
@@ -102,6 +103,23 @@ class DelayQueue(Protocol):
         self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> Moved: ...
     def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
+    def recur(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        name: str,
+        every: Duration | None = None,
+        cron: str | None = None,
+        zone: str = "UTC",
+        start: datetime | None = None,
+        catch_up: CatchUp = "one",
+        if_exists: IfExists = "error",
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Recurring: ...
+    def end_recurring(self, subject: str, name: str) -> bool: ...
+    def recurring(self, subject: str | None = None) -> list[Recurring]: ...
     def subscribe(
         self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
     ) -> Consumer: ...
@@ -194,6 +212,23 @@ class AsyncDelayQueue(Protocol):
         self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> Moved: ...
     async def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
+    async def recur(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        name: str,
+        every: Duration | None = None,
+        cron: str | None = None,
+        zone: str = "UTC",
+        start: datetime | None = None,
+        catch_up: CatchUp = "one",
+        if_exists: IfExists = "error",
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Recurring: ...
+    async def end_recurring(self, subject: str, name: str) -> bool: ...
+    async def recurring(self, subject: str | None = None) -> list[Recurring]: ...
     def subscribe(
         self, subject: str, *, group: str, start: Start = "earliest", in_flight_max: int = 256
     ) -> Subscribing: ...

@@ -18,7 +18,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=Face.EMBEDDED)
+@pytest.fixture(params=Face.NAMES)
 def face(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Face]:
     face = Face(tmp_path / "data", request.param)
     yield face

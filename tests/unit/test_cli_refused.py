@@ -18,6 +18,7 @@ ALONE = {"token", "config keys", "completion", "bench", "demo"}
 TIMES = (
     ("publish", "--delay"),
     ("move", "--delay"),
+    ("recur add", "--every"),
     ("consume", "--timeout"),
     ("consume", "--idle"),
     ("inspect", "--every"),

@@ -31,7 +31,7 @@ from delaymq.protocols import AsyncConsumer, Consumer
 
 TWINS = [(Store, AsyncStore), (Subscription, AsyncSubscription), (Message, AsyncMessage), (Client, AsyncClient)]
 # What a store has of its folder, a client has not; and it is connected where a store is opened.
-OF_A_FOLDER = {"open", "path", "checkpoint", "pin", "recur", "end_recurring", "recurring"}
+OF_A_FOLDER = {"open", "path", "checkpoint", "pin"}
 OF_A_CONNECTION = {"connect", "url"}
 # What waits is a coroutine in the asyncio twin; all else is as it is in the plain one.
 COROUTINES = {

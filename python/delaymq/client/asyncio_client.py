@@ -28,6 +28,7 @@ from delaymq.client.keys import AsyncClientKeyed
 from delaymq.client.loop_calls import LoopCalls, Watchers, awaited
 from delaymq.client.loop_transport import LoopTransport
 from delaymq.client.publishing import AGAIN_FOR_S, Publication
+from delaymq.client.recurring import AsyncClientRepeating
 from delaymq.client.sync import IN_FLIGHT_MAX
 from delaymq.client.waiting import into
 from delaymq.durations import Duration
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncClient", "connect_async"]
 
 
-class AsyncClient(AsyncClientAdministration, AsyncClientLooking, AsyncClientKeyed):
+class AsyncClient(AsyncClientAdministration, AsyncClientLooking, AsyncClientKeyed, AsyncClientRepeating):
     """A connection to a delaymq server, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Client`. No coroutine that waits needs a thread, and none polls.

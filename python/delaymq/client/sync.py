@@ -23,6 +23,7 @@ from delaymq.client.commands import cancels, moves, refused_move
 from delaymq.client.keys import ClientKeyed
 from delaymq.client.pending import ClientLooking
 from delaymq.client.publishing import AGAIN_FOR_S, Publication
+from delaymq.client.recurring import ClientRepeating
 from delaymq.client.socket_thread import SocketThread
 from delaymq.client.waiting import into, waited
 from delaymq.durations import Duration
@@ -41,7 +42,7 @@ __all__ = ["Client", "connect"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Client(ClientAdministration, ClientLooking, ClientKeyed):
+class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating):
     """A connection to a delaymq server, with the face of a `Store`.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager. Where

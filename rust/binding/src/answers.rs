@@ -13,10 +13,12 @@ use delaymq_core::wire::extension::hello::Welcome;
 use delaymq_core::wire::extension::moves::read_moved;
 use delaymq_core::wire::extension::pending::{CountsTold, FateTold, HiddenRow, PendingTold, read_fates};
 use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_receipts};
+use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, CANCEL_KEY, CONSUMERS, DEAD_LETTERS, END_CONSUMER, EXPIRE, FORECAST, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY,
-    MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+    CANCEL, CANCEL_KEY, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS, HELLO, LOOK_UP,
+    LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, RECUR, RECURRING, REDRIVE, STATUS,
+    SUBJECTS, SUBSCRIBE,
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
@@ -26,7 +28,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::administration::{consumer_fields, group_fields, subject_fields};
 use crate::receipt::Receipts;
-use crate::{errors, forecast, moving, pending, qmq, status};
+use crate::{errors, forecast, moving, pending, qmq, recurring, status};
 
 /// What stands in an event of a delivery where an answer has its call.
 const UNASKED: i32 = -1;
@@ -82,7 +84,12 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
             let slots = forecast::slots(py, &told.forecast);
             any((slots, told.forecast.hidden_rows, told.next.0).into_pyobject(py))
         }),
-        REDRIVE | EXPIRE | END_CONSUMER => read(read_number(body), |number| any(number.into_pyobject(py))),
+        RECUR | RECURRING => read(SeriesTold::read(body), |told| {
+            any((told.next, told.rows.iter().map(recurring::told).collect::<Vec<_>>()).into_pyobject(py))
+        }),
+        REDRIVE | EXPIRE | END_CONSUMER | END_RECURRING => {
+            read(read_number(body), |number| any(number.into_pyobject(py)))
+        }
         _ => Ok(Ok(py.None().into_bound(py))),
     }
 }

@@ -81,6 +81,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recurring::recur, module)?)?;
     module.add_function(wrap_pyfunction!(recurring::end_recurring, module)?)?;
     module.add_function(wrap_pyfunction!(recurring::recurring, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring::recur_request, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring::end_recurring_request, module)?)?;
+    module.add_function(wrap_pyfunction!(recurring::recurring_request, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters::dead_letters, module)?)?;
     module.add_function(wrap_pyfunction!(dead_letters::redrive, module)?)?;
     warn_of_debug_build(module.py())

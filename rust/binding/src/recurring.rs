@@ -1,10 +1,13 @@
 //! What recurs, as Python asks for it.
 
 use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow};
+use delaymq_core::wire::extension::{END_RECURRING, RECUR, RECURRING};
 use delaymq_engine::{CatchUp, IfExists, NewRecurring, RecurringListed, Recurs};
 use pyo3::prelude::*;
 
 use crate::receipt::Receipt;
+use crate::requests::Request;
 use crate::store::Store;
 use crate::{errors, message, meta};
 
@@ -30,6 +33,21 @@ pub(crate) fn asked<'a>(asked: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> New
         _ => IfExists::Refuse,
     };
     NewRecurring { name, recurs, zone, start: start_ms.map(Millis), catch_up, if_exists, meta, body }
+}
+
+/// What is asked for, as the wire has it.
+pub(crate) fn request<'a>(subject: &'a str, recurs: &'a Asked, meta: &'a [u8], body: &'a [u8]) -> RecurAsked<'a> {
+    let NewRecurring { name, zone, start, catch_up, if_exists, .. } = asked(recurs, meta, body);
+    let (every_ms, cron) = (recurs.1.unwrap_or_default(), recurs.2.as_deref().unwrap_or_default());
+    RecurAsked { subject, name, every_ms, cron, zone, start, catch_up, if_exists, meta, body }
+}
+
+/// What a server tells of one.
+pub(crate) fn told(row: &SeriesRow<'_>) -> Row {
+    let owned = |text: &str| text.to_owned();
+    let catch_up = u8::try_from(row.catch_up.number()).unwrap_or_default();
+    let (subject, name, rule, zone) = (owned(row.subject), owned(row.name), owned(row.rule), owned(row.zone));
+    (row.number, subject, name, rule, zone, catch_up, row.pending.map(Receipt))
 }
 
 /// What a list tells of one.
@@ -72,4 +90,40 @@ pub(crate) fn recurring(store: &Store, subject: &Bound<'_, PyAny>, after: u64, l
     let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
     let listed = py.detach(|| store.engine.recurring(named.as_deref(), after, limit));
     Ok(listed.map_err(|error| errors::raised(py, error))?.into_iter().map(row).collect())
+}
+
+/// Asks a server to begin what recurs.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (subject, body, recurs, about, /))]
+pub(crate) fn recur_request(
+    subject: &Bound<'_, PyAny>,
+    body: &Bound<'_, PyAny>,
+    recurs: Asked,
+    about: &Bound<'_, PyAny>,
+) -> PyResult<Request> {
+    let (py, subject, meta) = (subject.py(), message::text("subject", subject)?, meta::encoded(about)?);
+    let body = message::body_of(body)?;
+    Request::filled(py, RECUR, |out| request(&subject, &recurs, &meta, &body).put(out))
+}
+
+/// Asks a server to end what recurs.
+#[pyfunction]
+#[pyo3(signature = (subject, name, /))]
+pub(crate) fn end_recurring_request(subject: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Request> {
+    let (py, subject, name) = (name.py(), message::text("subject", subject)?, message::text("name", name)?);
+    Request::filled(py, END_RECURRING, |out| SeriesName { subject: &subject, name: &name }.put(out))
+}
+
+/// Asks a server for a piece of the list of what recurs.
+#[pyfunction]
+#[pyo3(signature = (subject, after, /))]
+pub(crate) fn recurring_request(subject: &Bound<'_, PyAny>, after: u64) -> PyResult<Request> {
+    let py = subject.py();
+    let named = if subject.is_none() { None } else { Some(message::text("subject", subject)?) };
+    if named.as_deref() == Some("") {
+        return Err(errors::refused(py, "subject", "a subject of the store", "''"));
+    }
+    let subject = named.as_deref().unwrap_or_default();
+    Request::filled(py, RECURRING, |out| SeriesAsked { subject, after }.put(out))
 }

@@ -38,7 +38,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn filled(py: Python<'_>, command: i16, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> PyResult<Self> {
+    pub(crate) fn filled(
+        py: Python<'_>,
+        command: i16,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> PyResult<Self> {
         let mut body = Vec::new();
         fill(&mut body).map_err(|error| errors::raised(py, error))?;
         Ok(Self { command, body })

@@ -111,6 +111,9 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
         OwnRequest::Pending(asked) => asked.put(out),
         OwnRequest::PendingCounts(asked) => asked.put(out),
         OwnRequest::Forecast(asked) => asked.put(out),
+        OwnRequest::Recur(asked) => asked.put(out),
+        OwnRequest::EndRecurring(name) => name.put(out),
+        OwnRequest::Recurring(asked) => asked.put(out),
     }
 }
 

@@ -25,7 +25,7 @@ impl Counter {
 }
 
 /// The commands that are counted each by itself, and what they are called.
-const COMMANDS: [(i16, &str); 36] = [
+const COMMANDS: [(i16, &str); 39] = [
     (own::PUBLISH, "publish"),
     (own::PUBLISH_ON_TERMS, "publish_on_terms"),
     (own::ACKNOWLEDGE, "acknowledge"),
@@ -62,6 +62,9 @@ const COMMANDS: [(i16, &str); 36] = [
     (own::CANCEL_KEY, "cancel_key"),
     (own::MOVE_KEY, "move_key"),
     (own::LOOK_UP_KEY, "look_up_key"),
+    (own::RECUR, "recur"),
+    (own::END_RECURRING, "end_recurring"),
+    (own::RECURRING, "recurring"),
 ];
 
 /// Requests, by their commands.

@@ -33,6 +33,7 @@ mod pending;
 mod pool;
 mod publishing;
 mod pulling;
+mod recurring;
 mod requests;
 mod room;
 mod routes;

@@ -22,6 +22,7 @@ use crate::managing;
 use crate::pending;
 use crate::publishing;
 use crate::pulling;
+use crate::recurring;
 use crate::settling;
 use crate::subscribing;
 
@@ -80,6 +81,9 @@ fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Pending(asked) => pending::pending(asking, &asked),
         OwnRequest::PendingCounts(asked) => pending::counts(asking, &asked),
         OwnRequest::Forecast(asked) => pending::forecast(asking, &asked),
+        OwnRequest::Recur(asked) => recurring::recur(asking, &asked),
+        OwnRequest::EndRecurring(name) => recurring::end(asking, &name),
+        OwnRequest::Recurring(asked) => recurring::listed(asking, &asked),
     }
 }
 

@@ -10,6 +10,7 @@ use delaymq_core::wire::extension::hello::Welcome;
 use delaymq_core::wire::extension::moves::{put_moved, read_moved};
 use delaymq_core::wire::extension::pending::{CountsTold, PendingTold, put_fates, read_fates};
 use delaymq_core::wire::extension::publish::{put_outcomes, put_receipts, read_outcomes, read_receipts};
+use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::malformed::Read;
 use delaymq_core::wire::message::WireMessage;
@@ -81,6 +82,10 @@ pub(super) fn judge_pending_counts(input: &[u8]) -> Judged {
 
 pub(super) fn judge_forecast(input: &[u8]) -> Judged {
     read_back!(input, ForecastTold::read, |told: &ForecastTold, out: &mut Vec<u8>| told.put(out), true)
+}
+
+pub(super) fn judge_recurring(input: &[u8]) -> Judged {
+    read_back!(input, SeriesTold::read, |told: &SeriesTold<'_>, out: &mut Vec<u8>| told.put(out), true)
 }
 
 pub(super) fn judge_subscribed(input: &[u8]) -> Judged {

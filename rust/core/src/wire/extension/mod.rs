@@ -16,6 +16,7 @@ pub mod moves;
 pub mod pending;
 pub mod proof;
 pub mod publish;
+pub mod recurring;
 pub mod request;
 pub mod settle;
 pub mod status;
@@ -66,6 +67,10 @@ pub const PUBLISH_ON_TERMS: i16 = 213;
 pub const CANCEL_KEY: i16 = 214;
 /// Moves the message that has a key.
 pub const MOVE_KEY: i16 = 215;
+/// Begins what recurs.
+pub const RECUR: i16 = 216;
+/// Ends what recurs.
+pub const END_RECURRING: i16 = 217;
 /// How the store is.
 pub const STATUS: i16 = 220;
 /// All groups.
@@ -98,3 +103,5 @@ pub const PENDING_COUNTS: i16 = 242;
 pub const LOOK_UP_KEY: i16 = 243;
 /// How much is due when.
 pub const FORECAST: i16 = 244;
+/// A piece of the list of what recurs.
+pub const RECURRING: i16 = 245;

@@ -9,12 +9,14 @@ use super::hello::{Hello, read_ping};
 use super::moves::read_moves;
 use super::pending::{CountsAsked, PendingAsked};
 use super::publish::{DueTime, Publish, read_receipts};
+use super::recurring::{RecurAsked, SeriesAsked, SeriesName};
 use super::settle::{Acknowledge, GiveBack, PutAway};
 use super::terms::{KeyAsked, PublishOnTerms, read_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, FORECAST, GIVE_BACK,
-    GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS,
-    PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
+    FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH,
+    PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
+    SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
@@ -86,6 +88,12 @@ pub enum OwnRequest<'a> {
     LookUpKey(KeyAsked<'a>),
     /// A piece of how much is due when.
     Forecast(ForecastAsked<'a>),
+    /// Begins what recurs.
+    Recur(RecurAsked<'a>),
+    /// Ends what recurs.
+    EndRecurring(SeriesName<'a>),
+    /// A piece of the list of what recurs.
+    Recurring(SeriesAsked<'a>),
 }
 
 impl<'a> OwnRequest<'a> {
@@ -127,6 +135,9 @@ impl<'a> OwnRequest<'a> {
             PENDING_COUNTS => Self::PendingCounts(CountsAsked::read(reader)?),
             LOOK_UP_KEY => Self::LookUpKey(KeyAsked::read(reader)?),
             FORECAST => Self::Forecast(ForecastAsked::read(reader)?),
+            RECUR => Self::Recur(RecurAsked::read(reader)?),
+            END_RECURRING => Self::EndRecurring(SeriesName::read(reader)?),
+            RECURRING => Self::Recurring(SeriesAsked::read(reader)?),
             _ => return Ok(None),
         };
         reader.finish("request").map(|()| Some(request))

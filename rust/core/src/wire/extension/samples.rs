@@ -11,18 +11,21 @@ use super::moves::put_moves;
 use super::pending::{CountsAsked, CountsTold, FateTold, HiddenRow, PendingAsked, PendingRow, PendingTold, put_fates};
 use super::proof::Proof;
 use super::publish::{DueTime, PublishWriter, put_receipts};
+use super::recurring::{RecurAsked, SeriesAsked, SeriesName, SeriesRow, SeriesTold};
 use super::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use super::status::StatusTold;
 use super::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, FLUSH, FORECAST, GIVE_BACK,
-    GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS,
-    PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
+    FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH,
+    PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
+    SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
 use crate::queues::tags::{Filter, TagRule};
 use crate::record::name::GroupStart;
+use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
 use crate::store::{ConsumerListed, Forecast, ForecastSlot, GroupListed, PendingOf, Receipt, SubjectListed};
 use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber, Tally};
@@ -128,6 +131,9 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (PENDING_COUNTS, written(&|out| counts_asked().put(out).unwrap())),
         (LOOK_UP_KEY, written(&|out| ORDER_17.put(out).unwrap())),
         (FORECAST, written(&|out| forecast_asked().put(out).unwrap())),
+        (RECUR, written(&|out| recur_asked().put(out).unwrap())),
+        (END_RECURRING, written(&|out| SeriesName { subject: "orders", name: "daily" }.put(out).unwrap())),
+        (RECURRING, written(&|out| SeriesAsked { subject: "orders", after: 7 }.put(out).unwrap())),
     ]
 }
 
@@ -142,6 +148,34 @@ pub(super) fn counts_asked() -> CountsAsked<'static> {
 
 pub(super) fn forecast_asked() -> ForecastAsked<'static> {
     ForecastAsked { subject: "orders", by_second: true, due_from: Some(Millis(7)), due_before: None }
+}
+
+pub(super) fn recur_asked() -> RecurAsked<'static> {
+    RecurAsked {
+        subject: "orders",
+        name: "daily",
+        every_ms: 0,
+        cron: "30 9 * * *",
+        zone: "Europe/Berlin",
+        start: Some(Millis(7)),
+        catch_up: CatchUp::Skip,
+        if_exists: IfExists::Keep,
+        meta: b"meta",
+        body: b"body",
+    }
+}
+
+pub(super) fn series_told() -> SeriesTold<'static> {
+    let row = |number, pending| SeriesRow {
+        number,
+        subject: "orders",
+        name: "daily",
+        rule: "30 9 * * *",
+        zone: "Europe/Berlin",
+        catch_up: CatchUp::All,
+        pending,
+    };
+    SeriesTold { next: 9, rows: vec![row(8, Some(receipt(2))), row(9, None)] }
 }
 
 pub(super) fn forecast_told() -> ForecastTold {
@@ -307,11 +341,24 @@ pub(super) fn letters() -> Letters<'static> {
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
 /// consumers, a page of what is pending, counts of it, fates, a forecast.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
-    let mut answers = vec![Vec::new(); 12];
-    let [deliver, hello, told, group_rows, subject_rows, letter_rows, error, consumer_rows, page, counts, fates, due] =
-        answers.as_mut_slice()
+    let mut answers = vec![Vec::new(); 13];
+    let [
+        deliver,
+        hello,
+        told,
+        group_rows,
+        subject_rows,
+        letter_rows,
+        error,
+        consumer_rows,
+        page,
+        counts,
+        fates,
+        due,
+        series,
+    ] = answers.as_mut_slice()
     else {
-        panic!("twelve of them")
+        panic!("thirteen of them")
     };
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     put_deliver(deliver, 4, Millis(21), messages.len()).unwrap();
@@ -328,6 +375,7 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
     counts_told().put(counts).unwrap();
     put_fates(fates, &FATES).unwrap();
     forecast_told().put(due).unwrap();
+    series_told().put(series).unwrap();
     RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 }).put(error).unwrap();
     answers
 }
