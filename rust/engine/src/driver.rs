@@ -45,12 +45,14 @@ pub(crate) struct Seat {
     /// Subjects whose facts are among the proposals.
     new_subjects: Vec<Subject>,
     batches: Batches,
+    /// The series that was gone on with last: those behind it come next.
+    pub(crate) series_cursor: Sequence,
 }
 
 impl Seat {
     pub(crate) fn new(owner: Owner) -> Self {
-        let (proposals, batches) = (Proposals::default(), Batches::default());
-        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches }
+        let (proposals, batches, series_cursor) = (Proposals::default(), Batches::default(), Sequence(0));
+        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor }
     }
 
     /// Proposes deliveries that ended; true where there are any.
@@ -95,6 +97,8 @@ pub(crate) struct Round {
     pub(crate) applied: bool,
     pub(crate) sent: Option<Sequence>,
     pub(crate) failed: Option<Error>,
+    /// What a series owes found no room.
+    pub(crate) no_room: bool,
 }
 
 impl Shared {
@@ -174,11 +178,10 @@ impl Shared {
     pub(crate) fn apply_inbox(&self, seat: &mut Seat) -> Result<Woken> {
         self.check_poison()?;
         self.inbox.take(&mut seat.batches);
-        let applied = seat.owner.applied();
         for batch in seat.batches.iter() {
             seat.owner.apply(&batch)?;
         }
-        if seat.owner.applied() > applied && seat.owner.owes() {
+        if seat.owner.take_newly_owing() {
             self.driver.raise();
         }
         for buffer in seat.batches.clear() {
@@ -309,7 +312,7 @@ impl Shared {
                 (Progress::default(), Some(error))
             }
         };
-        Ok(Round { progress, applied, sent: gone_on.sent.or(sent), failed })
+        Ok(Round { progress, applied, sent: gone_on.sent.or(sent), failed, no_room: gone_on.no_room })
     }
 
     /// The driver commits its own decisions while there is nothing else to decide; the way of a

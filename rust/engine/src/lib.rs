@@ -42,6 +42,7 @@ mod named_pull;
 mod named_settling;
 mod names;
 mod notifier;
+mod occurring;
 mod offset_hasher;
 mod on_terms;
 mod opening;

@@ -1,33 +1,22 @@
-//! What recurs: begun, ended and listed by users, and gone on with by the driver. When an occurrence is due is found
-//! here, from the rule and the occurrence before it; whether it is stored is judged when it is applied.
+//! What recurs: begun, ended and listed by users.
 
-use delaymq_core::clock::Reading;
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{Class, Submission};
+use delaymq_core::message_log::Class;
 use delaymq_core::record::limits::{at_most, check_meta, check_name};
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::recurring::{NewSeries, Recur, encode_recur};
 use delaymq_core::schedule_log::DUE_MAX;
-use delaymq_core::store::{
-    ALL_SERIES_BYTES_MAX, Outcome, Owed, Progress, Receipt, SERIES_BYTES_MAX, SERIES_MAX, Series, State,
-};
+use delaymq_core::store::{ALL_SERIES_BYTES_MAX, Outcome, Receipt, SERIES_BYTES_MAX, SERIES_MAX, Series, State};
 use delaymq_core::units::{Millis, Sequence, Span, SubjectNumber};
-use delaymq_recurrence::{Refused, Rule, turn_of};
+use delaymq_recurrence::{Refused, Rule};
 
 pub use delaymq_core::record::recurring::CatchUp;
 
 use crate::administration::unknown_subject;
-use crate::driver::Seat;
-use crate::inbox::Haste;
 use crate::options::IfExists;
-use crate::report::Report;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Series that are gone on with at once; more wait for the driver's next round.
-const SERIES_AT_ONCE: usize = 64;
-/// How soon what found no room is tried again, in milliseconds.
-const ROOM_RETRY_MS: u64 = 200;
 /// Bytes of the facts of an occurrence beside its message, at most.
 const OVERHEAD_BYTES: usize = 256;
 
@@ -80,25 +69,6 @@ pub struct RecurringListed {
     pub pending: Option<Receipt>,
 }
 
-/// What the driver did for series.
-#[derive(Default)]
-pub(crate) struct GoneOn {
-    /// The end of what the log's queue has accepted, where it has some.
-    pub(crate) sent: Option<Sequence>,
-    /// There is more to do at once.
-    pub(crate) more: bool,
-    /// Something found no room: look again then.
-    pub(crate) next: Option<Millis>,
-}
-
-impl GoneOn {
-    /// What of a step and of this is to be done next.
-    pub(crate) fn with(&self, progress: Progress) -> Progress {
-        let next = progress.next.into_iter().chain(self.next).min();
-        Progress { more: progress.more || self.more, next, ..progress }
-    }
-}
-
 impl Store {
     /// Begins a series of messages, of which one is pending at a time. Returns the series of that name when it is
     /// durable: the new one, or the one that was there where [`IfExists::Keep`] says so.
@@ -139,7 +109,7 @@ impl Store {
             shared.names.submitted(std::slice::from_ref(&named));
         }
         match found.last().copied().flatten() {
-            Some(Outcome::SeriesBegun(_)) => shared.go_on_now()?,
+            Some(Outcome::SeriesBegun(_)) => shared.go_on_now(named.number, new.name)?,
             Some(Outcome::SeriesThere) if new.if_exists == IfExists::Keep => {}
             refused => return Err(refusal(subject, new.name, refused)),
         }
@@ -205,7 +175,8 @@ impl Shared {
             expected: "a time that is an interval and more after 1970".to_owned(),
             found: new.start.unwrap_or_default().to_string(),
         })?;
-        let Some(first) = rule.next_after(after).map(Millis).filter(|first| *first <= DUE_MAX) else {
+        let first = rule.next_after(after).map_err(refused_rule)?;
+        let Some(first) = first.map(Millis).filter(|first| *first <= DUE_MAX) else {
             return Err(Error::InvalidArgument {
                 argument: part,
                 expected: "a rule that happens within ten years".to_owned(),
@@ -218,80 +189,12 @@ impl Shared {
         Ok((text, Millis(after)))
     }
 
-    /// Goes on with what is owed, for who does not wait for the driver.
-    fn go_on_now(&self) -> Result<()> {
-        let end = {
-            let mut guard = self.seat()?;
-            let seat = guard.get()?;
-            let gone_on = self.go_on_with_series(seat, self.time.read())?;
-            if gone_on.more || gone_on.next.is_some() {
-                self.driver.raise();
-            }
-            self.with_commits(|commits| commits.next_sequence())
-        };
-        self.lead(end);
-        self.wait_visible(end, None)?;
-        self.apply_until(end)
-    }
-
-    /// Proposes the next occurrence of what owes one. With the owner held, so that none is proposed twice. A clock
-    /// that holds dispatch does not say what is due.
-    ///
-    /// # Errors
-    /// `Poisoned`, `Closed`.
-    pub(crate) fn go_on_with_series(&self, seat: &mut Seat, reading: Reading) -> Result<GoneOn> {
-        let mut gone_on = GoneOn::default();
-        if reading.held || !seat.owner.owes() {
-            return Ok(gone_on);
-        }
-        let owed = seat.owner.owed(Sequence(0), SERIES_AT_ONCE);
-        gone_on.more = owed.len() == SERIES_AT_ONCE;
-        let mut records = Vec::new();
-        for one in owed {
-            let due = match due_of(&one, reading.now) {
-                Ok(due) => due.map(Millis).filter(|due| *due <= DUE_MAX),
-                Err(refused) => {
-                    // Nothing is guessed: it waits until a release that knows the rule opens the store.
-                    seat.owner.occurrence_submitted(one.series);
-                    self.report_series(&one, &refused);
-                    continue;
-                }
-            };
-            records.clear();
-            let record_count = one.encode(due, reading.now, &mut records);
-            // The end of a rule makes room.
-            let class = if due.is_some() { Class::Growing } else { Class::Finishing };
-            let submission = Submission { records: &records, record_count, class, must_sync: false };
-            let submitted = match self.try_submit(submission, Haste::URGENT) {
-                Err(Error::DiskFull) => None,
-                other => other?,
-            };
-            let Some(range) = submitted else {
-                self.helper.raise();
-                gone_on.more = false;
-                gone_on.next = Some(reading.now.plus(ROOM_RETRY_MS));
-                break;
-            };
-            seat.owner.occurrence_submitted(one.series);
-            gone_on.sent = Some(range.end);
-        }
-        Ok(gone_on)
-    }
-
     /// True where something recurs.
     ///
     /// # Errors
     /// `Closed`, `Poisoned`.
     pub(crate) fn is_recurring(&self) -> Result<bool> {
         Ok(!self.seat()?.get()?.owner.state().recurring.is_empty())
-    }
-
-    fn report_series(&self, owed: &Owed, refused: &Refused) {
-        let subject = self.names.name_of(owed.recurs.subject);
-        let name = &owed.recurs.name;
-        let Refused { part, expected, found } = refused;
-        let reason = format!("{name:?} of subject {subject:?} rests: {part}: expected {expected}, found {found}");
-        self.reports.add(Report::BackgroundFailed { work: "recur", reason });
     }
 
     fn listed(&self, state: &State, subject: SubjectNumber, name: &str) -> Option<RecurringListed> {
@@ -314,15 +217,6 @@ impl Shared {
             pending,
         }
     }
-}
-
-fn due_of(owed: &Owed, now: Millis) -> std::result::Result<Option<u64>, Refused> {
-    let catch_up = match owed.recurs.catch_up {
-        CatchUp::One => delaymq_recurrence::CatchUp::One,
-        CatchUp::Skip => delaymq_recurrence::CatchUp::Skip,
-        CatchUp::All => delaymq_recurrence::CatchUp::All,
-    };
-    turn_of(&owed.recurs.rule, &owed.recurs.zone, catch_up, owed.after.0, now.0)
 }
 
 fn refused_rule(refused: Refused) -> Error {
@@ -355,3 +249,7 @@ fn refusal(subject: &str, name: &str, found: Option<Outcome>) -> Error {
         _ => Error::Closed,
     }
 }
+
+#[cfg(test)]
+#[path = "recurring_tests.rs"]
+mod tests;

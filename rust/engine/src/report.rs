@@ -98,6 +98,22 @@ pub enum Report {
     },
     /// Dispatch goes on.
     DispatchResumed,
+    /// A series cannot go on, since nobody can tell when its next message is due; until the store is opened again.
+    SeriesRests {
+        /// The subject's name.
+        subject: String,
+        /// Its name in the subject.
+        name: String,
+        /// What of its rule is wrong.
+        reason: String,
+    },
+    /// A series ended by itself: its rule does not happen any more.
+    SeriesOver {
+        /// The subject's name.
+        subject: String,
+        /// Its name in the subject.
+        name: String,
+    },
     /// Work in the background failed and is tried again.
     BackgroundFailed {
         /// Which work: `checkpoint`, `prepare`, `retire`, `merge`, `free_room`.
@@ -129,6 +145,8 @@ impl Report {
             Self::HotMinute { .. } => "hot_minute",
             Self::DispatchHeld { .. } => "dispatch_held",
             Self::DispatchResumed => "dispatch_resumed",
+            Self::SeriesRests { .. } => "series_rests",
+            Self::SeriesOver { .. } => "series_over",
             Self::BackgroundFailed { .. } => "background_failed",
             Self::Poisoned { .. } => "poisoned",
         }
@@ -178,6 +196,14 @@ impl fmt::Display for Report {
             }
             Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),
             Self::DispatchResumed => write!(out, "dispatch goes on"),
+            Self::SeriesRests { subject, name, reason } => {
+                let until = "until it is replaced, or the store is opened by who knows its rule";
+                write!(out, "the series {name:?} of subject {subject:?} rests {until}: {reason}")
+            }
+            Self::SeriesOver { subject, name } => {
+                let why = "its rule does not happen within ten years";
+                write!(out, "the series {name:?} of subject {subject:?} has ended: {why}")
+            }
             Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
             Self::Poisoned { reason } => write!(out, "the store stopped: {reason}; open it again"),
         }

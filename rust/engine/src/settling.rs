@@ -15,7 +15,7 @@ impl Shared {
     /// is in the log, and all of the log is applied. True where there was anything to do.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`; `DiskFull` where there is no room for a decision; what
+    /// `Poisoned`, `Closed`, `ForkedProcess`; `DiskFull` where there is no room for a decision, or for what recurs; what
     /// made a step fail.
     pub(crate) fn settle(&self) -> Result<bool> {
         let mut worked = false;
@@ -37,7 +37,8 @@ impl Shared {
             if did {
                 continue;
             }
-            if self.is_idle()? {
+            // What a series owes is nowhere but in the state: with no room for it there is something left to do.
+            if !round.no_room && self.is_idle()? {
                 return Ok(worked);
             }
             if self.with_commits(|commits| commits.is_disk_full()) {

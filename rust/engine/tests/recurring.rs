@@ -16,7 +16,7 @@ use delaymq_engine::{
     CancelOutcome, CatchUp, Due, Durability, Fate, IfExists, ManualClock, MoveOutcome, NewRecurring, Options,
     RecurringListed, Recurs, Store, Subscription,
 };
-use support::{bodies, open, options, publish, subscribe};
+use support::{bodies, eventually, open, options, publish, subscribe};
 
 /// A midnight, in UTC.
 const START: Millis = Millis(1_800_057_600_000);
@@ -287,4 +287,51 @@ fn many_series_go_on_together() {
     let messages = subscribe(&bench.store, "jobs", "workers");
     // The one that was pending, and one for those that were missed.
     assert_eq!((taken(&messages), bench.pending()), (600, 300));
+}
+
+#[test]
+fn time_waits_for_the_room_of_what_recurs() {
+    // All of one hour are larger than the segments that are there.
+    let body = vec![b'x'; 60_000];
+    for catch_up in [CatchUp::All, CatchUp::Skip] {
+        let bench = Bench::new();
+        for number in 0..12 {
+            bench.recur(&NewRecurring { name: &number.to_string(), catch_up, body: &body, ..HOURLY });
+        }
+        let messages = subscribe(&bench.store, "jobs", "workers");
+        bench.turn(10 * HOUR);
+        let mut count = 0;
+        loop {
+            let pulled = messages.pull(1_000, Duration::ZERO).unwrap();
+            let keys: Vec<_> = pulled.iter().map(|message| message.key).collect();
+            messages.acknowledge(&keys).unwrap();
+            assert!(pulled.iter().all(|message| message.body() == body));
+            if pulled.is_empty() {
+                break;
+            }
+            count += pulled.len();
+        }
+        assert_eq!((count, bench.pending()), (120, 12), "{catch_up:?}");
+    }
+}
+
+#[test]
+fn what_catches_up_keeps_nobody_waiting() {
+    let mut bench = Bench::new();
+    // More than are gone on with at once, and each catches up for thousands of rounds.
+    for number in 0..70 {
+        let every = NewRecurring { recurs: Recurs::Every(10_000), catch_up: CatchUp::All, ..HOURLY };
+        bench.recur(&NewRecurring { name: &number.to_string(), ..every });
+    }
+    bench.store.abandon().unwrap();
+    bench.turn(DAY);
+    bench.store = open_by(bench.folder.path(), &bench.clock);
+    let begun = bench.recur(&NewRecurring { name: "late", ..HOURLY }).pending.unwrap();
+    assert_eq!(begun.key.due, Millis(START.0 + DAY + HOUR));
+    // The driver comes to it, too, although those with lower numbers owe again and again.
+    assert_eq!(bench.store.cancel(&begun).unwrap(), CancelOutcome::Done);
+    eventually("the one behind it is pending", || {
+        let all = bench.store.recurring(None, 0, 100).unwrap();
+        all.last().unwrap().pending.is_some_and(|pending| pending.key.due == Millis(START.0 + DAY + 2 * HOUR))
+    });
 }

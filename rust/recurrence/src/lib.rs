@@ -8,7 +8,11 @@
 //! that falls into the gap happens at the first moment after it, where that is a day of the pattern; one that falls
 //! into the hour that is there twice happens once, the first time. A pattern with several times of day, by `*`, a
 //! list, a range or a step, goes by what the clock shows: what it does not show does not happen, and what it shows
-//! twice happens twice. An interval knows nothing of zones.
+//! twice happens twice. An interval knows nothing of zones. A gap of more than two hours, as where a zone left out a
+//! day, has no first moment after it: what falls into one does not happen, and the pattern goes on behind it.
+//!
+//! Where a pattern names days of the month and days of the week, a day that is one of either is a day of it, as the
+//! library has it: the two are joined by or.
 
 #![forbid(unsafe_code)]
 

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use croner::Cron;
 use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::Timestamp;
+use croner::{Cron, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{Timestamp, civil};
 
 /// The shortest interval, in milliseconds.
 pub const EVERY_MS_MIN: u64 = 1_000;
@@ -24,6 +24,10 @@ const UTC: &str = "UTC";
 /// What a text of an interval begins with.
 const EVERY: &str = "every ";
 const SECOND_MS: u64 = 1_000;
+const HOUR_S: u64 = 3_600;
+/// Days in which a pattern must have one to happen at all: [`HORIZON_MS`], and one more at each end, since the day of
+/// a zone is not the day of UTC.
+const HORIZON_DAYS: usize = 3_652;
 /// How far a search goes on behind a gap that is longer than the cron library looks over, in hours.
 const GAP_HOURS_MAX: u64 = 48;
 
@@ -122,33 +126,39 @@ impl Rule {
 
     /// The first occurrence after `after_ms`; `None` where there is none within ten years of it. An interval
     /// counts from `after_ms`, which is an occurrence of its own.
-    pub fn next_after(&self, after_ms: u64) -> Option<u64> {
+    ///
+    /// # Errors
+    /// [`Refused`] naming `cron` where the pattern cannot be followed from there: then it is not known whether there
+    /// is one.
+    pub fn next_after(&self, after_ms: u64) -> Result<Option<u64>, Refused> {
         let next = match &self.kind {
-            Kind::Every { interval_ms } => after_ms.checked_add(*interval_ms)?,
+            Kind::Every { interval_ms } => after_ms.checked_add(*interval_ms),
             Kind::Cron { pattern, zone } => next_of(pattern, zone, after_ms)?,
         };
-        (next > after_ms && next.checked_sub(after_ms)? <= HORIZON_MS).then_some(next)
+        Ok(next.filter(|next| next.checked_sub(after_ms).is_some_and(|gap_ms| (1..=HORIZON_MS).contains(&gap_ms))))
     }
 
     /// The last occurrence of those after `after_ms` that is not after `until_ms`; `None` where there is none.
-    pub fn last_until(&self, after_ms: u64, until_ms: u64) -> Option<u64> {
+    ///
+    /// # Errors
+    /// As [`Self::next_after`].
+    pub fn last_until(&self, after_ms: u64, until_ms: u64) -> Result<Option<u64>, Refused> {
         if let Kind::Every { interval_ms } = &self.kind {
-            let whole = until_ms.checked_sub(after_ms)?.checked_div(*interval_ms)?;
-            return (whole > 0).then(|| after_ms.checked_add(whole.checked_mul(*interval_ms)?)).flatten();
+            return Ok(last_of_grid(*interval_ms, after_ms, until_ms));
         }
-        let within = |from: u64| self.next_after(from).filter(|next| *next <= until_ms);
+        let within = |from: u64| Ok::<_, Refused>(self.next_after(from)?.filter(|next| *next <= until_ms));
         // The next one of an earlier time is never a later one, so the last time whose next one is within is found
         // by halves.
-        let mut found = within(after_ms)?;
+        let Some(mut found) = within(after_ms)? else { return Ok(None) };
         let (mut low, mut high) = (found, until_ms);
         while low < high {
-            let middle = low.checked_add(high.checked_sub(low)?.div_ceil(2))?;
-            match within(middle) {
+            let middle = low.saturating_add(high.saturating_sub(low).div_ceil(2));
+            match within(middle)? {
                 Some(next) => (found, low) = (next, next),
-                None => high = middle.checked_sub(1)?,
+                None => high = middle.saturating_sub(1),
             }
         }
-        Some(found)
+        Ok(Some(found))
     }
 
     /// The time from which a rule that begins at `now_ms` counts, so that its first occurrence is at or after
@@ -158,7 +168,7 @@ impl Rule {
         let Some(start_ms) = start_ms else { return Some(now_ms) };
         match &self.kind {
             Kind::Every { interval_ms } if start_ms > now_ms => start_ms.checked_sub(*interval_ms),
-            Kind::Every { .. } => Some(self.last_until(start_ms, now_ms).unwrap_or(start_ms)),
+            Kind::Every { interval_ms } => Some(last_of_grid(*interval_ms, start_ms, now_ms).unwrap_or(start_ms)),
             Kind::Cron { .. } => Some(start_ms.saturating_sub(1).max(now_ms)),
         }
     }
@@ -170,21 +180,96 @@ fn zone_named(zone: &str) -> Result<TimeZone, Refused> {
     named.ok_or_else(|| Refused::new("zone", "the name of a zone, as Europe/Berlin", quoted(zone, ZONE_BYTES_MAX)))
 }
 
-/// The next time of a pattern. The library gives up where a gap is longer than any that clocks have today; what is
-/// behind it is looked for from a later hour.
-fn next_of(pattern: &Cron, zone: &TimeZone, after_ms: u64) -> Option<u64> {
+/// The last time of a grid that is after `after_ms`, which is one of it, and not after `until_ms`.
+fn last_of_grid(interval_ms: u64, after_ms: u64, until_ms: u64) -> Option<u64> {
+    let whole = until_ms.checked_sub(after_ms)?.checked_div(interval_ms)?;
+    (whole > 0).then(|| after_ms.checked_add(whole.checked_mul(interval_ms)?)).flatten()
+}
+
+/// The next time of a pattern; `None` where no day of the next ten years is one of it, or time ends before. The
+/// library gives up where a gap is longer than any that clocks have today; what is behind it is looked for from a later
+/// hour, since gaps end on one.
+fn next_of(pattern: &Cron, zone: &TimeZone, after_ms: u64) -> Result<Option<u64>, Refused> {
+    let refused = |error: &CronError| {
+        let found = format!("{:?} after {after_ms} ms: {error}", pattern.pattern.to_string());
+        Refused::new("cron", "a pattern whose next time can be found", found)
+    };
+    let after_s = after_ms / SECOND_MS;
+    let Some(after) = timestamp(after_s) else { return Ok(None) };
+    // Asked first, once and day by day: the library would look for a day that never comes until the year 5000.
+    if !has_day(pattern, after).map_err(|error| refused(&error))? {
+        return Ok(None);
+    }
     for hours in 0..=GAP_HOURS_MAX {
-        let from_s = (after_ms / SECOND_MS).checked_add(hours.checked_mul(3_600)?)?;
-        let from = Timestamp::from_second(i64::try_from(from_s).ok()?).ok()?.to_zoned(zone.clone());
-        match pattern.find_next_occurrence(&from, false) {
-            Ok(next) => return u64::try_from(next.timestamp().as_millisecond()).ok(),
+        let whole_hour_s = (after_s / HOUR_S).saturating_add(hours).saturating_mul(HOUR_S);
+        let Some(from) = timestamp(if hours == 0 { after_s } else { whole_hour_s }) else { return Ok(None) };
+        #[cfg(test)]
+        tests::SEARCHES.with(|searches| searches.set(searches.get() + 1));
+        match pattern.find_next_occurrence(&from.to_zoned(zone.clone()), hours > 0) {
+            Ok(next) => return Ok(u64::try_from(next.timestamp().as_millisecond()).ok()),
             Err(CronError::TimeSearchLimitExceeded) => {}
-            Err(_) => return None,
+            Err(error) => return Err(refused(&error)),
         }
     }
-    None
+    Err(refused(&CronError::TimeSearchLimitExceeded))
+}
+
+fn timestamp(at_s: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(at_s).ok()?).ok()
+}
+
+/// True where a day of the next ten years, in any zone, is one of the pattern.
+fn has_day(pattern: &Cron, after: Timestamp) -> Result<bool, CronError> {
+    let today = TimeZone::UTC.to_datetime(after).date();
+    let days = today.yesterday().unwrap_or(today).series(jiff::Span::new().days(1));
+    for day in days.take(HORIZON_DAYS) {
+        let (month, of_month) = (day.month().unsigned_abs().into(), day.day().unsigned_abs().into());
+        let weekday = weekday_of(day);
+        if pattern.pattern.month_match(month)?
+            && pattern.pattern.day_match(day.year().into(), month, of_month, weekday)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn weekday_of(day: civil::Date) -> Weekday {
+    match day.weekday() {
+        civil::Weekday::Sunday => Weekday::Sunday,
+        civil::Weekday::Monday => Weekday::Monday,
+        civil::Weekday::Tuesday => Weekday::Tuesday,
+        civil::Weekday::Wednesday => Weekday::Wednesday,
+        civil::Weekday::Thursday => Weekday::Thursday,
+        civil::Weekday::Friday => Weekday::Friday,
+        civil::Weekday::Saturday => Weekday::Saturday,
+    }
 }
 
 fn quoted(text: &str, bytes_max: usize) -> String {
     format!("{:?}", text.chars().take(bytes_max).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// Searches of the library on this thread.
+        pub(super) static SEARCHES: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn the_library_is_not_asked_for_what_never_happens() {
+        let searches = |text: &str| {
+            SEARCHES.set(0);
+            let next = Rule::cron(text, "Europe/Berlin").unwrap().next_after(1_800_000_000_000).unwrap();
+            (next.is_some(), SEARCHES.get())
+        };
+        assert_eq!(searches("0 0 30 2 *"), (false, 0));
+        assert_eq!(searches("0 0 * 2 mon#5"), (false, 0));
+        assert_eq!(searches("0 0 29 2 *"), (true, 1));
+    }
 }

@@ -16,22 +16,28 @@ pub enum CatchUp {
 
 /// When the occurrence after the one at `last_ms` is due, of those that a store makes at `now_ms`. It is one of the
 /// rule's own times, whatever now is. `None`: there is no further one.
-pub fn next_turn(rule: &Rule, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Option<u64> {
+///
+/// # Errors
+/// As [`Rule::next_after`].
+pub fn next_turn(rule: &Rule, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Result<Option<u64>, Refused> {
     let next = rule.next_after(last_ms)?;
-    if next > now_ms {
-        return Some(next);
+    if next.is_none_or(|next| next > now_ms) {
+        return Ok(next);
     }
     match catch_up {
-        CatchUp::All => Some(next),
+        CatchUp::All => Ok(next),
         CatchUp::One => rule.last_until(last_ms, now_ms),
-        CatchUp::Skip => rule.next_after(rule.last_until(last_ms, now_ms)?),
+        CatchUp::Skip => match rule.last_until(last_ms, now_ms)? {
+            Some(missed) => rule.next_after(missed),
+            None => Ok(None),
+        },
     }
 }
 
 /// As [`next_turn`], of a rule that is a text, as facts have it.
 ///
 /// # Errors
-/// [`Refused`] where the text is no rule, or the zone is not known any more.
+/// [`Refused`] where the text is no rule, the zone is not known any more, or as [`Rule::next_after`].
 pub fn turn_of(text: &str, zone: &str, catch_up: CatchUp, last_ms: u64, now_ms: u64) -> Result<Option<u64>, Refused> {
-    Ok(next_turn(&Rule::parse(text, zone)?, catch_up, last_ms, now_ms))
+    next_turn(&Rule::parse(text, zone)?, catch_up, last_ms, now_ms)
 }

@@ -144,7 +144,7 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             let outcome = apply_recur(state, effects, arrival, recur)?;
             effects.outcomes.push((arrival.sequence, outcome));
         }
-        Fact::Occurrence(occurrence) => apply_occurrence(state, effects, arrival, *occurrence),
+        Fact::Occurrence(occurrence) => apply_occurrence(state, arrival, *occurrence),
         Fact::Message(_) | Fact::Retry(_) | Fact::Redrive(_) | Fact::Move(_) | Fact::ByKey(_) | Fact::Ready(_) => {}
     }
     Ok(())

@@ -40,10 +40,7 @@ pub(super) fn apply_recur(
         Recur::Begin(new) => return begin(state, effects, arrival, new),
         Recur::End { subject, name } => state.recurring.named(*subject, name),
         // One that waits for a message is not over, whoever says so.
-        Recur::Over { series } => {
-            effects.occurrences_asked.remove(series);
-            state.recurring.get(*series).filter(|one| one.pending.is_none()).map(|_| *series)
-        }
+        Recur::Over { series } => state.recurring.get(*series).filter(|one| one.pending.is_none()).map(|_| *series),
     };
     let Some(number) = ending else { return Ok(Outcome::NotFound) };
     Ok(Outcome::SeriesEnded(end(state, effects, number)?))
@@ -93,8 +90,7 @@ fn end(state: &mut State, effects: &mut Effects, number: Sequence) -> Result<Opt
 }
 
 /// The message behind this fact is an occurrence.
-pub(super) fn apply_occurrence(state: &mut State, effects: &mut Effects, arrival: Arrival, occurrence: Occurrence) {
-    effects.occurrences_asked.remove(&occurrence.series);
+pub(super) fn apply_occurrence(state: &mut State, arrival: Arrival, occurrence: Occurrence) {
     state.awaited = Some(Awaited { message: arrival.sequence.next(), occurrence });
 }
 
@@ -113,6 +109,7 @@ pub(super) fn apply_occurring(
         is_next && series.recurs.subject == subject && due > after && due <= DUE_MAX
     };
     if !state.recurring.get(number).is_some_and(is_owed) {
+        state.recurring.is_judged(number);
         state.schedule.skip(arrival.sequence);
         effects.outcomes.push((arrival.sequence, Outcome::NotFound));
         return Ok(());

@@ -85,8 +85,6 @@ pub(super) struct Effects {
     pub(super) payloads: PayloadCopies,
     /// Everything that is pending was counted one by one, and no checkpoint says yet what came of it.
     pub(super) was_counted: bool,
-    /// The series whose next occurrence, or whose end, is proposed and not applied.
-    pub(super) occurrences_asked: BTreeSet<Sequence>,
     /// Damaged blocks that were met, and not reported yet.
     pub(super) rescues: Vec<Rescue>,
     /// Pending entries that are nowhere to be found, to be given up by the next step.
@@ -108,7 +106,6 @@ impl Effects {
             storage,
             payloads: PayloadCopies::default(),
             was_counted: false,
-            occurrences_asked: BTreeSet::new(),
             rescues: Vec::new(),
             lost: Vec::new(),
         }

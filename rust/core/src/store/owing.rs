@@ -45,21 +45,25 @@ impl Owed {
 impl Owner {
     /// True where a series owes an occurrence that nobody has proposed.
     pub fn owes(&self) -> bool {
-        self.state.recurring.owing().any(|(number, _)| !self.effects.occurrences_asked.contains(&number))
+        self.state.recurring.has_unproposed()
     }
 
-    /// Series behind `after` that owe an occurrence which nobody has proposed, at most `count_max`, in order.
+    /// True where that has become so of one since the last call.
+    pub fn take_newly_owing(&mut self) -> bool {
+        self.state.recurring.take_news()
+    }
+
+    /// Series that owe an occurrence which nobody has proposed, at most `count_max`: in order, those behind `after`
+    /// first, then from the first one on. Who goes on behind the last of them comes to each.
     pub fn owed(&self, after: Sequence, count_max: usize) -> Vec<Owed> {
-        let owing = self.state.recurring.owing_after(after);
-        let new = owing.filter(|(number, _)| !self.effects.occurrences_asked.contains(number));
         let owed =
             |(series, one): (Sequence, &Series)| Owed { series, recurs: Arc::clone(&one.recurs), after: one.last_due };
-        new.take(count_max).map(owed).collect()
+        self.state.recurring.unproposed_from(after).take(count_max).map(owed).collect()
     }
 
-    /// The facts of what this series owes were accepted by the log's queue: they are applied before it is asked for
-    /// again.
+    /// What this series owes is not asked for again: its facts were accepted by the log's queue, until they are
+    /// applied; or nobody can tell when it is due, until the store is opened again.
     pub fn occurrence_submitted(&mut self, series: Sequence) {
-        self.effects.occurrences_asked.insert(series);
+        self.state.recurring.is_proposed(series);
     }
 }

@@ -64,7 +64,10 @@ pub struct Recurring {
     all: BTreeMap<Sequence, Series>,
     by_name: BTreeMap<(SubjectNumber, String), Sequence>,
     by_pending: BTreeMap<Sequence, Sequence>,
-    owing: BTreeSet<Sequence>,
+    /// Those that owe an occurrence which nobody has proposed and nobody has let rest: what there is to look at.
+    unproposed: BTreeSet<Sequence>,
+    /// One of them came since somebody asked for that.
+    has_news: bool,
     bytes: usize,
 }
 
@@ -105,15 +108,41 @@ impl Recurring {
         self.all.range(number.next()..).map(|(number, series)| (*number, series))
     }
 
-    /// Those that owe an occurrence, in order.
+    /// Those that owe an occurrence, in order, whether it is proposed or not.
     pub fn owing(&self) -> impl Iterator<Item = (Sequence, &Series)> {
-        self.owing_after(Sequence(0))
+        self.after(Sequence(0)).filter(|(_, series)| series.pending.is_none())
     }
 
-    /// Those of them with a number above this one.
-    pub fn owing_after(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
-        let owing = self.owing.range(number.next()..);
-        owing.filter_map(|number| Some((*number, self.all.get(number)?)))
+    /// True where there is an occurrence that nobody has proposed.
+    pub(super) fn has_unproposed(&self) -> bool {
+        !self.unproposed.is_empty()
+    }
+
+    /// True where one came to those since the last call.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Those that owe an occurrence which nobody has proposed: behind this number, and then from the first one on.
+    pub(super) fn unproposed_from(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
+        let turn = self.unproposed.range(number.next()..).chain(self.unproposed.range(..=number));
+        turn.filter_map(|number| Some((*number, self.all.get(number)?)))
+    }
+
+    /// What it owes is proposed, or waits until somebody looks again.
+    pub(super) fn is_proposed(&mut self, number: Sequence) {
+        self.unproposed.remove(&number);
+    }
+
+    /// What was proposed is judged: whoever owes still is looked at again.
+    pub(super) fn is_judged(&mut self, number: Sequence) {
+        if self.all.get(&number).is_some_and(|series| series.pending.is_none()) {
+            self.owes(number);
+        }
+    }
+
+    fn owes(&mut self, number: Sequence) {
+        self.has_news |= self.unproposed.insert(number);
     }
 
     pub(super) fn begin(&mut self, number: Sequence, series: Series) {
@@ -122,7 +151,7 @@ impl Recurring {
         self.by_name.insert((recurs.subject, recurs.name.clone()), number);
         match series.pending {
             Some(key) => drop(self.by_pending.insert(key.sequence, number)),
-            None => drop(self.owing.insert(number)),
+            None => self.owes(number),
         }
         self.all.insert(number, series);
     }
@@ -132,7 +161,7 @@ impl Recurring {
         let recurs = &series.recurs;
         self.bytes = self.bytes.saturating_sub(recurs.bytes());
         self.by_name.remove(&(recurs.subject, recurs.name.clone()));
-        self.owing.remove(&number);
+        self.unproposed.remove(&number);
         if let Some(key) = series.pending {
             self.by_pending.remove(&key.sequence);
         }
@@ -165,9 +194,9 @@ impl Recurring {
         match pending {
             Some(key) => {
                 self.by_pending.insert(key.sequence, number);
-                self.owing.remove(&number);
+                self.unproposed.remove(&number);
             }
-            None => drop(self.owing.insert(number)),
+            None => self.owes(number),
         }
     }
 
@@ -236,8 +265,39 @@ mod tests {
         Series { recurs: Arc::new(recurs), last_due: Millis(1_000), pending }
     }
 
+    /// Those that owe one; all of them are unproposed.
     fn owing(recurring: &Recurring) -> Vec<u64> {
-        recurring.owing().map(|(number, _)| number.0).collect()
+        let owing: Vec<u64> = recurring.owing().map(|(number, _)| number.0).collect();
+        let unproposed = recurring.unproposed_from(Sequence(0)).map(|(number, _)| number.0);
+        assert_eq!(owing, unproposed.collect::<Vec<_>>());
+        owing
+    }
+
+    #[test]
+    fn who_looks_sees_what_is_owed_once_and_each_in_its_turn() {
+        let mut recurring = Recurring::default();
+        assert!(!recurring.take_news() && !recurring.has_unproposed());
+        for number in 4..8 {
+            recurring.begin(Sequence(number), series(&number.to_string(), None));
+        }
+        let seen = |recurring: &Recurring, from| {
+            recurring.unproposed_from(Sequence(from)).map(|(number, _)| number.0).collect::<Vec<_>>()
+        };
+        assert_eq!((seen(&recurring, 5), seen(&recurring, 9)), (vec![6, 7, 4, 5], vec![4, 5, 6, 7]));
+        assert!(recurring.take_news() && !recurring.take_news());
+        recurring.is_proposed(Sequence(6));
+        assert_eq!((seen(&recurring, 5), recurring.owing().count()), (vec![7, 4, 5], 4));
+        assert!(!recurring.take_news());
+        // It was judged and is owed still.
+        recurring.is_judged(Sequence(6));
+        assert_eq!((seen(&recurring, 0), recurring.take_news()), (vec![4, 5, 6, 7], true));
+        // It was judged and is stored, and one that ended meanwhile.
+        let key = DueKey { due: Millis(3_000), sequence: Sequence(9) };
+        recurring.occurred(Sequence(6), Millis(3_000), Some(key));
+        recurring.end(Sequence(7));
+        recurring.is_judged(Sequence(6));
+        recurring.is_judged(Sequence(7));
+        assert_eq!((seen(&recurring, 0), recurring.take_news()), (vec![4, 5], false));
     }
 
     #[test]
