@@ -102,6 +102,7 @@ class Holder:
         group: The group, or None.
         consumers: How many consume for the group, or None. With 0 the group is dead: what it holds
             does not come back by itself.
+        consumer_ended: When the last of its consumers ended, UTC, or None where none has, as far as is known.
         number: The number of the run or checkpoint, or None; None too for what came after the last
             checkpoint.
         pin: The name of the pin's file, or None.
@@ -118,6 +119,7 @@ class Holder:
     subject: str | None
     group: str | None
     consumers: int | None
+    consumer_ended: datetime | None
     number: int | None
     pin: str | None
     expires: datetime | None
@@ -258,8 +260,9 @@ def _file(fields: dict[str, Any]) -> InspectedFile:
 
 
 def _holder(fields: dict[str, Any]) -> Holder:
-    expires, begun = _moment(fields.pop("expires_ms")), _moment(fields.pop("begun_ms"))
-    return Holder(expires=expires, begun=begun, **fields)
+    for name in ("consumer_ended", "expires", "begun"):
+        fields[name] = _moment(fields.pop(f"{name}_ms"))
+    return Holder(**fields)
 
 
 def _subject(fields: dict[str, Any]) -> InspectedSubject:

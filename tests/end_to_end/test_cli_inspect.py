@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,7 @@ def segments_of(found: delaymq.Inspection) -> list[delaymq.inspection.InspectedF
 
 def test_a_dead_group_is_named_and_its_space_goes_with_it(folder: Path) -> None:
     """One group is never consumed, another is up to date: only the first holds what both were sent."""
+    began = datetime.now(UTC) - timedelta(seconds=1)
     with delaymq.open(folder, segment_bytes=SEGMENT_BYTES, keep_finished=0) as store:
         store.subscribe("now", group="dead").close()
         with store.subscribe("now", group="quick") as messages:
@@ -234,6 +236,8 @@ def test_a_dead_group_is_named_and_its_space_goes_with_it(folder: Path) -> None:
             found = delaymq.inspect(folder)
             [dead] = [holder for holder in found.holders if (holder.kind, holder.group) == ("group", "dead")]
             assert (dead.consumers, dead.messages) == (0, 600)
+            assert dead.consumer_ended is not None
+            assert began <= dead.consumer_ended <= found.seen
             assert 5 * SEGMENT_BYTES < dead.alone < dead.bytes
             assert held(found)["dead_group"].alone == dead.alone
             place = found.holders.index(dead)
@@ -241,7 +245,7 @@ def test_a_dead_group_is_named_and_its_space_goes_with_it(folder: Path) -> None:
             assert len(of_dead) > 5
             assert of_dead[0].written is not None
             shown = command("inspect", "--store", folder).stdout
-            assert "group dead of now has 600 not finished, and nobody consumes for it" in shown
+            assert "group dead of now has 600 not finished, and nobody consumes for it, for " in shown
             assert "most room comes back without group dead of now: " in shown
             store.remove_group("now", "dead")
             for _ in range(3):
@@ -257,7 +261,7 @@ def test_a_group_that_is_consumed_is_not_called_dead(folder: Path) -> None:
         with store.subscribe("now", group="busy") as messages:
             assert messages.get(5) is not None
             [busy] = [holder for holder in delaymq.inspect(folder).holders if holder.group == "busy"]
-            assert busy.consumers == 1
+            assert (busy.consumers, busy.consumer_ended) == (1, None)
             assert "dead_group" not in held(delaymq.inspect(folder))
 
 

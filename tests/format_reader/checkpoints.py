@@ -108,7 +108,10 @@ def _group(cursor: Cursor, version: int) -> Row:
     row = _numbers(cursor, number=4, subject=4) | {"name": _text(cursor)}
     if version > 1:
         row |= _numbers(cursor, start=8)
-    row |= _numbers(cursor, cursor=8, reserved_number=8, marked_below=8, offset_floor=8, done_below=8)
+    row |= _numbers(cursor, cursor=8, reserved_number=8, marked_below=8, offset_floor=8)
+    if version > 4:
+        row |= _numbers(cursor, consumer_ended_ms=8)
+    row |= _numbers(cursor, done_below=8)
     row["done"] = _rows(cursor, lambda at: _numbers(at, first=8, end=8))
     row["returned"] = _rows(cursor, lambda at: _numbers(at, number=8, deliveries=4))
     row["consumers"] = _rows(cursor, lambda at: _consumer(at, version))

@@ -331,6 +331,7 @@ def test_a_checkpoint_says_what_was_written() -> None:
     body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
     assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (5, 1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
+    assert {group.pop("consumer_ended_ms") for group in body["groups"]} == {0}, "nobody stopped consuming"
     same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")
     assert {name: body[name] for name in same} == {name: before[name] for name in same}
     assert [subject["pending"] for subject in body["subjects"]] == [5, 1, 0]

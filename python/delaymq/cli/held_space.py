@@ -76,7 +76,8 @@ def _from(holder: Holder) -> str:
 
 def _why(holder: Holder, now: datetime) -> str:
     who, count = _who(holder), f"{holder.messages:,}"
-    dead = "" if holder.consumers else ", and nobody consumes for it"
+    since = f", for {span_words(now - holder.consumer_ended)}" if holder.consumer_ended else ""
+    dead = "" if holder.consumers else f", and nobody consumes for it{since}"
     ends = f", and ends in {span_words(holder.expires - now)}" if holder.expires else ""
     words = {
         "group": f"{who} has {count} not finished{dead}",

@@ -118,14 +118,15 @@ fn group<'py>(py: Python<'py>, group: &InspectedGroup) -> Fields<'py> {
 fn holder<'py>(py: Python<'py>, holder: &Holder) -> Fields<'py> {
     let fields = PyDict::new(py);
     fields.set_item("kind", holder_word(&holder.kind))?;
-    for absent in ["subject", "group", "consumers", "number", "pin", "expires_ms"] {
+    for absent in ["subject", "group", "consumers", "consumer_ended_ms", "number", "pin", "expires_ms"] {
         fields.set_item(absent, None::<u64>)?;
     }
     match &holder.kind {
-        HolderKind::Group { subject, group, consumers } => {
+        HolderKind::Group { subject, group, consumers, consumer_ended } => {
             fields.set_item("subject", subject)?;
             fields.set_item("group", group)?;
             fields.set_item("consumers", consumers)?;
+            fields.set_item("consumer_ended_ms", milliseconds(*consumer_ended))?;
         }
         HolderKind::DeadLetters { subject, group } => {
             fields.set_item("subject", subject)?;

@@ -7,7 +7,7 @@ use super::held_runs::Held;
 use super::ranges::RangeSet;
 use crate::planted::{Planted, is_on};
 use crate::record::queue::{Acknowledge, Assign, Reserve};
-use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, SubjectNumber};
 
 /// Offsets and numbers that may be reserved ahead of what is assigned, at most.
 pub const RESERVE_MAX: u64 = 1 << 20;
@@ -37,6 +37,8 @@ pub struct Group {
     pub consumers: Consumers,
     /// No consumer that begins now gets an offset below this.
     pub offset_floor: PullOffset,
+    /// When a consumer of it ended last, by the trusted time of that fact; 0 where none has.
+    pub consumer_ended: Millis,
 }
 
 /// A delivery that has ended.
@@ -69,6 +71,7 @@ impl Group {
             returned: BTreeMap::new(),
             consumers: Consumers::default(),
             offset_floor,
+            consumer_ended: Millis(0),
         }
     }
 
@@ -157,11 +160,12 @@ impl Group {
     }
 
     /// Ends a consumer: what it holds goes back to the group, and its offsets are never used again.
-    /// True where there was one.
-    pub fn end_consumer(&mut self, consumer: ConsumerNumber) -> bool {
+    /// True where there was one. `now` is the trusted time of the fact that ends it.
+    pub fn end_consumer(&mut self, consumer: ConsumerNumber, now: Millis) -> bool {
         let Some(ended) = self.consumers.remove(consumer) else { return false };
         self.returned.extend(ended.held.iter().map(|(_, held)| (held.number, held.deliveries)));
         self.offset_floor = self.offset_floor.max(ended.reserved_offset);
+        self.consumer_ended = now;
         true
     }
 
@@ -324,7 +328,8 @@ mod tests {
         let mut group = group();
         reserve(&mut group, 4, 4);
         assign(&mut group, 0, &[(0, 2)]);
-        assert!(group.end_consumer(CONSUMER));
+        assert!(group.end_consumer(CONSUMER, Millis(7)));
+        assert_eq!(group.consumer_ended, Millis(7));
         assert_eq!(group.returned.len(), 2);
         group.consumers.add(Consumer::new(CONSUMER, "a", group.offset_floor));
         reserve(&mut group, 8, 4);
@@ -345,7 +350,7 @@ mod tests {
         // Its acknowledgement still works, and what comes back is the group's again.
         acknowledge(&mut group, 0, 1);
         assert_eq!(group.done.below(), 2);
-        group.end_consumer(CONSUMER);
+        group.end_consumer(CONSUMER, Millis(7));
         assert_eq!(group.returned.keys().map(|number| number.0).collect::<Vec<_>>(), [2, 3]);
         found.clear();
         group.expire(0, 6, &mut found);

@@ -126,7 +126,8 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             effects.outcomes.push((arrival.sequence, outcome));
         }
         Fact::ConsumerEnd { group, consumer } => {
-            if state.groups.get_mut(group).is_some_and(|group| group.end_consumer(*consumer)) {
+            let now = arrival.time.trusted();
+            if state.groups.get_mut(group).is_some_and(|group| group.end_consumer(*consumer, now)) {
                 effects.woken.insert(*group);
             }
         }

@@ -6,7 +6,7 @@ use super::codec::{FieldReader, FieldWriter};
 use super::subjects::Subjects;
 use crate::error::Result;
 use crate::queues::{Consumer, Group, Held, RangeSet};
-use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
+use crate::units::{ConsumerNumber, GroupNumber, Millis, PullOffset, ReadyNumber, SubjectNumber};
 
 /// Appends one group.
 pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
@@ -18,6 +18,7 @@ pub(super) fn write_group(out: &mut FieldWriter, group: &Group) {
     out.u64(group.reserved_number.0);
     out.u64(group.marked_below.0);
     out.u64(group.offset_floor.0);
+    out.u64(group.consumer_ended.0);
     out.u64(group.done.below());
     out.count(group.done.range_count());
     for (first, end) in group.done.ranges() {
@@ -55,6 +56,9 @@ fn read_group(from: &mut FieldReader<'_>, format: u32) -> Result<Group> {
     group.reserved_number = ReadyNumber(from.u64()?);
     group.marked_below = ReadyNumber(from.u64()?);
     group.offset_floor = PullOffset(from.u64()?);
+    if format > 4 {
+        group.consumer_ended = Millis(from.u64()?);
+    }
     group.done = RangeSet::starting_at(from.u64()?);
     for _ in 0..from.count(16)? {
         let (first, end) = (from.u64()?, from.u64()?);

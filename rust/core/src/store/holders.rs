@@ -23,6 +23,8 @@ pub enum HolderKind {
         group: String,
         /// How many consume for it; with none it is dead, and what it holds never comes back by itself.
         consumers: u64,
+        /// When the last of its consumers ended; `None` where none has, as far as is known.
+        consumer_ended: Option<Millis>,
     },
     /// Dead letters of a group, and the log that says why they died.
     DeadLetters {
@@ -213,7 +215,8 @@ fn kind_of(subject: &str, group: &Group) -> HolderKind {
         return HolderKind::DeadLetters { subject: subject.to_owned(), group: of.to_owned() };
     }
     let consumers = group.consumers.len() as u64;
-    HolderKind::Group { subject: subject.to_owned(), group: group.name.clone(), consumers }
+    let consumer_ended = Some(group.consumer_ended).filter(|ended| ended.0 > 0);
+    HolderKind::Group { subject: subject.to_owned(), group: group.name.clone(), consumers, consumer_ended }
 }
 
 fn by_last(state: &State) -> ByLast {

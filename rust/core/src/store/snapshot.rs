@@ -9,8 +9,8 @@
 //!    gone ranges (count, `first u64 | end u64`), `ended_before u64 | expired u64 |
 //!    expired_before_ms u64 | pending u64`
 //! 5. groups in order of their numbers: count, then `number u32 | subject u32 | name | start u64 |
-//!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | done_below u64`, done ranges
-//!    (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
+//!    cursor u64 | reserved_number u64 | marked_below u64 | offset_floor u64 | consumer_ended_ms u64 |
+//!    done_below u64`, done ranges (count, `first u64 | end u64`), returned (count, `number u64 | deliveries u32`), consumers
 //!    (count, then `number u32 | name | next_offset u64 | reserved_offset u64 | is_lasting u32`, held: count,
 //!    `offset u64 | number u64 | deliveries u32`)
 //! 6. ended groups: count, then `subject u32 | name | offset u64`
