@@ -245,8 +245,9 @@ def signature(name: str, function: Function) -> str:
 def _argument(text: str) -> str:
     """An argument, with the default that it has; one that is a constant's stands in the docstring."""
     named, equals, default = (part.strip() for part in text.partition("="))
-    if default.isupper() or "_MAX" in default:
-        default = DEFAULTS.get(default, "…")
+    constant = default.rpartition(".")[2]
+    if (constant.isidentifier() and constant.isupper()) or "_MAX" in default:
+        default = DEFAULTS.get(constant, "…")
     between = " = " if ":" in named else "="
     return f"{named}{between}{default}" if equals else text
 

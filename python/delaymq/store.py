@@ -85,8 +85,9 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating):
                 128 MiB by default. One call publishes at most half of it.
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
-            expire: For subjects, how long after it was due a message that nobody took is given up, by `expire`, about
-                once a minute; also of one that comes later. By default nothing that is unfinished ever goes.
+            expire: For subjects, how long after it was due a message that nobody took is given up, by
+                `expire`, about once a minute. A subject that does not exist yet is looked for again
+                each time, without a word. By default nothing that is unfinished ever goes.
             deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
             keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
             message_ids_max: How many ids may be remembered; the same.

@@ -21,6 +21,12 @@ def test_the_page_is_as_make_reference_writes_it() -> None:
     assert written == reference_page.page(), "docs/reference.md is stale: run `make reference`"
 
 
+def test_no_default_names_a_module_that_nobody_imports() -> None:
+    page = reference_page.PAGE.read_text()
+    assert "_recover." not in page
+    assert "signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)" in page
+
+
 def test_another_docstring_makes_another_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = shutil.copytree(reference_page.SOURCES, tmp_path / "delaymq", ignore=shutil.ignore_patterns("*.so"))
     changed = sources / "store.py"

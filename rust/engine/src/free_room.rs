@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use delaymq_core::error::Error;
+
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::sync::Instant;
@@ -40,12 +42,35 @@ impl Shared {
             Ok(free_bytes) => {
                 looks.failed = false;
                 self.note_free(free_bytes);
+                self.give_room_back();
             }
             Err(error) if !looks.failed => {
                 looks.failed = true;
                 self.reports.add(Report::BackgroundFailed { work: "free_room", reason: error.to_string() });
             }
             Err(_) => {}
+        }
+    }
+
+    /// Begins a checkpoint where there is little room, and one would give some back: where messages are refused, nothing
+    /// else makes one due.
+    fn give_room_back(&self) {
+        let is_wanted = self.with_commits(|commits| {
+            let room = commits.free_room();
+            room.is_low() || room.refusal().is_some()
+        });
+        if !is_wanted {
+            return;
+        }
+        let reading = self.time.read();
+        let begun = self.seat().and_then(|mut guard| {
+            let seat = guard.get()?;
+            Ok(seat.owner.reclaim(reading) && self.begin_checkpoint(seat))
+        });
+        match begun {
+            Ok(true) => self.helper.raise(),
+            Ok(false) | Err(Error::Closed) => {}
+            Err(error) => self.fail(&error),
         }
     }
 

@@ -76,6 +76,8 @@ pub struct CheckpointWork {
     schedule_candidates: Vec<Candidate>,
     dispatch_candidates: Vec<Candidate>,
     keep_finished_ms: u64,
+    /// When it is judged how old files are.
+    aged_at: Millis,
     copy_after: Millis,
     parts: Vec<(RunNumber, FrozenPart)>,
     ready: Vec<FrozenReady>,
@@ -108,7 +110,13 @@ impl std::fmt::Debug for Stage {
 }
 
 impl CheckpointWork {
-    pub(super) fn freeze(state: &mut State, options: &OwnerOptions, number: u32, feed: FeedPlace) -> Self {
+    pub(super) fn freeze(
+        state: &mut State,
+        options: &OwnerOptions,
+        number: u32,
+        feed: FeedPlace,
+        aged_at: Millis,
+    ) -> Self {
         let schedule_candidates = candidates(state, RunKind::Schedule);
         let dispatch_candidates = candidates(state, RunKind::Dispatch);
         let mut take_number = || {
@@ -135,6 +143,7 @@ impl CheckpointWork {
             schedule_candidates,
             dispatch_candidates,
             keep_finished_ms: options.keep_finished_ms,
+            aged_at,
             copy_after,
             parts,
             ready,
@@ -254,7 +263,7 @@ impl CheckpointWork {
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
         let replay = self.position().segment().unwrap_or(SegmentNumber(1));
-        let (runs, floor) = needed(&all, &self.frozen.segments, replay, created, self.keep_finished_ms)?;
+        let (runs, floor) = needed(&all, &self.frozen.segments, replay, self.aged_at, self.keep_finished_ms)?;
         let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
@@ -275,7 +284,7 @@ impl CheckpointWork {
 }
 
 /// All runs of one kind, and whether anything in each is unfinished as of now.
-fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
+pub(super) fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
     let windows = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
     let pending = windows.filter_map(|window| window.run()).map(|run| run.number());
     let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));

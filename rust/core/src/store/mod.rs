@@ -46,6 +46,7 @@ mod receipt;
 mod receipt_book;
 mod recent_ids;
 mod recent_moves;
+mod reclaiming;
 mod recovery;
 mod recurring;
 mod rescue;

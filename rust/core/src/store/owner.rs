@@ -12,6 +12,7 @@ use super::options::OwnerOptions;
 use super::proposals::Proposals;
 use super::pull::{Deciding, LoadedPostings, Pull, PullRequest};
 use super::receipt_book::ReceiptBook;
+use super::reclaiming::Reclaiming;
 use super::rescue::Rescue;
 use super::rescue_ready::rescue_ready;
 use super::resting::Rest;
@@ -59,6 +60,7 @@ pub struct Owner {
     /// The next sequence when it was last looked for room.
     pub(super) looked_at: Sequence,
     pub(super) rest: Rest,
+    pub(super) reclaiming: Reclaiming,
     pub(super) next_checkpoint: u32,
     pub(super) kept: Vec<KeptFiles>,
 }
@@ -87,6 +89,7 @@ impl Owner {
             merging_rests: false,
             looked_at: sequence_at_freeze,
             rest: Rest::default(),
+            reclaiming: Reclaiming::default(),
             next_checkpoint,
             kept,
         }
@@ -297,7 +300,8 @@ impl Owner {
             loaded_until: self.effects.feed.position().due,
             resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
         };
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed))
+        let aged_at = self.reclaiming.aged_at(self.state.position.trusted);
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, aged_at))
     }
 
     /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
@@ -328,10 +332,12 @@ impl Owner {
             self.effects.payloads_moved(self.state.position.trusted);
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
+        let before = self.kept.last().cloned();
         self.kept.push(kept.holding(self.state.schedule.moved_files()));
         let first = self.state.segments.first().map(|start| start.segment);
         let removable = super::retention::removable(&mut self.kept, first);
         super::retention::forget(&mut self.state, &self.kept);
+        self.note_given_back(before.as_ref(), &removable);
         self.look_for_room();
         Ok(removable)
     }

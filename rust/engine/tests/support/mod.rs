@@ -66,6 +66,12 @@ pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
+/// What the log takes of the disk. A file that goes meanwhile takes nothing.
+fn taken_bytes(root: &Path) -> u64 {
+    let files = std::fs::read_dir(root.join("log")).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
+}
+
 /// Real files behind switches.
 pub(crate) struct Faults {
     files: FileStorage,
@@ -77,6 +83,8 @@ pub(crate) struct Switches {
     pub(crate) no_space: AtomicBool,
     /// So much is said to be free; 0 for what really is.
     pub(crate) free_bytes: AtomicU64,
+    /// So large is the disk; what files have taken is not free. 0 for no bound.
+    pub(crate) disk_bytes: AtomicU64,
     pub(crate) fail_syncs: AtomicBool,
     /// Room for new segments is made once this is false again.
     pub(crate) no_segments: AtomicBool,
@@ -134,6 +142,10 @@ impl Storage for Faults {
         self.files.sync_folder(folder)
     }
     fn free_bytes(&self) -> Result<u64> {
+        let disk_bytes = self.switches.disk_bytes.load(Ordering::SeqCst);
+        if disk_bytes > 0 {
+            return Ok(disk_bytes.saturating_sub(taken_bytes(self.files.root())));
+        }
         match self.switches.free_bytes.load(Ordering::SeqCst) {
             0 => self.files.free_bytes(),
             said => Ok(said),
