@@ -212,6 +212,8 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
 WITHOUT_A_NUMBER = {
     "due time",
     "marks of free room",
+    "what is missed and caught up with by `all`",
+    "`delay_max`",
     "groups, consumers, threads and coroutines that wait",
     "pending messages in runs",
     "bodies",

@@ -115,3 +115,52 @@ fn a_subject_with_a_number_that_none_can_have_is_refused() {
     let read = crafted(&STREAM, 1, |bytes| bytes[name - 12..name - 8].copy_from_slice(&u32::MAX.to_le_bytes()));
     assert_eq!(expected(read).unwrap().1, "a subject with a number and name of its own");
 }
+
+/// Where the first of two series of the golden checkpoint has its number; the second one owes an occurrence.
+fn first_series(whole: &[u8]) -> usize {
+    let name = "dünning".as_bytes();
+    // Number, subject and the length of the name stand before it.
+    whole.windows(name.len()).position(|window| window == name).unwrap() - 20
+}
+
+fn body_of_first_series(whole: &[u8]) -> usize {
+    let series = first_series(whole);
+    series + whole[series..].windows(5).position(|window| window == b"again").unwrap()
+}
+
+#[test]
+fn series_of_no_subject_or_that_wait_for_nothing_are_refused() {
+    let whole = golden(include_str!("../../../../tests/golden/checkpoint.hex"));
+    let series = first_series(&whole);
+    let number = u64::from_le_bytes(*whole[series..].first_chunk().unwrap());
+    assert_eq!(number, 36);
+    let rule = "series of known subjects that wait for pending messages";
+    let of_no_subject =
+        crafted(&STREAM, 1, |bytes| bytes[series + 8..series + 12].copy_from_slice(&7_u32.to_le_bytes()));
+    assert_eq!(expected(of_no_subject).unwrap().1, rule);
+    // The sequence of the pending message stands before the lengths of the meta, which is empty, and of the body.
+    let pending = body_of_first_series(&whole) - 24;
+    assert_eq!(whole[pending..pending + 8], 39_u64.to_le_bytes());
+    for sequence in [33_u64, 36, 38] {
+        let read = crafted(&STREAM, 1, |bytes| bytes[pending..pending + 8].copy_from_slice(&sequence.to_le_bytes()));
+        assert_eq!(expected(read).unwrap().1, rule, "{sequence}");
+    }
+}
+
+#[test]
+fn a_series_that_is_too_large_or_of_a_time_that_none_has_is_refused() {
+    let whole = golden(include_str!("../../../../tests/golden/checkpoint.hex"));
+    let body = body_of_first_series(&whole);
+    let lengthened = |more: usize| {
+        crafted(&STREAM, 1, |bytes| {
+            bytes[body - 8..body].copy_from_slice(&(5 + more as u64).to_le_bytes());
+            bytes.splice(body..body, vec![0; more]);
+            for at in [40, 48] {
+                let length = u64::from_le_bytes(*bytes[at..].first_chunk().unwrap()) + more as u64;
+                bytes[at..at + 8].copy_from_slice(&length.to_le_bytes());
+            }
+        })
+    };
+    assert_eq!(expected(lengthened(60_000)), None);
+    assert_eq!(expected(lengthened(66_000)).unwrap().1, "series that take no more than they may");
+}

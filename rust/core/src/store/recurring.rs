@@ -8,6 +8,7 @@ use super::codec::{FieldReader, FieldWriter};
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
 use crate::record::recurring::CatchUp;
+use crate::schedule_log::DUE_MAX;
 use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 /// The most series that a store has.
@@ -200,6 +201,11 @@ impl Recurring {
         }
     }
 
+    /// What a checkpoint writes of them, and nothing that helps to find them.
+    pub(super) fn frozen(&self) -> Self {
+        Self { all: self.all.clone(), ..Self::default() }
+    }
+
     /// A count, then for each `number u64 | subject u32 | name | rule | zone | catch_up u32 | last_due_ms u64 |
     /// pending_due_ms u64 | pending_sequence u64 | meta | body`, by number; without a pending one both are 0.
     pub(super) fn write(&self, out: &mut FieldWriter) {
@@ -224,7 +230,8 @@ impl Recurring {
     /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next`.
     ///
     /// # Errors
-    /// `Corrupt` where they are out of order, or two have one name or one pending occurrence.
+    /// `Corrupt` where they are out of order, two have one name or one pending occurrence, or they take more than they
+    /// may.
     pub(super) fn read(from: &mut FieldReader<'_>, next: Sequence) -> Result<Self> {
         let mut read = Self::default();
         let mut last = Sequence(0);
@@ -241,9 +248,23 @@ impl Recurring {
             };
             last = number;
             let recurs = Arc::new(Recurs { subject, name, rule, zone, catch_up, meta, body });
+            let is_small = recurs.bytes() <= SERIES_BYTES_MAX && due <= DUE_MAX;
             read.begin(number, Series { recurs, last_due, pending });
+            if !is_small || read.len() > SERIES_MAX || read.bytes > ALL_SERIES_BYTES_MAX {
+                return Err(from.malformed("series that take no more than they may"));
+            }
         }
         Ok(read)
+    }
+
+    /// True where all of them are of subjects that are there, and wait for messages that do.
+    pub(super) fn fit(
+        &self,
+        is_subject: impl Fn(SubjectNumber) -> bool,
+        is_pending: impl Fn(Sequence) -> bool,
+    ) -> bool {
+        self.all.values().all(|series| is_subject(series.recurs.subject))
+            && self.by_pending.keys().all(|sequence| is_pending(*sequence))
     }
 }
 

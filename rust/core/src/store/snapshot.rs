@@ -56,7 +56,7 @@ use super::subjects::Subjects;
 use crate::error::Result;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
-use crate::schedule_log::{SEQUENCE_MAX, SavedEnded, TwoBits};
+use crate::schedule_log::{EntryState, SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, Minute, PullOffset, RunNumber, SegmentNumber,
     Sequence, SubjectNumber, Tally,
@@ -139,7 +139,7 @@ impl Frozen {
             moves: state.moves.clone(),
             keys: state.keys.clone(),
             ids: state.ids.frozen(),
-            recurring: state.recurring.clone(),
+            recurring: state.recurring.frozen(),
             feed_from,
             totals: state.totals.clone(),
             small: out.bytes,
@@ -271,17 +271,17 @@ impl Snapshot {
             ended_groups.insert((SubjectNumber(from.u32()?), from.text()?), PullOffset(from.u64()?));
         }
         let mut windows = read_windows(&mut from, position.next_sequence)?;
-        let moves = if format < FORMAT_WITH_MOVES {
-            RecentMoves::default()
-        } else {
-            RecentMoves::read(&mut from, position.next_sequence)?
-        };
         let next = position.next_sequence;
+        let moves =
+            if format < FORMAT_WITH_MOVES { RecentMoves::default() } else { RecentMoves::read(&mut from, next)? };
         let (keys, ids, recurring) = if format < FORMAT_WITH_TERMS {
             (Keys::default(), RecentIds::default(), Recurring::default())
         } else {
             (Keys::read(&mut from, next)?, RecentIds::read(&mut from, next)?, Recurring::read(&mut from, next)?)
         };
+        if !recurring.fit(|number| subjects.get(number).is_some(), |sequence| is_pending(&windows, sequence)) {
+            return Err(from.malformed("series of known subjects that wait for pending messages"));
+        }
         let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
         let floor = SegmentNumber(from.u32()?);
         let mut segments = Vec::new();
@@ -352,6 +352,11 @@ fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {
         epochs.push(EpochInfo { epoch, nonce, first_sequence: Sequence(from.u64()?) });
     }
     Ok(epochs)
+}
+
+fn is_pending(windows: &[WindowSnapshot], sequence: Sequence) -> bool {
+    let behind = windows.partition_point(|window| window.bits.end() <= sequence);
+    windows.get(behind).is_some_and(|window| window.bits.get(sequence) == EntryState::Pending)
 }
 
 fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {

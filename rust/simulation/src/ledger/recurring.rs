@@ -3,7 +3,7 @@
 
 use delaymq_core::record::recurring::{NewSeries, Occurrence, Recur};
 use delaymq_core::record::terms::IfExists;
-use delaymq_core::store::{Outcome, Recurring};
+use delaymq_core::store::{Outcome, Recurring, Recurs};
 use delaymq_core::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 use super::{Fate, Ledger};
@@ -12,8 +12,7 @@ use super::{Fate, Ledger};
 #[derive(Clone, Debug)]
 struct Told {
     number: Sequence,
-    subject: SubjectNumber,
-    name: String,
+    recurs: Recurs,
     after: Millis,
     occurrences: Vec<DueKey>,
     is_over: bool,
@@ -60,7 +59,7 @@ impl Ledger {
         match recur {
             Recur::Begin(new) => self.begin_series(at, new),
             Recur::End { subject, name } => {
-                let is_it = |one: &Told| one.subject == *subject && one.name == *name;
+                let is_it = |one: &Told| one.recurs.subject == *subject && one.recurs.name == *name;
                 let number = self.series.living(is_it).map(|one| one.number);
                 number.map_or(Outcome::NotFound, |number| Outcome::SeriesEnded(self.end_series(number)))
             }
@@ -79,7 +78,7 @@ impl Ledger {
         if !self.topics.contains_key(&new.subject) {
             return Outcome::NotFound;
         }
-        let there = self.series.living(|one| one.subject == new.subject && one.name == new.name);
+        let there = self.series.living(|one| one.recurs.subject == new.subject && one.recurs.name == new.name);
         let there = there.map(|one| one.number);
         if there.is_some() && new.if_exists != IfExists::Replace {
             return Outcome::SeriesThere;
@@ -87,8 +86,15 @@ impl Ledger {
         let ended = there.and_then(|number| self.end_series(number));
         self.series.all.push(Told {
             number: at,
-            subject: new.subject,
-            name: new.name.to_owned(),
+            recurs: Recurs {
+                subject: new.subject,
+                name: new.name.to_owned(),
+                rule: new.rule.to_owned(),
+                zone: new.zone.to_owned(),
+                catch_up: new.catch_up,
+                meta: new.meta.to_vec(),
+                body: new.body.to_vec(),
+            },
             after: new.after,
             occurrences: Vec::new(),
             is_over: false,
@@ -116,7 +122,7 @@ impl Ledger {
         let told = self.series.living(|one| one.number == occurrence.series).map(|told| told.clone());
         let is_owed = told.is_some_and(|told| {
             let is_next = told.last_due() == occurrence.after && due > occurrence.after;
-            is_next && told.subject == subject && self.waits(&told).is_none()
+            is_next && told.recurs.subject == subject && self.waits(&told).is_none()
         });
         if is_owed && let Some(told) = self.series.living(|one| one.number == occurrence.series) {
             told.occurrences.push(DueKey { due, sequence: at });
@@ -131,14 +137,14 @@ impl Ledger {
             found.push(format!("series: ledger {}, store {}", ours.len(), theirs.len()));
         }
         for told in ours {
-            let expected = (told.last_due(), self.waits(told), told.subject, told.name.clone());
+            let expected = (told.last_due(), self.waits(told), &told.recurs);
             let is = theirs.get(told.number);
-            let is = is.map(|one| (one.last_due, one.pending, one.recurs.subject, one.recurs.name.clone()));
+            let is = is.map(|one| (one.last_due, one.pending, &*one.recurs));
             if is.as_ref() != Some(&expected) {
                 found.push(format!("series {}: ledger {expected:?}, store {is:?}", told.number));
             }
-            if theirs.named(told.subject, &told.name) != Some(told.number) {
-                found.push(format!("series {} is not the one of its name {:?}", told.number, told.name));
+            if theirs.named(told.recurs.subject, &told.recurs.name) != Some(told.number) {
+                found.push(format!("series {} is not the one of its name {:?}", told.number, told.recurs.name));
             }
             let owes = theirs.owing().any(|(number, _)| number == told.number);
             if owes != expected.1.is_none() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::Outcome;
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use super::{Kept, World};
 use crate::node::{NewRecurring, ProposedOccurrence};
@@ -42,6 +42,14 @@ impl Pace {
     }
 }
 
+/// A series as it was asked for.
+#[derive(Clone, Debug)]
+struct Asked {
+    pace: Pace,
+    subject: SubjectNumber,
+    body: Vec<u8>,
+}
+
 /// An occurrence whose answer is not known.
 #[derive(Clone, Debug)]
 struct Proposed {
@@ -54,7 +62,7 @@ struct Proposed {
 #[derive(Default)]
 pub(super) struct Recurs {
     /// By the fact that asked for it.
-    asked: BTreeMap<Sequence, Pace>,
+    asked: BTreeMap<Sequence, Asked>,
     ends: BTreeSet<Sequence>,
     proposed: BTreeMap<Sequence, Proposed>,
     /// What is stored of each series: the message, and when it was due by the rule.
@@ -118,11 +126,13 @@ impl World {
         let new = NewRecurring { subject: &subject, name: &name, if_exists, rule: &rule, catch_up, after, body: &body };
         let Some(node) = &mut self.node else { return };
         let result = node.begin_series(&new);
+        let number = node.subject_number(&subject);
         let Some(asked) = self.survive("begin series", result) else { return };
-        let Some(fact) = asked else { return self.prepare() };
+        let (Some(fact), Some(number)) = (asked, number) else { return self.prepare() };
         self.note(&format!("begin {subject} {name} {rule} {catch_up:?} {if_exists:?} after {after} by {fact}"));
         let phase_ms = if is_cron { 0 } else { after.0 % step_ms };
-        self.recurs.asked.insert(fact, Pace { step_ms, phase_ms, catch_up, after });
+        let pace = Pace { step_ms, phase_ms, catch_up, after };
+        self.recurs.asked.insert(fact, Asked { pace, subject: number, body });
         self.commands.insert(fact);
     }
 
@@ -147,7 +157,7 @@ impl World {
 
     fn was_proposed(&mut self, one: ProposedOccurrence) {
         let ProposedOccurrence { owed, now, receipt } = one;
-        let Some(pace) = self.recurs.asked.get(&owed.series).copied() else {
+        let Some(Asked { pace, subject, body }) = self.recurs.asked.get(&owed.series).cloned() else {
             return self.oracle.blame(format!("series {} owes an occurrence, and nobody asked for it", owed.series));
         };
         let expected = pace.expected(owed.after, now);
@@ -159,7 +169,8 @@ impl World {
         };
         let key = receipt.key;
         self.note(&format!("occurrence {} of {} due {} proposed at {now}", key.sequence, owed.series, key.due));
-        let entry = Self::entry(receipt.subject, key.due, &owed.recurs.body);
+        // As it was asked for, whatever the store has made of it.
+        let entry = Self::entry(subject, key.due, &body);
         self.oracle.submitted_on_terms(key.sequence, entry);
         self.dues.insert(key.due);
         self.commands.insert(key.sequence);
@@ -182,7 +193,7 @@ impl World {
             return true;
         }
         self.oracle.was_stored(command);
-        let first = self.recurs.asked.get(&series).map(|pace| pace.after);
+        let first = self.recurs.asked.get(&series).map(|asked| asked.pace.after);
         let stored = self.recurs.stored.entry(series).or_default();
         let last = stored.last().map(|(_, due)| *due).or(first);
         stored.push((command, kept.key.due));
