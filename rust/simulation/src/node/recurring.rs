@@ -82,16 +82,21 @@ impl Node {
         Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range| range.start))
     }
 
-    /// Proposes what is owed, of at most so many series, as an engine does; where it `is_told_twice` it forgets that,
-    /// and proposes the same when it looks again. A clock that holds dispatch says nothing of what is due.
+    /// Proposes what is owed, of at most so many series, as an engine does, and adds to `proposed` what was accepted,
+    /// also before an error; where it `is_told_twice` it forgets that, and proposes the same when it looks again. A
+    /// clock that holds dispatch says nothing of what is due.
     ///
     /// # Errors
     /// As [`Self::submit`]; `InvalidArgument` where a rule is none.
-    pub fn propose_occurrences(&mut self, series_max: usize, is_told_twice: bool) -> Result<Vec<ProposedOccurrence>> {
+    pub fn propose_occurrences(
+        &mut self,
+        series_max: usize,
+        is_told_twice: bool,
+        proposed: &mut Vec<ProposedOccurrence>,
+    ) -> Result<()> {
         let now = self.reading.now;
-        let mut proposed = Vec::new();
         if self.reading.held {
-            return Ok(proposed);
+            return Ok(());
         }
         for owed in self.owner.owed(Sequence(0), series_max) {
             let due = due_of(&owed, now)?;
@@ -108,7 +113,7 @@ impl Node {
             });
             proposed.push(ProposedOccurrence { owed, now, receipt });
         }
-        Ok(proposed)
+        Ok(())
     }
 }
 

@@ -149,10 +149,13 @@ impl World {
     /// The store looks at what is owed.
     fn propose_occurrences(&mut self, series_max: usize, is_told_twice: bool) {
         let Some(node) = &mut self.node else { return };
-        let result = node.propose_occurrences(series_max, is_told_twice);
-        for one in self.survive("propose occurrences", result).unwrap_or_default() {
+        let mut proposed = Vec::new();
+        let result = node.propose_occurrences(series_max, is_told_twice, &mut proposed);
+        // What was accepted before an error is in the queue, or was, all the same.
+        for one in proposed {
             self.was_proposed(one);
         }
+        self.survive("propose occurrences", result);
     }
 
     fn was_proposed(&mut self, one: ProposedOccurrence) {
