@@ -100,8 +100,9 @@ class Holder:
             removed; `checkpoint`: an open may start from it.
         subject: The subject, or None.
         group: The group, or None.
-        consumers: How many consume for the group, or None. With 0 the group is dead: what it holds
-            does not come back by itself.
+        consumers: How many consume for the group, or None. With 0, in a store that is open, nobody does for
+            now, and what it holds does not come back by itself. A consumer with a lasting name may be gone; to a
+            store that is closed nobody can be connected.
         consumer_ended: When the last of its consumers ended, UTC, or None where none has, as far as is known.
         number: The number of the run or checkpoint, or None; None too for what came after the last
             checkpoint.
@@ -111,8 +112,9 @@ class Holder:
         segment: The oldest segment that is needed, or None where only runs are.
         begun: When that segment began, UTC, or None.
         bytes: Bytes of the log from there on, and of the runs.
-        alone: Those of them that nobody else needs: they come back some checkpoints after this holder
-            is gone. 0 for a checkpoint, which goes by itself.
+        alone: Those of them that nobody else needs: they come back once they are older than `keep_finished`,
+            two checkpoints after this holder is gone. What a group gave back and its dead letters end with it, so
+            what they need counts for it, too. 0 for a checkpoint, which goes by itself.
     """
 
     kind: str

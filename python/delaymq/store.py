@@ -123,7 +123,10 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating):
             warn_free_bytes=warn_free_bytes,
             refuse_free_bytes=refuse_free_bytes,
         )
-        node = Node.started(chosen, watches=True)
+        return cls._on(Node.started(chosen, watches=True))
+
+    @classmethod
+    def _on(cls, node: Node) -> Self:
         return cls(node.core, node.folder, node)
 
     @property

@@ -245,14 +245,63 @@ def test_a_dead_group_is_named_and_its_space_goes_with_it(folder: Path) -> None:
             assert len(of_dead) > 5
             assert of_dead[0].written is not None
             shown = command("inspect", "--store", folder).stdout
-            assert "group dead of now has 600 not finished, and nobody consumes for it, for " in shown
+            assert "group dead of now has 600 not finished, and nobody consumes for it now, for " in shown
             assert "most room comes back without group dead of now: " in shown
+            assert "once older than keep_finished (72h by default), two checkpoints later" in shown
             store.remove_group("now", "dead")
             for _ in range(3):
                 store.checkpoint()
             old = {file.path for file in of_dead[:5]}
             wait_until(lambda: not old & {file.path for file in delaymq.inspect(folder).files})
             assert "dead_group" not in held(delaymq.inspect(folder))
+
+
+def test_nobody_is_called_gone_from_a_store_that_is_closed(folder: Path) -> None:
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES) as store:
+        store.subscribe("now", group="g").close()
+        for _ in range(10):
+            publish_all(store, "now", [b"y" * 700] * 40)
+        store.checkpoint()
+        assert "and nobody consumes for it now" in command("inspect", "--store", folder).stdout
+    [group] = [holder for holder in delaymq.inspect(folder).holders if holder.group == "g"]
+    assert group.alone > 0
+    shown = command("inspect", "--store", folder).stdout
+    assert "nobody can be connected to a closed store" in shown
+    assert "nobody consumes" not in shown
+    assert "most room" not in shown
+
+
+def test_what_ends_with_a_group_is_weighed_with_it(folder: Path) -> None:
+    """What it gave back, its dead letters and what it has not finished lie in the same files."""
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES, keep_finished=0) as store:
+        with store.subscribe("now", group="g") as messages:
+            for _ in range(10):
+                publish_all(store, "now", [b"y" * 700] * 40)
+                one(messages).nack(0)
+                one(messages).dead_letter("no such order")
+            messages.flush(5)
+        store.checkpoint()
+        found = delaymq.inspect(folder)
+        mine = [holder for holder in found.holders if holder.group == "g"]
+        assert {holder.kind for holder in mine} == {"group", "dead_letters"}
+        [group] = [holder for holder in mine if (holder.kind, holder.subject) == ("group", "now")]
+        others = [holder for holder in mine if holder is not group]
+        places = {found.holders.index(holder) for holder in others}
+        shared = [file for file in segments_of(found) if places & set(file.held_by)]
+        assert shared
+        assert all(holder.alone < holder.bytes for holder in others)
+        assert group.alone > 5 * SEGMENT_BYTES
+
+
+def test_what_was_prepared_is_held_by_nobody(folder: Path) -> None:
+    with delaymq.open(folder, segment_bytes=SEGMENT_BYTES) as store:
+        store.publish("now", b"one")
+        wait_until(lambda: any(file.kind == "preparing" and file.path.endswith(".segment") for file in look(folder)))
+        assert all(not file.held_by for file in look(folder) if file.kind == "preparing")
+
+
+def look(folder: Path) -> list[delaymq.inspection.InspectedFile]:
+    return list(delaymq.inspect(folder).files)
 
 
 def test_a_group_that_is_consumed_is_not_called_dead(folder: Path) -> None:

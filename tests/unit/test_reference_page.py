@@ -22,7 +22,7 @@ def test_the_page_is_as_make_reference_writes_it() -> None:
 
 
 def test_no_default_names_a_module_that_nobody_imports() -> None:
-    page = reference_page.PAGE.read_text()
+    page = reference_page.PAGE.read_text("utf-8")
     assert "_recover." not in page
     assert "signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)" in page
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, TextIO
 from delaymq.cli.terminal import byte_words, cut, span_words, strong, table
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from delaymq.inspection import Holder, InspectedFile, Inspection
 
 __all__ = ["held_space", "named"]
 
 REASONS = {
-    "dead_group": "groups that nobody consumes for",
-    "group": "groups that are consumed",
+    "dead_group": "groups that nobody consumes for now",
+    "group": "groups with consumers, by name: who has a lasting name may be gone",
     "dead_letters": "dead letters",
     "no_group": "ready messages that no group consumes",
     "pending": "pending messages",
@@ -26,6 +24,7 @@ REASONS = {
     "upkeep": "checkpoints and prepared segments",
     "aside": "set aside by repairs",
 }
+CLOSED = {"dead_group": "groups without a consumer: nobody can be connected to a closed store"}
 HELD_KINDS = ("segment", "schedule_run", "dispatch_run", "unused_run")
 NAMED_MAX = 3
 
@@ -33,14 +32,14 @@ NAMED_MAX = 3
 def held_space(seen: Inspection, most: int, out: TextIO) -> Iterator[str]:
     """The reasons with their bytes, who needs what, each file, and what would give most room back."""
     reasons: list[tuple[object, ...]] = [
-        (REASONS[held.reason], held.holders or "", byte_words(held.bytes), byte_words(held.alone))
+        (_reason(held.reason, seen), held.holders or "", byte_words(held.bytes), byte_words(held.alone))
         for held in seen.space
     ]
     yield ""
     yield table(("why space is held", "who", "size", "alone"), reasons, out)
     if not seen.holders:
         return
-    rows, more = cut([_row(holder, seen.seen) for holder in seen.holders], most)
+    rows, more = cut([_row(holder, seen) for holder in seen.holders], most)
     yield ""
     yield table(("needed from", "begun", "size", "alone", "why"), rows, out)
     yield from more
@@ -63,9 +62,14 @@ def named(subject: str) -> str:
     return subject
 
 
-def _row(holder: Holder, now: datetime) -> tuple[object, ...]:
-    begun = f"{span_words(now - holder.begun)} ago" if holder.begun else ""
-    return (_from(holder), begun, byte_words(holder.bytes), byte_words(holder.alone), _why(holder, now))
+def _reason(reason: str, seen: Inspection) -> str:
+    # Who consumes is known of a store that is open alone: a close, or a crash, ends all but lasting consumers.
+    return REASONS[reason] if seen.open_in else CLOSED.get(reason, REASONS[reason])
+
+
+def _row(holder: Holder, seen: Inspection) -> tuple[object, ...]:
+    begun = f"{span_words(seen.seen - holder.begun)} ago" if holder.begun else ""
+    return (_from(holder), begun, byte_words(holder.bytes), byte_words(holder.alone), _why(holder, seen))
 
 
 def _from(holder: Holder) -> str:
@@ -74,11 +78,11 @@ def _from(holder: Holder) -> str:
     return "runs only" if holder.segment is None else f"segment {holder.segment}"
 
 
-def _why(holder: Holder, now: datetime) -> str:
+def _why(holder: Holder, seen: Inspection) -> str:
     who, count = _who(holder), f"{holder.messages:,}"
-    since = f", for {span_words(now - holder.consumer_ended)}" if holder.consumer_ended else ""
-    dead = "" if holder.consumers else f", and nobody consumes for it{since}"
-    ends = f", and ends in {span_words(holder.expires - now)}" if holder.expires else ""
+    since = f", for {span_words(seen.seen - holder.consumer_ended)}" if holder.consumer_ended else ""
+    dead = f", and nobody consumes for it now{since}" if seen.open_in and not holder.consumers else ""
+    ends = f", and ends in {span_words(holder.expires - seen.seen)}" if holder.expires else ""
     words = {
         "group": f"{who} has {count} not finished{dead}",
         "dead_letters": f"{count} {who}",
@@ -114,12 +118,16 @@ def _file_row(file: InspectedFile, seen: Inspection) -> tuple[object, ...]:
 
 def _most_room(seen: Inspection, out: TextIO) -> Iterator[str]:
     """What an operator may end, and what most of the space would come back with."""
-    ended = [holder for holder in seen.holders if _may_be_ended(holder) and holder.alone]
+    ended = [holder for holder in seen.holders if _may_be_ended(holder, seen) and holder.alone]
     if ended:
         most = max(ended, key=lambda holder: holder.alone)
         size = byte_words(most.alone)
-        yield f"{strong('most room', out)} comes back without {_who(most)}: {size}, two checkpoints later"
+        begin = f"{strong('most room', out)} comes back without {_who(most)}: {size}"
+        # A pin holds what has no other use: what is finished and old.
+        old = "once older than keep_finished (72h by default), two checkpoints later"
+        yield f"{begin}, {'at once' if most.kind == 'pin' else old}"
 
 
-def _may_be_ended(holder: Holder) -> bool:
-    return holder.kind in ("dead_letters", "no_group", "pin") or (holder.kind == "group" and not holder.consumers)
+def _may_be_ended(holder: Holder, seen: Inspection) -> bool:
+    is_dead = holder.kind == "group" and seen.open_in is not None and not holder.consumers
+    return is_dead or holder.kind in ("dead_letters", "no_group", "pin")

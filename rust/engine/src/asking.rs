@@ -171,7 +171,9 @@ impl Shared {
             encode_subject(&mut records, one.number, &one.name);
         }
         encode_group(&mut records, subject.number, start, group);
-        let class = if new.is_empty() { Class::Finishing } else { Class::Growing };
+        // The retry subject of a group that is there is needed to finish what is stored.
+        let is_there = self.seat()?.get()?.owner.state().group_named(subject.number, group).is_some();
+        let class = if is_there && !subject.needs_fact { Class::Finishing } else { Class::Growing };
         let found = self.ask(&records, new.len().saturating_add(1), class, true)?;
         self.names.submitted(&new);
         match found.last() {

@@ -168,7 +168,8 @@ impl Shared {
             let checkpointed = self.checkpoint_piece(&mut helping);
             let sent = self.write_back(&mut helping.write_back);
             self.retire(&mut helping);
-            self.look_at_room(&mut helping.room_looks);
+            let preparing = if helping.preparing.is_some() { u64::from(self.segment_bytes) } else { 0 };
+            self.look_at_room(&mut helping.room_looks, preparing);
             self.keep_time(&mut time_kept);
             if prepared || checkpointed || sent {
                 if !self.background.is_awaited() {

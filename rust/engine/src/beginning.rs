@@ -140,7 +140,7 @@ impl Asked {
     /// Hands the fact to the log's queue; waits for room there, and for other threads.
     pub(crate) fn submit(shared: &Arc<Shared>, id: ConsumerId<'_>, options: NamedOptions) -> Result<Self> {
         let subject = shared.names.subject_within(id.subject, shared.named.limits().subjects_max)?;
-        let (counted, grows) = shared.admit(subject.number, id)?;
+        let (counted, is_new) = shared.admit(subject.number, id)?;
         let is_own = group_subject(id.subject).is_some_and(|own| own.group == id.group);
         let mut records = Vec::new();
         if subject.needs_fact {
@@ -152,7 +152,7 @@ impl Asked {
             &mut records,
             &Attach { subject: subject.number, start, block: options.in_flight_max, group, consumer },
         );
-        let class = if grows || subject.needs_fact { Class::Growing } else { Class::Finishing };
+        let class = if is_new || subject.needs_fact { Class::Growing } else { Class::Finishing };
         let range = shared.submit_asked(&records, 1 + usize::from(subject.needs_fact), class, true)?;
         let facts = Facts { shared: Arc::clone(shared), range };
         Ok(Self { facts, subject, group: Box::from(group), consumer: Box::from(consumer), _counted: counted })
@@ -179,8 +179,8 @@ impl Asked {
 }
 
 impl Shared {
-    /// Counts a consumer that is about to be made, where it may be; true where it, or its group, comes to be
-    /// by that. Those that are being made count, too, for a moment twice: near a limit one may be refused
+    /// Counts a consumer that is about to be made, where it may be; true where its group comes to be by that: a new
+    /// consumer of a group that is there finishes what is stored. Those that are being made count, too, for a moment twice: near a limit one may be refused
     /// that a little later would not be.
     ///
     /// # Errors
@@ -217,6 +217,6 @@ impl Shared {
         let counts = under_way.entry(key.clone()).or_default();
         counts.consumers = counts.consumers.saturating_add(1);
         counts.is_new |= is_new;
-        Ok((Some(Counted { shared: Arc::clone(self), group: key }), true))
+        Ok((Some(Counted { shared: Arc::clone(self), group: key }), is_new))
     }
 }

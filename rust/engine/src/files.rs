@@ -147,6 +147,10 @@ impl Storage for FileStorage {
 
     fn free_bytes(&self) -> Result<u64> {
         let found = retried(|| rustix::fs::statvfs(&self.root)).map_err(|errno| failed("statvfs", "", errno))?;
+        if found.f_blocks == 0 {
+            // Some file systems tell nothing, and nothing is not a full disk.
+            return Err(failed("statvfs", "", Errno::NOSYS));
+        }
         // What is kept for the administrator is not free for a store.
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }

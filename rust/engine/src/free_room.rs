@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use delaymq_core::error::Error;
+use delaymq_core::message_log::RoomChange;
 
 use crate::report::Report;
 use crate::shared::Shared;
@@ -32,8 +33,9 @@ impl RoomLooks {
 }
 
 impl Shared {
-    /// Looks at what is free, where a mark is set and nobody has just looked. Where that fails, all stays as it was.
-    pub(crate) fn look_at_room(&self, looks: &mut RoomLooks) {
+    /// Looks at what is free, where a mark is set and nobody has just looked, while a segment of `preparing` bytes is
+    /// made. Where that fails, all stays as it was.
+    pub(crate) fn look_at_room(&self, looks: &mut RoomLooks, preparing: u64) {
         if !self.options.marks.are_set() || looks.next.is_some_and(|next| next > Instant::now()) {
             return;
         }
@@ -41,14 +43,15 @@ impl Shared {
         match self.storage.free_bytes() {
             Ok(free_bytes) => {
                 looks.failed = false;
-                self.note_free(free_bytes);
+                self.note_free(free_bytes, preparing);
                 self.give_room_back();
             }
-            Err(error) if !looks.failed => {
-                looks.failed = true;
-                self.reports.add(Report::BackgroundFailed { work: "free_room", reason: error.to_string() });
+            Err(error) => {
+                self.with_commits(|commits| commits.note_free(None, preparing));
+                if !std::mem::replace(&mut looks.failed, true) {
+                    self.reports.add(Report::BackgroundFailed { work: "free_room", reason: error.to_string() });
+                }
             }
-            Err(_) => {}
         }
     }
 
@@ -74,16 +77,27 @@ impl Shared {
         }
     }
 
-    fn note_free(&self, free_bytes: u64) {
+    fn note_free(&self, free_bytes: u64, preparing: u64) {
         let marks = self.options.marks;
-        let change = self.with_commits(|commits| commits.note_free(free_bytes));
-        if change.is_low_now {
-            self.reports.add(Report::RoomLow { free_bytes, mark_bytes: marks.warn_bytes });
+        // It is told before anybody can see it.
+        let change = self.with_commits(|commits| {
+            let change = commits.note_free(Some(free_bytes), preparing);
+            if change.is_low_now {
+                self.reports.put(Report::RoomLow { free_bytes, mark_bytes: marks.warn_bytes });
+            }
+            match change.refuses_now {
+                Some(true) => self.reports.put(Report::BelowMark { free_bytes, mark_bytes: marks.refuse_bytes }),
+                Some(false) if !commits.is_disk_full() => self.reports.put(Report::RoomAgain),
+                Some(false) | None => {}
+            }
+            change
+        });
+        if change == RoomChange::default() {
+            return;
         }
-        match change.refuses_now {
-            Some(true) => self.reports.add(Report::BelowMark { free_bytes, mark_bytes: marks.refuse_bytes }),
-            Some(false) => self.reports.add(Report::RoomAgain),
-            None => return,
+        self.reports.tell();
+        if change.refuses_now.is_none() {
+            return;
         }
         // Who waits for a segment is refused, or comes again.
         self.room.tell_all();

@@ -72,7 +72,7 @@ pub(crate) fn open(
     check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
     let shared = assemble(storage, path, options, &identity, recovered)?;
-    shared.look_at_room(&mut RoomLooks::default());
+    shared.look_at_room(&mut RoomLooks::default(), 0);
     tell(&shared, &report);
     Ok(Opened { shared, lock, report, created })
 }

@@ -82,36 +82,43 @@ impl Shared {
         let appender = &mut guard.get()?.appender;
         appender.adopt(prepared)?;
         let synced = appender.synced();
-        let was_full = self.with_commits(|commits| {
-            let was_full = commits.is_disk_full();
+        let is_told = self.with_commits(|commits| {
+            // Told before it can be seen; not while the mark refuses.
+            let is_news = commits.is_disk_full() && commits.free_room().refusal().is_none();
+            if is_news {
+                self.reports.put(Report::RoomAgain);
+            }
             commits.set_disk_full(false);
-            was_full
+            is_news
         });
         guard.settle(None, synced)?;
         drop(guard);
-        self.metrics.prepared_segments.add(1);
-        if was_full {
-            self.reports.add(Report::RoomAgain);
+        if is_told {
+            self.reports.tell();
         }
+        self.metrics.prepared_segments.add(1);
         Ok(())
     }
 
     /// Says so and returns how soon to try again.
     fn prepare_failed(&self, error: &Error) -> Duration {
-        let was_full = self.with_commits(|commits| {
-            let was_full = commits.is_disk_full();
+        let is_told = self.with_commits(|commits| {
+            let is_news = !commits.is_disk_full();
+            if is_news {
+                self.reports.put(if error.is_no_space() {
+                    Report::DiskFull
+                } else {
+                    Report::BackgroundFailed { work: "prepare", reason: error.to_string() }
+                });
+            }
             // Whatever the reason: a publish that waits for room must hear that there is none.
             commits.set_disk_full(true);
-            was_full
+            is_news
         });
-        self.room.tell_all();
-        if !was_full {
-            self.reports.add(if error.is_no_space() {
-                Report::DiskFull
-            } else {
-                Report::BackgroundFailed { work: "prepare", reason: error.to_string() }
-            });
+        if is_told {
+            self.reports.tell();
         }
+        self.room.tell_all();
         RETRY_ROOM
     }
 }

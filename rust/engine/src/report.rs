@@ -287,13 +287,22 @@ impl Reports {
     }
 
     pub(crate) fn add(&self, report: Report) {
+        self.put(report);
+        self.tell();
+    }
+
+    /// As [`Self::add`] for who holds a lock that whoever is woken may want: [`Self::tell`] is to follow.
+    pub(crate) fn put(&self, report: Report) {
         let mut waiting = held(&self.waiting);
         if waiting.len() >= Self::KEPT {
             waiting.pop_front();
         }
         waiting.push_back(report);
         self.arrived.notify_all();
-        drop(waiting);
+    }
+
+    /// Wakes who listens for reports.
+    pub(crate) fn tell(&self) {
         self.notifiers.each(Notifier::report);
     }
 

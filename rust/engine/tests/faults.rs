@@ -90,22 +90,28 @@ fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     store.close().unwrap();
 }
 
+/// More than a log of small segments has prepared, which counts as free.
+const UNIT: u64 = 256 << 10;
+
 #[test]
 fn below_a_mark_somebody_is_told_and_below_the_next_publishes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let marks = FreeMarks { warn_bytes: 2_000, refuse_bytes: 1_000 };
-    let with_marks = || Options { marks, ..options(Durability::Disk) };
+    let marks = FreeMarks { warn_bytes: 2_000 * UNIT, refuse_bytes: 1_000 * UNIT };
+    let with_marks = || Options { marks, segment_bytes: 64 << 10, ..options(Durability::Disk) };
     let (store, switches) = open_faulty(folder.path(), with_marks());
-    let free = |bytes| switches.free_bytes.store(bytes, Ordering::SeqCst);
+    let free = |units: u64| switches.free_bytes.store(units.saturating_mul(UNIT), Ordering::SeqCst);
     let status = || store.status().unwrap();
     let messages = subscribe(&store, "orders", "billing");
-    assert!(status().free_bytes.is_some_and(|bytes| bytes > 2_000), "the real disk was asked");
+    assert!(status().free_bytes.is_some_and(|bytes| bytes > 2_000 * UNIT), "the real disk was asked");
     free(1_500);
     eventually("little room", || status().room_low);
     assert!(!status().disk_full && try_publish(&store, b"a").is_ok());
     free(999);
     eventually("publishes are refused", || status().disk_full);
-    assert_eq!(try_publish(&store, b"no").err(), Some(Error::BelowMark { free_bytes: 999, mark_bytes: 1_000 }));
+    assert_eq!(
+        try_publish(&store, b"no").err(),
+        Some(Error::BelowMark { free_bytes: 999 * UNIT, mark_bytes: 1_000 * UNIT })
+    );
     let new = store.subscribe("others", "new", SubscribeOptions::default());
     assert!(matches!(new.err(), Some(Error::BelowMark { .. })), "a new name");
     assert_eq!(consume(&messages, 1).len(), 1);

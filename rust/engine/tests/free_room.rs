@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
-use delaymq_engine::{Due, Durability, FreeMarks, ManualClock, Options, Receipts, Store};
+use delaymq_engine::{
+    ConsumerId, Due, Durability, FreeMarks, ManualClock, NamedOptions, Options, Receipts, Report, Store,
+    SubscribeOptions,
+};
 use support::{Faults, Switches, consume, eventually, options, subscribe};
 
 const START: Millis = Millis(1_800_000_000_000);
@@ -26,7 +29,7 @@ fn with_marks(refuse_bytes: u64) -> Options {
     Options { marks, segment_bytes: 64 << 10, ..options(Durability::Os) }
 }
 
-/// On a disk that is `segments` larger than the mark.
+/// On a disk of a given size.
 fn open_on_disk(path: &Path, disk_bytes: u64, options: Options) -> (Arc<Store>, Arc<Switches>) {
     let (storage, switches) = Faults::over(path);
     switches.disk_bytes.store(disk_bytes, Ordering::SeqCst);
@@ -61,5 +64,61 @@ fn below_the_mark_what_has_grown_old_goes_and_publishes_are_taken_again() {
     clock.advance(HOUR + 1, Duration::from_secs(20), &mut || true).unwrap();
     eventually("publishes are taken again", || try_publish(&store).is_ok());
     assert!(retired() > 0);
+    store.close().unwrap();
+}
+
+#[test]
+fn what_the_log_has_prepared_is_not_held_against_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, switches) = open_on_disk(folder.path(), MARK + 3 * SEGMENT / 2, with_marks(MARK));
+    try_publish(&store).unwrap();
+    // It has prepared what it wants, and nothing else took room.
+    eventually("a segment ahead", || store.status().unwrap().metrics.prepared_segments >= 1);
+    eventually("a look at less than the mark", || store.status().unwrap().free_bytes.is_some_and(|free| free < MARK));
+    try_publish(&store).unwrap();
+    eventually("the rest is for others", || matches!(try_publish(&store), Err(Error::BelowMark { .. })));
+    switches.disk_bytes.store(MARK + 10_000 * SEGMENT, Ordering::SeqCst);
+    eventually("publishes are taken again", || try_publish(&store).is_ok());
+    store.close().unwrap();
+}
+
+#[test]
+fn below_the_mark_new_consumers_finish_what_groups_have_and_new_groups_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = support::open(folder.path(), with_marks(0));
+    let named = |store: &Store, group, consumer| {
+        store.named_consumer(ConsumerId { subject: "orders", group, consumer }, NamedOptions::default())
+    };
+    drop(named(&store, "billing", "host-1").unwrap());
+    try_publish(&store).unwrap();
+    store.close().unwrap();
+    let store = support::open(folder.path(), with_marks(u64::MAX));
+    assert!(matches!(try_publish(&store), Err(Error::BelowMark { .. })));
+    named(&store, "billing", "host-2").unwrap();
+    assert!(matches!(named(&store, "new", "host-2").err(), Some(Error::BelowMark { .. })));
+    let new = store.subscribe("orders", "new", SubscribeOptions::default());
+    assert!(matches!(new.err(), Some(Error::BelowMark { .. })));
+    // The group has no retry subject yet, which an embedded consumer makes.
+    let messages = subscribe(&store, "orders", "billing");
+    assert_eq!(consume(&messages, 1).len(), 1);
+    assert!(messages.flush(Duration::from_secs(5)).unwrap());
+    store.close().unwrap();
+}
+
+#[test]
+fn room_is_told_again_when_neither_the_disk_nor_the_mark_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, switches) = open_on_disk(folder.path(), MARK + 100 * SEGMENT, with_marks(MARK));
+    switches.no_space.store(true, Ordering::SeqCst);
+    eventually("the disk is full", || matches!(try_publish(&store), Err(Error::DiskFull)));
+    switches.disk_bytes.store(1, Ordering::SeqCst);
+    eventually("it is below the mark, too", || matches!(try_publish(&store), Err(Error::BelowMark { .. })));
+    switches.no_space.store(false, Ordering::SeqCst);
+    switches.disk_bytes.store(MARK + 10_000 * SEGMENT, Ordering::SeqCst);
+    eventually("publishes are taken", || try_publish(&store).is_ok());
+    let kinds: Vec<_> = std::iter::from_fn(|| store.next_report(Duration::ZERO).unwrap()).collect();
+    // The mark ends first, and what was full is known to be so no more by the next segment that is prepared.
+    let again = kinds.iter().filter(|report| matches!(report, Report::RoomAgain)).count();
+    assert_eq!(again, 1, "{kinds:?}");
     store.close().unwrap();
 }

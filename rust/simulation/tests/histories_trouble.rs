@@ -68,14 +68,16 @@ fn a_full_disk_refuses_what_grows_and_finishing_goes_on_and_resumes_by_itself() 
 
 #[test]
 fn below_the_mark_what_grows_is_refused_and_it_is_taken_again_by_itself() {
-    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: 5_000 };
+    let mark = 1 << 40;
+    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: mark };
     let mut rig = Rig::new(NodeOptions { marks, ..small() });
     let place = rig.earliest("s", "g");
     let far = rig.publish("s", 1_000_000, "far");
     rig.publish("s", 0, "before");
     let used = rig.disk.used_bytes();
     let message = || NewMessage { subject: "s", due: Due::After(0), body: b"no" };
-    for free in [4_999, 0] {
+    let prepared = rig.node().commits().spare_bytes(0);
+    for free in [mark - prepared - 1, 0] {
         rig.disk.storage().set_capacity(used + free);
         rig.node().look_at_room();
         assert!(matches!(rig.node().publish(&[message()]), Err(Error::BelowMark { .. })));

@@ -342,10 +342,11 @@ impl GroupCommit {
     }
 
     /// True where a growing submission of `length` bytes of records would have to wait for room,
-    /// or where less than `spare` prepared segments would be left: time to prepare one.
+    /// or where less than `spare` prepared segments would be left, one below the mark: time to prepare one.
     pub fn needs_segment(&self, length: u64, spare: usize) -> bool {
         let charge = length.saturating_add(BATCH_HEADER_BYTES as u64);
-        self.room.foresee(charge).is_none_or(|place| self.room.untouched(place) < spare.max(1))
+        let spare = if self.free_room.refusal().is_some() { 1 } else { spare.max(1) };
+        self.room.foresee(charge).is_none_or(|place| self.room.untouched(place) < spare)
     }
 
     /// Whether the last try to prepare a segment failed for lack of room on the disk.
@@ -358,9 +359,15 @@ impl GroupCommit {
         self.disk_full
     }
 
-    /// Notes what is free on the disk, as somebody has seen it, and says what changed by that.
-    pub fn note_free(&mut self, free_bytes: u64) -> RoomChange {
-        self.free_room.note(free_bytes)
+    /// Notes what is free on the disk, `None` where nobody can tell, while a segment of `preparing` bytes is made, and
+    /// says what changed by that.
+    pub fn note_free(&mut self, free_bytes: Option<u64>, preparing: u64) -> RoomChange {
+        self.free_room.note(free_bytes, self.spare_bytes(preparing))
+    }
+
+    /// What the log has of the disk for messages that are not there yet.
+    pub fn spare_bytes(&self, preparing: u64) -> u64 {
+        self.room.spare_bytes(preparing)
     }
 
     /// What was free at the last look.

@@ -178,16 +178,24 @@ fn the_last_prepared_segment_is_kept_for_finishing() {
 
 #[test]
 fn below_the_mark_what_grows_is_refused_and_what_finishes_goes_on() {
-    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: 10 };
+    let mark_bytes = 1 << 30;
+    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: mark_bytes };
     let options = GroupCommitOptions { marks, ..GroupCommitOptions::new(Durability::Disk, at(4096, 1), SEGMENT) };
     let mut group = GroupCommit::new(options);
     group.room(u64::from(fresh_room(SEGMENT)), [u64::from(fresh_room(SEGMENT))]);
     let small = records(1, 8);
     assert_eq!(group.submit(growing(&small, 1)), Ok(accepted(1, 2)), "nobody has looked yet");
-    group.note_free(9);
-    let refused = Err(Error::BelowMark { free_bytes: 9, mark_bytes: 10 });
+    assert!(group.needs_segment(0, 2), "one lies ahead");
+    let spare_bytes = group.spare_bytes(0);
+    let room = u64::from(fresh_room(SEGMENT));
+    assert!(spare_bytes > room - 1_000 && spare_bytes < room, "{spare_bytes}: one segment is for finishing");
+    assert_eq!(group.spare_bytes(2 * room), spare_bytes + room, "the largest");
+    let free_bytes = mark_bytes - spare_bytes - 1;
+    group.note_free(Some(free_bytes), 0);
+    let refused = Err(Error::BelowMark { free_bytes, mark_bytes });
+    assert!(!group.needs_segment(0, 2), "one is enough");
     assert_eq!([group.submit(growing(&small, 1)), group.submit(finishing(&small, 1))], [refused, Ok(accepted(2, 3))]);
-    group.note_free(10);
+    group.note_free(Some(mark_bytes - spare_bytes + 1_000), 0);
     assert_eq!(group.submit(growing(&small, 1)), Ok(accepted(3, 4)));
 }
 

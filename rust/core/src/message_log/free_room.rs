@@ -52,6 +52,8 @@ pub struct RoomChange {
 pub struct FreeRoom {
     marks: FreeMarks,
     free_bytes: Option<u64>,
+    /// The last look failed.
+    is_unknown: bool,
     is_low: bool,
     refuses: bool,
 }
@@ -67,9 +69,9 @@ impl FreeRoom {
         self.marks
     }
 
-    /// So much was free at the last look; `None` where nobody looked.
+    /// So much was free at the last look; `None` where nobody looked, or it failed.
     pub fn free_bytes(&self) -> Option<u64> {
-        self.free_bytes
+        self.free_bytes.filter(|_| !self.is_unknown)
     }
 
     /// True from below the first mark until well above it.
@@ -83,14 +85,18 @@ impl FreeRoom {
         Some(Error::BelowMark { free_bytes, mark_bytes: self.marks.refuse_bytes })
     }
 
-    /// Notes what is free now.
-    pub fn note(&mut self, free_bytes: u64) -> RoomChange {
+    /// Notes what is free now; where nobody can tell, `None`, all else stays as it was. The log's own `spare_bytes`,
+    /// taken for messages that are not there yet, count as free: else a store would refuse because of what it prepared.
+    pub fn note(&mut self, free_bytes: Option<u64>, spare_bytes: u64) -> RoomChange {
+        self.is_unknown = free_bytes.is_none();
+        let Some(free_bytes) = free_bytes else { return RoomChange::default() };
         let FreeMarks { warn_bytes, refuse_bytes } = self.marks;
         let (was_low, refused) = (self.is_low, self.refuses);
         let margin = if was_low { warn_bytes / MARGIN_PART } else { 0 };
         self.free_bytes = Some(free_bytes);
-        self.is_low = free_bytes < warn_bytes.saturating_add(margin);
-        self.refuses = free_bytes < refuse_bytes || (refused && is_on(Planted::RefusedForGood));
+        let usable_bytes = free_bytes.saturating_add(spare_bytes);
+        self.is_low = usable_bytes < warn_bytes.saturating_add(margin);
+        self.refuses = usable_bytes < refuse_bytes || (refused && is_on(Planted::RefusedForGood));
         RoomChange {
             is_low_now: self.is_low && !was_low,
             refuses_now: (self.refuses != refused).then_some(self.refuses),
@@ -110,7 +116,7 @@ mod tests {
     fn what_is_low_is_told_once_until_it_is_well_above_the_mark() {
         let mut room = room(800, 0);
         let told: Vec<bool> =
-            [800, 799, 10, 899, 799, 900, 799].into_iter().map(|free| room.note(free).is_low_now).collect();
+            [800, 799, 10, 899, 799, 900, 799].into_iter().map(|free| room.note(Some(free), 0).is_low_now).collect();
         assert_eq!(told, [false, true, false, false, false, false, true]);
         assert_eq!((room.is_low(), room.refusal(), room.free_bytes()), (true, None, Some(799)));
     }
@@ -118,19 +124,19 @@ mod tests {
     #[test]
     fn messages_are_refused_below_the_second_mark_and_taken_again_at_it() {
         let mut room = room(800, 500);
-        assert_eq!(room.note(500).refuses_now, None);
-        assert_eq!(room.note(499).refuses_now, Some(true));
+        assert_eq!(room.note(Some(500), 0).refuses_now, None);
+        assert_eq!(room.note(Some(499), 0).refuses_now, Some(true));
         assert_eq!(room.refusal(), Some(Error::BelowMark { free_bytes: 499, mark_bytes: 500 }));
-        assert_eq!(room.note(0).refuses_now, None);
+        assert_eq!(room.note(Some(0), 0).refuses_now, None);
         assert_eq!(room.refusal(), Some(Error::BelowMark { free_bytes: 0, mark_bytes: 500 }));
-        assert_eq!(room.note(500).refuses_now, Some(false));
+        assert_eq!(room.note(Some(500), 0).refuses_now, Some(false));
         assert_eq!(room.refusal(), None);
     }
 
     #[test]
     fn without_marks_nothing_is_low_and_nothing_refused() {
         let mut room = room(0, 0);
-        assert_eq!((room.note(0), room.is_low(), room.refusal()), (RoomChange::default(), false, None));
+        assert_eq!((room.note(Some(0), 0), room.is_low(), room.refusal()), (RoomChange::default(), false, None));
         assert!(!room.marks().are_set());
     }
 
@@ -140,5 +146,15 @@ mod tests {
         assert_eq!([check(5, 5), check(5, 0), check(0, 9)], [Ok(()), Ok(()), Ok(())]);
         let Err(Error::InvalidArgument { argument, .. }) = check(5, 6) else { panic!("taken") };
         assert_eq!(argument, "refuse_free_bytes");
+    }
+
+    #[test]
+    fn what_the_log_has_prepared_for_messages_counts_as_free() {
+        let mut room = room(800, 500);
+        assert_eq!(room.note(Some(400), 100), RoomChange { is_low_now: true, refuses_now: None });
+        assert_eq!(room.note(Some(400), 99).refuses_now, Some(true));
+        assert_eq!(room.note(None, 100), RoomChange::default());
+        assert_eq!(room.free_bytes(), None);
+        assert_eq!(room.refusal(), Some(Error::BelowMark { free_bytes: 400, mark_bytes: 500 }), "all stays as it was");
     }
 }

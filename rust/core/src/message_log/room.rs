@@ -56,6 +56,13 @@ impl Room {
         self.rooms.len().saturating_sub(place.segment)
     }
 
+    /// Bytes that may still be taken but for one segment, which finishing needs; `preparing` more are on their way.
+    pub(super) fn spare_bytes(&self, preparing: u64) -> u64 {
+        let segments = || self.rooms.iter().skip(self.end.segment).copied().chain([preparing]);
+        let all = segments().fold(self.end.free, u64::saturating_add);
+        all.saturating_sub(segments().max().unwrap_or_default())
+    }
+
     /// Uses up everything, where what is queued does not fit what is prepared.
     pub(super) fn exhaust(&mut self) {
         self.end = Place { segment: self.rooms.len(), free: 0 };

@@ -4,6 +4,7 @@
 //! that its rows point into; a segment is needed by whoever needs it or an older one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::retention::{KeptFiles, Pin};
 use super::state::State;
@@ -72,7 +73,8 @@ pub struct Holder {
     pub begun: Option<Millis>,
     /// Bytes of the log from there on, and of the runs that are needed.
     pub bytes: u64,
-    /// Those of them that nobody else needs: they go some checkpoints after this holder. 0 for a
+    /// Those of them that nobody else needs: they go once they are old enough, some checkpoints after this holder.
+    /// Of a group, what its retries and dead letters need counts too, since they end with it. 0 for a
     /// checkpoint, which goes by itself.
     pub alone: u64,
 }
@@ -141,11 +143,12 @@ pub(super) fn needs(state: &State, kept: &[KeptFiles], replay_from: Option<Segme
         files: Files { floor: Some(files.floor), runs: files.runs.clone() },
     };
     found.extend(kept.iter().map(of_checkpoint));
-    let everything = Files { floor: Some(SegmentNumber(0)), runs: state.runs.keys().copied().collect() };
+    // Runs, too, stay while one is there: all that is asked of a pin is told by its kind.
+    let everything = || Files { floor: Some(SegmentNumber(0)), ..Files::default() };
     found.extend(pins.iter().map(|pin| Need {
         kind: HolderKind::Pin { name: pin.name.clone(), expires: pin.expires },
         messages: 0,
-        files: everything.clone(),
+        files: everything(),
     }));
     found.extend(pending(state));
     found.extend(ready(state));
@@ -178,7 +181,7 @@ fn pending(state: &State) -> Vec<Need> {
 }
 
 /// What ready messages of one subject need, by the last number that needs it.
-type ByLast = BTreeMap<SubjectNumber, Vec<(ReadyNumber, Files)>>;
+type ByLast = BTreeMap<SubjectNumber, Vec<(ReadyNumber, Rc<Files>)>>;
 
 /// Groups, dead letters, and subjects without a group, whose ready messages are not finished.
 fn ready(state: &State) -> Vec<Need> {
@@ -222,10 +225,10 @@ fn kind_of(subject: &str, group: &Group) -> HolderKind {
 fn by_last(state: &State) -> ByLast {
     let mut found = ByLast::new();
     for run in state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run)) {
-        let files = Files::of_run(run.run());
+        let files = Rc::new(Files::of_run(run.run()));
         let unfinished = run.ranges().iter().filter(|range| range.last >= state.dispatch.finished_below(range.subject));
         for range in unfinished {
-            found.entry(range.subject).or_default().push((range.last, files.clone()));
+            found.entry(range.subject).or_default().push((range.last, Rc::clone(&files)));
         }
     }
     for (number, subject) in state.subjects.iter() {
@@ -241,7 +244,7 @@ fn by_last(state: &State) -> ByLast {
         for (file, last) in recent {
             let mut files = Files::default();
             files.add(file);
-            found.entry(number).or_default().push((last, files));
+            found.entry(number).or_default().push((last, Rc::new(files)));
         }
     }
     found

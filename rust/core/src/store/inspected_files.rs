@@ -8,9 +8,10 @@ use super::retention::{KeptFiles, checkpoint_path};
 use super::space::written;
 use super::state::State;
 use crate::error::Result;
-use crate::message_log::{ASIDE_FOLDER, LOG_FOLDER};
+use crate::message_log::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES};
+use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::run::{RUN_FOLDER, RunKind};
-use crate::storage::Storage;
+use crate::storage::{Storage, StorageFile};
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
 /// What a file of a store is.
@@ -76,10 +77,14 @@ pub(super) fn files_of(
         };
         for name in names {
             let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            match storage.open(&path).and_then(|file| file.length()) {
+            match storage.open(&path).and_then(|file| Ok((file.length()?, is_empty(state, &path, file.as_ref())?))) {
                 Err(error) if error.is_not_found() => {}
                 length => {
-                    let mut file = described(state, kept, folder, path, length?);
+                    let (length, is_empty) = length?;
+                    let mut file = described(state, kept, folder, path, length);
+                    if is_empty {
+                        (file.kind, file.place) = (FileKind::Preparing, None);
+                    }
                     file.pending = file.place.and_then(|place| waiting_in.get(&place).copied()).unwrap_or_default();
                     file.written = file.place.and_then(|place| written(state, place));
                     files.push(file);
@@ -88,6 +93,17 @@ pub(super) fn files_of(
         }
     }
     Ok(files)
+}
+
+/// True for a segment beyond the end of what was read that holds nothing yet: it was prepared, and nobody needs it.
+fn is_empty(state: &State, path: &str, file: &dyn StorageFile) -> Result<bool> {
+    let Some(LocationFile::Segment(segment)) = place_of(path) else { return Ok(false) };
+    if state.position.end.segment().is_some_and(|last| segment <= last) {
+        return Ok(false);
+    }
+    let mut first = [0; BATCH_HEADER_BYTES];
+    file.read_at(u64::from(SEGMENT_HEADER_BYTES), &mut first)?;
+    Ok(first.iter().all(|byte| *byte == 0))
 }
 
 fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, bytes: u64) -> InspectedFile {

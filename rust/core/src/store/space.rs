@@ -1,11 +1,13 @@
 //! What holds the space of a store: for each file who needs it, for each of them what would come
 //! back without it, and how much is kept for each reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::holders::{Holder, HolderKind, Need};
 use super::inspected_files::{FileKind, InspectedFile};
 use super::state::State;
+use super::subject_names::is_of_users;
+use crate::record::limits::group_subject;
 use crate::units::{LocationFile, Millis, SegmentNumber};
 
 /// Holders that are named of one file, at most; the rest is counted.
@@ -87,6 +89,7 @@ pub(super) fn weigh(state: &State, needs: &[Need], files: &mut [InspectedFile]) 
     for reason in needs.iter().filter_map(|need| SpaceReason::of(&need.kind)) {
         add(&mut space, reason, |held| held.holders = held.holders.saturating_add(1));
     }
+    let heads = heads(needs);
     for file in files {
         let bytes = file.bytes;
         let mut by: Vec<(usize, &Need)> = file.place.map_or_else(Vec::new, |place| {
@@ -102,6 +105,9 @@ pub(super) fn weigh(state: &State, needs: &[Need], files: &mut [InspectedFile]) 
         if let [at] = deciding.as_slice()
             && let Some(holder) = holders.get_mut(*at)
         {
+            holder.alone = holder.alone.saturating_add(bytes);
+        }
+        if let Some(holder) = removed_with(&deciding, needs, &heads).and_then(|head| holders.get_mut(head)) {
             holder.alone = holder.alone.saturating_add(bytes);
         }
         let sole = deciding.iter().filter_map(|at| SpaceReason::of(&needs.get(*at)?.kind)).collect::<BTreeSet<_>>();
@@ -142,6 +148,33 @@ fn deciding(by: &[(usize, &Need)]) -> Vec<usize> {
         return needing;
     }
     if of(&is_checkpoint).is_empty() { of(&is_pin) } else { Vec::new() }
+}
+
+/// The subject and the group with which this ends: a group ends with what it gave back and its dead letters.
+fn family(kind: &HolderKind) -> Option<(&str, &str)> {
+    match kind {
+        HolderKind::DeadLetters { subject, group } => Some((subject, group)),
+        HolderKind::Group { subject, group, .. } => {
+            let own = group_subject(subject).filter(|own| own.group == group);
+            Some((own.map_or(subject.as_str(), |own| own.subject), group))
+        }
+        _ => None,
+    }
+}
+
+/// The groups that others end with, by their families.
+fn heads(needs: &[Need]) -> BTreeMap<(&str, &str), usize> {
+    let is_head = |kind: &HolderKind| matches!(kind, HolderKind::Group { subject, .. } if is_of_users(subject));
+    let heads = needs.iter().enumerate().filter(|(_, need)| is_head(&need.kind));
+    heads.filter_map(|(at, need)| Some((family(&need.kind)?, at))).collect()
+}
+
+/// The group whose removal ends all who decide, where it is not the only one of them.
+fn removed_with(deciding: &[usize], needs: &[Need], heads: &BTreeMap<(&str, &str), usize>) -> Option<usize> {
+    let mut families = deciding.iter().map(|at| family(&needs.get(*at)?.kind));
+    let first = families.next()??;
+    let head = *heads.get(&first)?;
+    (deciding != [head] && families.all(|other| other == Some(first))).then_some(head)
 }
 
 fn without_holder(file: &InspectedFile) -> SpaceReason {

@@ -163,7 +163,8 @@ impl Node {
             }
         }
         encode_group(&mut records, main.number, start, group);
-        let class = if facts == 0 { Class::Finishing } else { Class::Growing };
+        let is_there = self.owner.state().group_named(main.number, group).is_some();
+        let class = if is_there && !main.needs_fact { Class::Finishing } else { Class::Growing };
         let Some(range) = self.submit(&records, count_of(facts.saturating_add(1)), class, true)? else {
             return Ok(None);
         };

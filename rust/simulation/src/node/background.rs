@@ -32,7 +32,7 @@ impl Node {
         if self.options.marks.are_set()
             && let Ok(free_bytes) = self.storage.free_bytes()
         {
-            self.commits.note_free(free_bytes);
+            self.commits.note_free(Some(free_bytes), 0);
         }
     }
 

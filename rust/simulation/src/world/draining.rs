@@ -57,7 +57,8 @@ impl World {
         node.look_at_room();
         let refuses = node.commits().free_room().refusal().is_some();
         let Ok(free_bytes) = self.disk.shared().free_bytes() else { return };
-        if refuses != (free_bytes < self.plan.node.marks.refuse_bytes) {
+        let usable_bytes = free_bytes.saturating_add(node.commits().spare_bytes(0));
+        if refuses != (usable_bytes < self.plan.node.marks.refuse_bytes) {
             self.oracle.blame(format!("with {free_bytes} bytes free, messages are refused: {refuses}"));
         }
     }
