@@ -165,7 +165,11 @@ def compiler() -> str:
 
 def compiled(folder: Path) -> set[Crate]:
     """Every crate that is compiled for some target, feature, test or bench; Cargo.lock has a few that never are."""
-    what = ["--workspace", "--all-features", "--target", "all", "--edges", "normal,build,dev"]
+    # Each target by its name: `all` counts what is asked for on none, too, as a crate does to fix another version.
+    targets = [
+        word for name in answered(["rustc", "--print", "target-list"]).stdout.split() for word in ("--target", name)
+    ]
+    what = ["--workspace", "--all-features", *targets, "--edges", "normal,build,dev"]
     command = ["cargo", "tree", "--locked", *what, "--prefix", "none", "--format", "{p}"]
     lines = answered(command, folder=folder).stdout.splitlines()
     words = [line.split() for line in lines if line]
