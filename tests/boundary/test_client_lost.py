@@ -249,7 +249,8 @@ def test_a_subscription_is_made_again_under_its_name(remote: Remote, served: Ser
         remote.cut(relay, client)
         served.store.publish("a", b"2")
         second = remote.next_of(messages)
-        assert (second.body, second.attempt) == (b"2", 1)
+        # It may have been on its way to the connection of which the server had not heard yet that it is cut.
+        assert (second.body, second.attempt in (1, 2)) == (b"2", True)
         remote.call(second.ack)
         remote.call(messages.close)
     first_name, second_name = (body[4 + 2 + 1 + 2 + 1 :][:2] for body in relay.bodies(SUBSCRIBE))

@@ -158,7 +158,7 @@ def wait_and_rot(made: History) -> None:
 
 
 def name_some(made: History, store: delaymq.Store) -> None:
-    """What has keys and ids, behind every checkpoint: moved, cancelled and replaced."""
+    """What has keys and ids, behind every checkpoint: moved, cancelled and replaced; and what recurs."""
     for how in ({"key": "k"}, {"key": "l", "message_id": "m", "deduplicate": True}):
         made.published.append((store.publish(SUBJECTS[0], b"named", delay=FAR_SECONDS, **how), SUBJECTS[0], b"named"))
     new = store.move(made.published[-1][0], delay=FAR_SECONDS + 1).receipt
@@ -166,6 +166,10 @@ def name_some(made: History, store: delaymq.Store) -> None:
     made.moved.append((made.published[-1][0], new))
     store.move_key(SUBJECTS[0], "l", delay=FAR_SECONDS + 2)
     store.cancel_key(SUBJECTS[0], "k")
+    series = store.recur(SUBJECTS[0], b"again", name="täglich", every=FAR_SECONDS)
+    assert series.receipt is not None
+    made.published.append((series.receipt, SUBJECTS[0], b"again"))
+    assert not store.end_recurring(SUBJECTS[0], "another")
 
 
 @pytest.fixture(scope="module")
