@@ -186,6 +186,32 @@ fn what_is_moved_near_is_found_although_its_origin_is_merged_before_the_next_ste
     }
 }
 
+/// A message is moved near and taken in hand while a merge copies its payload; then the file goes that this was in.
+#[test]
+fn what_is_moved_near_while_its_origin_is_merged_has_its_payload_where_the_merge_put_it() {
+    let mut rig = Rig::new(eager());
+    let place = rig.earliest("s", "g");
+    let stored = hoard(&mut rig, 3, 4, 20);
+    // Little is left of each file, so that merges copy it.
+    for (_, receipt) in &stored[1..11] {
+        assert_eq!(rig.cancel(receipt), Outcome::Done);
+    }
+    rig.publish("s", FAR_MS, "more");
+    // The feed has passed the time that it is moved to, and takes it in hand in the middle of the checkpoint.
+    rig.step();
+    assert!(rig.node().begin_checkpoint());
+    rig.moved(&stored[0].1, Due::After(1_000));
+    rig.step();
+    while !rig.node().checkpoint_piece(40).unwrap() {}
+    for _ in 0..4 {
+        rig.publish("s", FAR_MS, "more");
+        rig.checkpoint();
+    }
+    rig.pass(1_000);
+    assert_eq!(rig.take_all(place), [stored[0].0.clone()]);
+    rig.compare_with_log();
+}
+
 /// What is cancelled, dispatched or comes while a merge is written, in every place of it, and what a crash leaves.
 fn decided_meanwhile() {
     for pieces in 0..14 {

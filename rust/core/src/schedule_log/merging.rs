@@ -109,12 +109,14 @@ impl Schedule {
     }
 
     /// The windows from `first` to `end` were merged, and the run is durable: it serves from now
-    /// on. `frozen` is what became of them as of the plan.
-    pub fn install_merged(&mut self, frozen: &TwoBits, run: Option<Arc<Run>>) {
+    /// on. `frozen` is what became of them as of the plan. True where an entry in memory has its origin there: whoever
+    /// has it in hand may say where its payload was before.
+    pub fn install_merged(&mut self, frozen: &TwoBits, run: Option<Arc<Run>>) -> bool {
         let (first, end) = (frozen.first(), frozen.end());
         let from = self.windows.partition_point(|window| window.first() < first);
         let to = self.windows.partition_point(|window| window.end() <= end);
-        let Some(merged) = self.windows.get(from..to).filter(|windows| !windows.is_empty()) else { return };
+        let Some(merged) = self.windows.get(from..to).filter(|windows| !windows.is_empty()) else { return false };
+        let had_origins = merged.iter().any(|window| self.is_origin(window));
         let live = merged.iter().map(Window::pending).fold(0, u64::saturating_add);
         let (bits, pending) = if is_on(Planted::MergedAsFrozen) {
             (frozen.clone(), frozen.count(EntryState::Pending))
@@ -129,6 +131,7 @@ impl Schedule {
         let window = Window { bits, pending, body, origin_until, ended };
         let before: Vec<Window> = self.windows.splice(from..to, [window]).collect();
         self.forget_lookups(before.iter().filter_map(Window::run).map(|run| run.number()));
+        had_origins
     }
 
     /// A block of this run could not be read: it is merged no more before the next open.

@@ -148,19 +148,21 @@ fn emptied(state: &State, options: &OwnerOptions) -> BTreeSet<RunNumber> {
 }
 
 impl Owner {
-    /// Takes over what a finished checkpoint merged.
-    pub(super) fn install_merge(&mut self, merge: Option<Box<FinishedMerge>>, failure: Option<&MergeFailure>) {
+    /// Takes over what a finished checkpoint merged. True where an entry in memory has its origin in it.
+    pub(super) fn install_merge(&mut self, merge: Option<Box<FinishedMerge>>, failure: Option<&MergeFailure>) -> bool {
+        let mut had_origins = false;
         if let Some(FinishedMerge { bits, run, created, .. }) = merge.map(|merge| *merge) {
             if let Some(run) = &run {
                 let known = super::state::KnownRun { run: Arc::clone(run), created };
                 self.state.runs.insert(run.number(), known);
             }
-            self.state.schedule.install_merged(&bits, run);
+            had_origins = self.state.schedule.install_merged(&bits, run);
         }
         self.merging_rests = failure.is_some();
         if let Some(damaged) = failure.and_then(|failure| failure.damaged) {
             self.state.schedule.leave_unmerged(damaged);
         }
+        had_origins
     }
 
     /// Looks whether another checkpoint would give room back: by a merge, or because an older one

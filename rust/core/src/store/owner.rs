@@ -327,8 +327,9 @@ impl Owner {
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;
         }
-        self.install_merge(merged, merge_failure.as_deref());
-        if self.effects.feed.position().due > copy_after {
+        // What was moved out of a merged run may be in hand, however soon its row was due, and say where its payload was.
+        let had_origins = self.install_merge(merged, merge_failure.as_deref());
+        if had_origins || self.effects.feed.position().due > copy_after {
             self.effects.payloads_moved(self.state.position.trusted);
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
