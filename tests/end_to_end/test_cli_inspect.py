@@ -290,7 +290,8 @@ def test_what_ends_with_a_group_is_weighed_with_it(folder: Path) -> None:
         shared = [file for file in segments_of(found) if places & set(file.held_by)]
         assert shared
         assert all(holder.alone < holder.bytes for holder in others)
-        assert group.alone > 5 * SEGMENT_BYTES
+        # All but what an open needs, too.
+        assert group.alone >= group.bytes - 2 * SEGMENT_BYTES > 2 * SEGMENT_BYTES
 
 
 def test_what_was_prepared_is_held_by_nobody(folder: Path) -> None:

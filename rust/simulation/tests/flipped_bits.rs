@@ -11,12 +11,13 @@ use delaymq_core::error::Error;
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::name::GroupStart;
+use delaymq_core::record::recurring::CatchUp;
 use delaymq_core::record::terms::{IfExists, TermsLimits};
 use delaymq_core::record::{KINDS, Records};
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::{Sequence, padded};
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::{Due, NewMessage, NewTerms, Pulled};
+use delaymq_simulation::node::{Due, NewMessage, NewRecurring, NewTerms, Pulled};
 use delaymq_simulation::replica::Replica;
 use rig::keyed::asked;
 use rig::{Place, Rig, START, bodies_of, small};
@@ -60,6 +61,7 @@ fn small_store() -> Rig {
     assert!(matches!(rig.move_to(&moved, Due::After(50_000)), Outcome::Moved(_)));
     publish_with_key(&mut rig, "key behind the checkpoint");
     cancel_by_key(&mut rig, "key behind the checkpoint");
+    begin_a_series(&mut rig);
     rig.publish("s", 500, "behind the checkpoint");
     rig
 }
@@ -74,6 +76,18 @@ fn publish_with_key(rig: &mut Rig, key: &str) {
 
 fn cancel_by_key(rig: &mut Rig, key: &str) {
     assert_eq!(asked(rig, |node| node.cancel_key("s", key).unwrap()), Outcome::Done);
+}
+
+/// A message that recurs, with its first occurrence.
+fn begin_a_series(rig: &mut Rig) {
+    let (subject, name, rule, body) = ("s", "series", "every 60000ms", &b"occurs"[..]);
+    let (if_exists, catch_up) = (IfExists::Refuse, CatchUp::One);
+    let series = NewRecurring { subject, name, if_exists, rule, catch_up, after: START, body };
+    assert_eq!(asked(rig, |node| node.begin_series(&series).unwrap()), Outcome::SeriesBegun(None));
+    let mut proposed = Vec::new();
+    rig.node().propose_occurrences(1, false, &mut proposed).unwrap();
+    rig.settle();
+    assert_eq!(proposed.len(), 1);
 }
 
 /// A message becomes a dead letter, and an operator brings it back.
@@ -332,7 +346,7 @@ fn flip_all(bits: Bits, report: &str) {
     let (messages, voided) = contents(&mut whole);
     let findings = verify(&base.disk.copy(), &identity).unwrap().findings;
     let expected = Expected { messages, voided, findings };
-    assert_eq!(expected.messages.len(), 8, "{:?}", expected.messages);
+    assert_eq!(expected.messages.len(), 9, "{:?}", expected.messages);
     let sample = Sample { files: base.disk.storage().image(), padding, expected };
     let shares = std::thread::available_parallelism().map_or(1, usize::from);
     let mut tally = Tally::default();
