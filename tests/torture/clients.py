@@ -157,9 +157,10 @@ def publish_one(world: World, peer: Peer, chance: random.Random) -> None:
     try:
         code, answer = peer.ask(PUBLISH, publish(SUBJECT, bodies, delay_ms, wants_receipts=True))
     except OSError:
-        if chance.random() < 0.5:
-            world.again.append((bodies, delay_ms))
         tell_each(world, "published", names, result="ambiguous")
+        if chance.random() < 0.5:
+            # Told first: another thread may send it again at once.
+            world.again.append((bodies, delay_ms))
         raise
     assert code == 0, (code, answer)
     world.owes(GROUPS, names)
