@@ -131,6 +131,9 @@ class History:
         if message.move_open is not None:
             message.doubtful_dues.append(message.move_open)
         message.move_open = due_of(line)
+        asked = next((name, line[name]) for name in ("due_ms", "delay_ms") if name in line)
+        message.move_is_repeated = asked in message.moves_asked
+        message.moves_asked.add(asked)
 
     def _moved(self, number: int, line: Line) -> None:
         message = self._known(number, line)
@@ -139,7 +142,8 @@ class History:
             raise UnfitError(f"line {number}: {line['id']!r} has the result of a move and no move")
         result = line["result"]
         self.counts[f"move {result}"] += 1
-        if result == "ambiguous" or (result == "done" and message.copies > 1):
+        is_doubtful = message.copies > 1 or message.move_is_repeated
+        if result == "ambiguous" or (result == "done" and is_doubtful):
             message.doubtful_dues.append(due_ms)
         elif result == "done":
             # It was pending until then, so that nothing came of the moves before it that are not told.

@@ -73,7 +73,9 @@ class Message:
         "is_acknowledged",
         "is_open",
         "line",
+        "move_is_repeated",
         "move_open",
+        "moves_asked",
         "refused",
         "shares",
         "subject",
@@ -97,6 +99,9 @@ class Message:
         self.doubtful_cancels = 0
         self.move_open: int | None = None
         """The time of a move that has no result yet."""
+        self.move_is_repeated = False
+        """The same was asked for before: its result may be that of the first time."""
+        self.moves_asked: set[tuple[str, int]] = set()
         self.doubtful_dues: list[int] = []
         """Times of moves of which nobody knows what came of them."""
         self.shares: dict[str, Share] = {}
