@@ -179,8 +179,10 @@ amnesia: $(INSTALLED) $(PLANTED) ## Power cuts on a file system of our own that 
 	  --served-cuts $(if $(CUTS),$$(( $(CUTS) / 10 )),24) --planted $(AMNESIA_ARGS) --packages target/planted/packages $(ARGS)
 
 .PHONY: io-errors
-io-errors: $(TOOLS) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; needs root
+io-errors: $(INSTALLED) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; FAILURES=52 served stores; needs root
 	PYTHONPATH=tests $(BIN)/python -m amnesia.io_errors --planted $(AMNESIA_ARGS) $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m amnesia.served_errors --failures $(or $(FAILURES),52) \
+	  --daemon target/planted/delaymq-amnesia --packages target/planted/packages
 
 .PHONY: block-images
 block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replayed from each of its writes; IMAGES=120; needs root

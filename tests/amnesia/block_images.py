@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from typing import Any
 
 from amnesia.filesystem import FUSE, FileSystem, keep, not_run, say, work_folder
 from amnesia.io_errors import HISTORY
+from amnesia.stages import NOTHING, STAGES, Picture, Span, picture, spans
 from amnesia.torturing import IN_FLIGHT_SUM, Ledger, judge
 from amnesia.totals import SHOWN, told_of
 
@@ -51,6 +53,8 @@ class Look:
     before: int
     events: int
     after: int
+    shown: Picture = NOTHING
+    """What the store's folder showed."""
 
 
 @dataclass
@@ -61,6 +65,16 @@ class Recorded:
     events: list[Event]
     lives: list[tuple[list[dict[str, Any]], list[int], list[Look]]]
     """Of each life its lines, where each ends, and the looks at it."""
+
+    @property
+    def flushes(self) -> list[int]:
+        return [at for at, (offset, _) in enumerate(self.events) if offset == FLUSH]
+
+    @property
+    def stages(self) -> dict[str, list[Span]]:
+        """Where the stages of the store lie among the events."""
+        shown = [(look.events, look.shown) for _, _, looks in self.lives for look in looks]
+        return spans(shown, self.flushes)
 
 
 @contextmanager
@@ -87,13 +101,14 @@ def read_events(path: Path) -> list[Event]:
     return events
 
 
-def watch(disk: FileSystem, told: Path, process: subprocess.Popen[bytes]) -> list[Look]:
+def watch(disk: FileSystem, told: Path, store: Path, process: subprocess.Popen[bytes]) -> list[Look]:
     """Looks at both until the process ends."""
     looks, began = [], time.monotonic()
     while process.poll() is None and time.monotonic() - began < ENDS_WITHIN_S:
         before = told.stat().st_size
+        shown = picture(store)
         events = disk.tell("mark")["events"]
-        looks.append(Look(before, events, told.stat().st_size))
+        looks.append(Look(before, events, told.stat().st_size, shown))
         time.sleep(0.0005)
     return looks
 
@@ -114,7 +129,7 @@ def record(program: Path, daemon: Path, folder: Path, seed: int, extra: dict[str
             for steps in STEPS:
                 options_of_life = {**HISTORY, **extra, "--steps": steps}
                 life = ledger.begin(program, "work", place / "store", options_of_life)
-                looks = watch(disk, life.told, life.process)
+                looks = watch(disk, life.told, place / "store", life.process)
                 code = life.exit_code(0)
                 if code != 0:
                     life.kill()
@@ -179,9 +194,11 @@ class Replay:
     seed: int
     ends_when_wrong: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+    stages: dict[str, list[Span]] = field(default_factory=dict)
     images: int = 0
     without_promise: int = 0
     acknowledged: int = 0
+    in_stage: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     def try_image(self, name: str, event: int, choice: random.Random | None) -> None:
@@ -208,18 +225,25 @@ class Replay:
             self.images += 1
             self.without_promise += not promised
             self.acknowledged += promised
+            for stage, of_it in self.stages.items():
+                self.in_stage[stage] += any(start <= event <= end for start, end in of_it)
             if wrong:
                 self.wrong.append(f"event {event}, {name}: {wrong}")
 
 
 def moments(recorded: Recorded, images: int, seed: int) -> list[tuple[str, int, random.Random | None]]:
-    """Half of them just before flushes, of which some sectors are lost; the others anywhere, in each way."""
+    """Half of them just before flushes, of which some sectors are lost; a quarter in the stages of the store, in turn;
+    the others anywhere, in each way.
+    """
     chance, last = random.Random(seed), len(recorded.events)
-    flushes = [at for at, (offset, _) in enumerate(recorded.events) if offset == FLUSH]
+    flushes = recorded.flushes
+    stages = [of_it for of_it in recorded.stages.values() if of_it]
     chosen: list[tuple[str, int, random.Random | None]] = []
     for number in range(images):
         if number % 2 == 0 and flushes:
             event = flushes[(number // 2 * len(flushes) // max(images // 2, 1)) % len(flushes)]
+        elif number % 4 == 1 and stages:
+            event = chance.randint(*chance.choice(stages[number // 4 % len(stages)]))
         else:
             event = chance.randint(0, last)
         chosen.append((str(number), event, random.Random(f"{seed} {number}") if number % 4 != 3 else None))
@@ -228,6 +252,7 @@ def moments(recorded: Recorded, images: int, seed: int) -> list[tuple[str, int, 
 
 def replay(state: Replay, images: int, workers: int) -> None:
     """Tries images, so many at a time."""
+    state.stages = state.recorded.stages
     left = iter(moments(state.recorded, images, state.seed))
 
     def work() -> None:
@@ -274,15 +299,19 @@ def main(arguments: list[str]) -> int:
     began = time.monotonic()
     state = lived(chosen, {}, chosen.images)
     events = len(state.recorded.events)
-    flushes = sum(offset == FLUSH for offset, _ in state.recorded.events)
+    flushes = len(state.recorded.flushes)
     say(
         f"block-images: {state.images} images of {events - flushes} writes and {flushes} flushes in "
         f"{time.monotonic() - began:.0f} s; {state.acknowledged} answers had to hold, {state.without_promise} "
         "images came before any"
     )
+    say("block-images: " + ", ".join(f"{state.in_stage[stage]} in a {stage}" for stage in STAGES))
     for wrong in state.wrong:
         say(f"block-images: BROKEN: {wrong}")
-    kept = not state.wrong
+    missed = [stage for stage in STAGES if not state.in_stage[stage]]
+    if missed:
+        say(f"block-images: NOT TRIED: no image lies in {', '.join(missed)}")
+    kept = not state.wrong and not missed
     for name, extra in PLANTED.items() if chosen.planted else ():
         faulty = lived(chosen, extra, PLANTED_IMAGES_MAX)
         shown = [wrong for wrong in faulty.wrong if SHOWN.search(wrong)]

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from amnesia import filesystem
-from amnesia.block_images import SECTOR, Look, Recorded, image_at, ledger_so_far
-from amnesia.io_errors import how_it_ended
+from amnesia.block_images import SECTOR, Look, Recorded, image_at, ledger_so_far, moments
+from amnesia.io_errors import KINDS, how_it_ended
+from amnesia.served_errors import WHEN, Rig
+from amnesia.stages import Picture, picture, spans
 from amnesia.totals import SHOWN, told_of
 
 A, B, C, ZEROS = b"a" * SECTOR, b"b" * SECTOR, b"c" * SECTOR, bytes(SECTOR)
@@ -74,3 +76,59 @@ def test_a_planted_fault_is_caught_by_what_is_lost_and_not_by_words() -> None:
     assert SHOWN.search("seed 1: the drain ended with 3: refused")
     assert SHOWN.search("seed 1: life 3 ended by itself with 7: unexpected")
     assert not SHOWN.search("seed 1: the drain ended with 9: undrained")
+
+
+def test_each_stage_of_a_store_is_found_among_what_its_disk_recorded() -> None:
+    first = "log/0000000001.segment"
+    run, checkpoint = "runs/0000000001.run", "checkpoints/0000000001.checkpoint"
+
+    def shows(*names: str, used: frozenset[str] = frozenset()) -> Picture:
+        return Picture(has_identity=True, used=used, names=frozenset(names))
+
+    one, two = frozenset({"0000000001.segment"}), frozenset({"0000000001.segment", "0000000002.segment"})
+    looked = [
+        (5, shows(first)),
+        (10, shows(first, used=one)),
+        (20, shows(first, f"{run}.tmp", used=one)),
+        (30, shows(first, run, used=one)),
+        (40, shows(first, run, checkpoint, used=one)),
+        (50, shows(first, run, checkpoint, used=two)),
+        (60, shows(run, checkpoint, used=two)),
+    ]
+    assert spans(looked, [12, 14, 44, 46, 55, 58, 70]) == {
+        "first start": [(0, 15)],
+        "roll": [(40, 59)],
+        "checkpoint": [(10, 47)],
+        "retire": [(50, 71)],
+    }
+    assert spans([], []) == {"first start": [], "roll": [], "checkpoint": [], "retire": []}
+
+
+def test_a_look_at_a_store_knows_which_segments_have_batches(tmp_path: Path) -> None:
+    assert picture(tmp_path / "absent") == Picture()
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "0000000001.segment").write_bytes(bytes(SECTOR) + b"DMQBATCH")
+    (tmp_path / "log" / "0000000002.segment").write_bytes(bytes(2 * SECTOR))
+    (tmp_path / "identity").write_bytes(b"")
+    names = frozenset({"log/0000000001.segment", "log/0000000002.segment"})
+    assert picture(tmp_path) == Picture(has_identity=True, used=frozenset({"0000000001.segment"}), names=names)
+
+
+def test_images_are_made_in_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(b"", [(0, A)] * 100, [])
+    stages = {"first start": [(3, 5)], "roll": [], "checkpoint": [(50, 51), (60, 60)], "retire": [(70, 72)]}
+    monkeypatch.setattr(Recorded, "stages", stages)
+    chosen = [event for number, (_, event, _) in enumerate(moments(recorded, 60, 1)) if number % 4 == 1]
+    assert len(chosen) == 15
+    for of_it in filter(None, stages.values()):
+        assert sum(any(start <= event <= end for start, end in of_it) for event in chosen) == 5
+
+
+def test_each_kind_of_call_fails_in_a_server_and_only_writes_are_short(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, tmp_path)
+    cases = [rig.case_of(seed) for seed in range(4 * len(KINDS))]
+    assert {case.kind for case, _ in cases} == set(KINDS)
+    assert all(case.place >= 1 for case, _ in cases)
+    assert {case.kind for case, _ in cases if case.error == "short"} <= {"write"}
+    assert {when for _, when in cases} == set(WHEN)
+    assert {when for case, when in cases if case.kind == "mkdir"} == {"first start"}

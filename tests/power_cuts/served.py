@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -81,6 +82,9 @@ class Life:
             return False
         line = self.process.stdout.readline()
         if not line:
+            # It has closed its output, and has its exit code a moment later.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(ANSWER_SECONDS)
             return False
         host, _, port = json.loads(line)["address"].rpartition(":")
         self.address = (host, int(port))
@@ -107,6 +111,11 @@ class Life:
         """Of an answer that came just now; the ledger is locked."""
         return "ambiguous" if self.is_cut else "acknowledged"
 
+    def refusal(self, code: int) -> str | None:
+        """What came of a publish that was answered with this code, if that is known; the ledger is locked."""
+        assert self.is_cut, f"refused with {code}"
+        return None
+
     def produce(self, peer: Peer) -> None:
         published = 0
         while self.is_publishing:
@@ -123,9 +132,9 @@ class Life:
                     self.ledger.tell_held("publish", **about, delay_ms=delay_ms)
             code, _ = peer.ask(PUBLISH, publish(SUBJECT, list(bodies.values()), delay_ms))
             with self.ledger.lock:
-                assert code == 0 or self.is_cut, f"refused with {code}"
-                for name in bodies if code == 0 else ():
-                    self.ledger.tell_held("published", id=name, result=self._result())
+                result = self._result() if code == 0 else self.refusal(code)
+                for name in bodies if result else ():
+                    self.ledger.tell_held("published", id=name, result=result)
 
     def consume(self, peer: Peer) -> None:
         consumer = f"{self.count}-0"
@@ -143,7 +152,8 @@ class Life:
                 peer.send(settled + frame(FLUSH, number(1), opaque=opaque) + more)
                 continue
             with self.ledger.lock:
-                assert code == 0 or self.is_cut, f"refused with {code}"
+                if code != 0:
+                    self.refusal(code)
                 for name in flushing.pop(answered, []) if code == 0 else ():
                     self.ledger.tell_held("acknowledged", id=name, group=GROUP, result=self._result())
 
