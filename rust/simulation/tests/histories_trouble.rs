@@ -97,6 +97,37 @@ fn below_the_mark_what_grows_is_refused_and_it_is_taken_again_by_itself() {
 }
 
 #[test]
+fn below_the_mark_what_is_finished_goes_by_itself_though_nothing_comes() {
+    let marks = FreeMarks { warn_bytes: 0, refuse_bytes: 1 << 40 };
+    let mut rig = Rig::new(NodeOptions { marks, ..lean() });
+    let place = rig.earliest("s", "g");
+    for number in 0..60 {
+        rig.publish("s", 0, &format!("{number:0200}"));
+    }
+    rig.checkpoint();
+    assert_eq!(rig.take_all(place).len(), 60);
+    let used = rig.disk.used_bytes();
+    let segments = |rig: &Rig| rig.files().iter().filter(|path| path.starts_with("log/")).count();
+    let before = segments(&rig);
+    rig.disk.storage().set_capacity(used + (1 << 20));
+    let mut checkpoints = 0;
+    for _ in 0..8 {
+        rig.node().look_at_room();
+        if rig.node().owner().checkpoint_due() {
+            rig.checkpoint();
+            checkpoints += 1;
+        }
+    }
+    assert!(segments(&rig) < before, "{before} segments, and {} after {checkpoints} checkpoints", segments(&rig));
+    assert!((1..=3).contains(&checkpoints), "{checkpoints} checkpoints, where the second has given all back");
+    rig.disk.storage().set_capacity(u64::MAX);
+    rig.reopen(End::PowerCut);
+    let place = (place.0, rig.consumer(place.0, "d"));
+    rig.publish("s", 0, "after");
+    assert_eq!(rig.take_all(place), ["after"], "what is finished stays finished");
+}
+
+#[test]
 fn a_full_disk_while_a_checkpoint_is_written_costs_nothing_but_the_checkpoint() {
     for free in (0..40_000).step_by(997) {
         let mut rig = Rig::new(small());

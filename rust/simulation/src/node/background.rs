@@ -27,12 +27,17 @@ impl Node {
         prepared
     }
 
-    /// Looks at what is free on the disk, where a mark is set.
+    /// Looks at what is free on the disk, where a mark is set; where it is little, a checkpoint that gives room back
+    /// becomes due.
     pub fn look_at_room(&mut self) {
-        if self.options.marks.are_set()
-            && let Ok(free_bytes) = self.storage.free_bytes()
-        {
-            self.commits.note_free(Some(free_bytes), 0);
+        if !self.options.marks.are_set() {
+            return;
+        }
+        let Ok(free_bytes) = self.storage.free_bytes() else { return };
+        self.commits.note_free(Some(free_bytes), 0);
+        let room = self.commits.free_room();
+        if room.is_low() || room.refusal().is_some() {
+            self.owner.reclaim(self.reading);
         }
     }
 
