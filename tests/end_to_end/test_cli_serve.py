@@ -28,9 +28,29 @@ SEND = 10
 PATIENCE_SECONDS = 20
 
 
+# A store that takes its time to be closed, and says so; and a process that takes its time to end.
+CLOSED_SLOWLY = """
+import contextlib, sys, time
+from delaymq.cli import main, serve
+opened = serve.open_store
+@contextlib.contextmanager
+def open_store(*places, **choices):
+    with opened(*places, **choices) as store:
+        yield store
+        print("closing", file=sys.stderr, flush=True)
+        time.sleep(0.3)
+serve.open_store = open_store
+code = main()
+print("ending", file=sys.stderr, flush=True)
+time.sleep(0.3)
+sys.exit(code)
+"""
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    whole = arguments_of("serve", "--store", str(folder), "--json", *ANY_PORTS)
+def served(folder: Path, *before: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    asked = ("serve", "--store", str(folder), "--json", *ANY_PORTS)
+    whole = [*before, *asked] if before else arguments_of(*asked)
     process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     try:
@@ -112,6 +132,26 @@ def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", ["closing", "ending"])
+def test_a_signal_while_the_store_is_closed_and_after_changes_nothing(
+    moment: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    with served(tmp_path / "store", sys.executable, "-c", CLOSED_SLOWLY) as (process, where):
+        with connected(where["address"]) as connection:
+            sent(connection, "order", "id-1")
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        said = ""
+        while f"{moment}\n" not in said:
+            said += process.stderr.readline()
+        process.send_signal(number)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stderr.read().splitlines() == (["delaymq: stopped", "ending"] if moment == "closing" else [])
+    with delaymq.open(tmp_path / "store") as store:
+        assert store.status().ready == 1
 
 
 def test_a_place_that_cannot_be_listened_on_is_refused(tmp_path: Path) -> None:

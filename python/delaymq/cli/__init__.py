@@ -83,7 +83,7 @@ def parser() -> CommandParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; what is meant for people goes to standard error."""
     prepare()
-    with _reports_to_standard_error(), _ended_by_sigterm():
+    with _reports_to_standard_error(), _ended_by_sigterm(is_process=arguments is None):
         try:
             chosen = parser().parse_args(arguments)
             require_output()
@@ -115,15 +115,18 @@ class _Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def _ended_by_sigterm(*, is_process: bool) -> Iterator[None]:
     def end(_number: int, _frame: FrameType | None) -> None:
         raise _Terminated
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {signal.SIGINT: signal.getsignal(signal.SIGINT), signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            # What a server that was told to end ignores, the process ignores until it has ended.
+            if not is_process or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handler)
 
 
 @contextmanager

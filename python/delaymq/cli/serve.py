@@ -97,17 +97,21 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
     # Before there is a store, which a wrong address shall not leave behind; nobody is heard there until it is open.
     places = _core.Places.take(_choices(settings, consuming, str(folder / SWITCHED_OFF)))
     has_bar = not is_json and is_lively(sys.stderr)
-    with open_store(chosen, settings, create=True, tell=None if has_bar else Recovering(service).tell) as store:
+    tell = None if has_bar else Recovering(service).tell
+    # The store is closed inside of what hears signals: a further one must not end that half way.
+    with (
+        _Stopping(_drain_ms(settings), service) as stopping,
+        open_store(chosen, settings, create=True, tell=tell) as store,
+    ):
         if is_json:
             status = store.status()
             words = f"recovered {status.recovered_facts:,} facts in {status.recovered_ms} ms"
             event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
         server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
-        drain_seconds = min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS)
-        with _Stopping(server, int(drain_seconds * 1000), service) as stopping:
-            _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
-            service.tell_ready(f"listening on {server.addresses()[0]}")
-            cut_off = _watch(store, server, stopping)
+        stopping.listen(server)
+        _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
+        service.tell_ready(f"listening on {server.addresses()[0]}")
+        cut_off = _watch(store, server, stopping)
     level, words = (logging.WARNING, f"; {cut_off} connections were ended") if cut_off else (logging.INFO, "")
     event(level, "stopped", f"stopped{words}", cut_off=cut_off)
     return Exit.PART if cut_off else Exit.DONE
@@ -165,6 +169,10 @@ def _choices(settings: Settings, consuming: ConsumingChoices, switched_off: str)
     }
 
 
+def _drain_ms(settings: Settings) -> int:
+    return int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
+
+
 def _silence_ms(settings: Settings) -> int | None:
     """None where nothing is said."""
     if SILENCE not in settings:
@@ -215,10 +223,10 @@ def _tell_notices(server: _core.Server) -> None:
 
 
 class _Stopping:
-    """The first signal drains, each further one ends the waiting."""
+    """The first signal drains, each further one ends the waiting; until all is closed."""
 
-    def __init__(self, server: _core.Server, drain_ms: int, service: Service) -> None:
-        self._server = server
+    def __init__(self, drain_ms: int, service: Service) -> None:
+        self._server: _core.Server | None = None
         self._patience_ms = [0, drain_ms]
         self._service = service
         self._signals = 0
@@ -227,17 +235,23 @@ class _Stopping:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
         return self
 
+    def listen(self, server: _core.Server) -> None:
+        """From here on signals are for this server."""
+        self._server = server
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+
     def __exit__(self, *_raised: object) -> None:
+        # Who ended in order has its own exit code, however often it is told to end.
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if self._signals else handler)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         # Told of by the loop: a handler may interrupt somebody who is writing a line.
         self._signals += 1
-        self._server.stop(self._patience_ms.pop() if self._patience_ms else 0)
+        if self._server is not None:
+            self._server.stop(self._patience_ms.pop() if self._patience_ms else 0)
 
     def tell(self) -> None:
         """Tells of signals that came."""
