@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delaymq import _core
 from delaymq.client.asked import Asked
 from delaymq.client.intake import CLIENT_CLOSED, Intake
-from delaymq.client.waiting import into, waited
+from delaymq.client.waiting import Answer, Wakeup, into, waited
 from delaymq.errors import AmbiguousError, TimedOut
 
 if TYPE_CHECKING:
@@ -27,11 +25,12 @@ class BlockingIntake(Intake):
     def __init__(self, session: Session, names: tuple[str, str], start: str, in_flight_max: int) -> None:
         """A subscription that is not made yet; `open` makes it."""
         super().__init__(session, names, start, in_flight_max)
-        self._came = threading.Condition(session.lock)
+        self._waiting: set[Wakeup] = set()
 
     def news(self) -> None:
         """Wakes those who wait."""
-        self._came.notify_all()
+        for waiting in tuple(self._waiting):
+            waiting.wake()
 
     def open(self) -> None:
         """Makes the subscription.
@@ -41,7 +40,7 @@ class BlockingIntake(Intake):
         """
         session = self._session
         self.subscribe(0)  # refuses what can be refused here
-        made: Future[Any] = Future()
+        made = Answer()
         self._opened = into(made)
         session.take_in(self)
         asked = Asked(_core.Request.ping(), self._opened, reads=True)  # stands for it: the session asks
@@ -60,20 +59,35 @@ class BlockingIntake(Intake):
         session = self._session
         session.check()
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        with self._came:
+        with session.lock:
             found = self.taken(count_max, tops_up=timeout_ms != 0)
-            while not found and not self.stopped and timeout_ms != 0:
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    return []
-                self._came.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
-                found = self.taken(count_max)
+        while not found and not self.stopped and timeout_ms != 0:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return []
+            found = self._taken_later(count_max, left)
         return found or self._looked_for(count_max)
+
+    def _taken_later(self, count_max: int, left_s: float | None) -> list[Delivery]:
+        """What is there after something has happened, or the time is over."""
+        came, lock = Wakeup(), self._session.lock
+        try:
+            with lock:
+                self._waiting.add(came)
+                found = self.taken(count_max, tops_up=False)
+            if not found and not self.stopped:
+                came.wait(left_s)
+        finally:
+            self._waiting.discard(came)
+        if found:
+            return found
+        with lock:
+            return self.taken(count_max)
 
     def _looked_for(self, count_max: int) -> list[Delivery]:
         """What is there once the server has sent all that was ready."""
         session = self._session
-        sent: Future[Any] = Future()
+        sent = Answer()
         with session.lock:
             asked = None if self.stopped else self.looked(into(sent))
         if asked is None:
@@ -93,7 +107,7 @@ class BlockingIntake(Intake):
         """
         session = self._session
         session.check()
-        durable: Future[Any] = Future()
+        durable = Answer()
         with session.lock:
             asked = self.flushed(into(durable))
         if asked is None:
@@ -108,8 +122,8 @@ class BlockingIntake(Intake):
         """Ends all pulls, from any thread."""
         self.stopped = True
         if self._session.is_here:
-            with self._came:
-                self._came.notify_all()
+            with self._session.lock:
+                self.news()
 
     def close(self, *, with_client: bool = False) -> None:
         """Stops, waits until what was settled is durable, and gives back what is left.
@@ -123,7 +137,7 @@ class BlockingIntake(Intake):
             return
         session.check()
         self.stop()
-        ended: Future[Any] = Future()
+        ended = Answer()
         asked: Asked | None = None
         with session.lock:
             self._ready.clear()

@@ -60,8 +60,11 @@ class Requests:
     def send(self) -> None:
         """Hands over to the connection what it has room for, in order."""
         caller, waiting = self._caller, self._waiting
-        while caller is not None and waiting and self.sent(caller, waiting[0]):
-            waiting.popleft()
+        while caller is not None and waiting:
+            asked = waiting.popleft()  # before it is sent: Ctrl-C in between must not have it sent twice
+            if not self.sent(caller, asked):
+                waiting.appendleft(asked)
+                return
 
     def sent(self, caller: _core.Caller, asked: Asked) -> bool:
         """Hands one over; False where there is no room for it now."""

@@ -68,7 +68,9 @@ class SocketThread:
         caller = self.session.caller
         while caller is not None and caller.output_bytes:
             try:
-                caller.sent(to.send(caller.output(PIECE_BYTES)))
+                piece = caller.output(PIECE_BYTES)
+                # One step for the interpreter: Ctrl-C between the two would have the same bytes sent again.
+                any(map(caller.sent, map(to.send, (piece,))))
             except BlockingIOError:
                 self._is_blocked = True
                 self._wake()

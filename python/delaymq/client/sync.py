@@ -7,7 +7,6 @@ import math
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -25,7 +24,7 @@ from delaymq.client.pending import ClientLooking
 from delaymq.client.publishing import AGAIN_FOR_S, Publication
 from delaymq.client.recurring import ClientRepeating
 from delaymq.client.socket_thread import SocketThread
-from delaymq.client.waiting import into, waited
+from delaymq.client.waiting import Answer, into, waited
 from delaymq.durations import Duration
 from delaymq.errors import InvalidArgument, StoreError
 from delaymq.message import NO_TAGS, Publish
@@ -89,7 +88,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating):
             Unauthorized: The server wants a token, or another one.
         """
         chosen = Chosen.made(url, token, timeout, retry_ambiguous)
-        opened: Future[Any] = Future()
+        opened = Answer()
         thread = SocketThread(chosen, into(opened))
         try:
             opened.result()
@@ -287,7 +286,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating):
         self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
     ) -> Any:  # noqa: ANN401
         session = self._session
-        answer: Future[Any] = Future()
+        answer = Answer()
         asked = Asked(request, into(answer), reads=reads, again=reads or again, again_for_s=again_for_s)
         session.ask(asked)
         return waited(session, asked, answer, self._chosen.timeout_s)
