@@ -389,8 +389,8 @@ def inspect(path: str) -> dict[str, Any]:
 def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:
     """What can be saved of a damaged store, and what is gone; written into a new store where `into` names one.
 
-    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, lost. `progress(written, whole)`
-    is called on this thread; what it raises ends the writing.
+    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, series, lost.
+    `progress(written, whole)` is called on this thread; what it raises ends the writing.
     """
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:

@@ -83,7 +83,7 @@ pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
     ConsumerListed, FileKind, Gap, GroupListed, HeldSpace, Holder, HolderKind, InspectedFile, InspectedGroup,
     InspectedSubject, Inspection, LostMessage, OwnerOptions, Pin, Receipt, RecoveryProgress, RetryRule, Salvage,
-    SalvagedGroup, SalvagedSubject, SpaceReason, SubjectListed, Verification, VerificationProgress,
+    SalvagedGroup, SalvagedSeries, SalvagedSubject, SpaceReason, SubjectListed, Verification, VerificationProgress,
 };
 
 pub use attendance::Activity;

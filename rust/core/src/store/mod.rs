@@ -60,6 +60,7 @@ mod salvage_late;
 mod salvage_payloads;
 mod salvage_runs;
 mod salvage_search;
+mod salvage_series;
 mod salvage_storage;
 mod settlement;
 mod siphash;
@@ -107,6 +108,7 @@ pub use recurring::{ALL_SERIES_BYTES_MAX, Recurring, Recurs, SERIES_BYTES_MAX, S
 pub use rescue::Rescue;
 pub use retention::{KeptFiles, Pin, Removable, checkpoint_path, is_pinned, pins};
 pub use salvage::{Gap, LostMessage, Salvage, SalvagedGroup, SalvagedMessage, SalvagedSubject, salvage};
+pub use salvage_series::SalvagedSeries;
 pub use settlement::{Retried, RetryPlaces, RetryRule, Settlement};
 pub use space::{HeldSpace, SpaceReason};
 pub use state::{EpochInfo, KnownRun, LogPosition, SegmentStart, State};
