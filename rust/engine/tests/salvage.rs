@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_engine::{
-    DeadLetter, Due, Durability, FileKind, HolderKind, Store, inspect, look_for_salvage, salvage_into,
+    DeadLetter, Due, Durability, FileKind, HolderKind, KeepFinished, Store, inspect, look_for_salvage, salvage_into,
 };
 use support::{collect, consume, open, options, publish, subscribe};
 
@@ -38,7 +38,7 @@ fn an_open_store_is_looked_at_without_its_lock() {
     let folder = tempfile::tempdir().unwrap();
     filled(folder.path());
     let store = open(folder.path(), options(Durability::Disk));
-    let seen = inspect(folder.path()).unwrap();
+    let seen = inspect(folder.path(), &KeepFinished::default()).unwrap();
     assert_eq!(seen.open_in, Some(std::process::id()));
     assert_eq!((seen.inspection.pending, seen.inspection.ready), (21, 6));
     let group = seen.inspection.groups.iter().find(|group| group.subject == "now").unwrap();
@@ -47,7 +47,7 @@ fn an_open_store_is_looked_at_without_its_lock() {
     let holds = |kind: &HolderKind| matches!(kind, HolderKind::Group { subject, .. } if subject == "now");
     assert!(seen.inspection.holders.iter().any(|holder| holds(&holder.kind) && holder.messages == 6));
     store.close().unwrap();
-    assert_eq!(inspect(folder.path()).unwrap().open_in, None);
+    assert_eq!(inspect(folder.path(), &KeepFinished::default()).unwrap().open_in, None);
 }
 
 #[test]
