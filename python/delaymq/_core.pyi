@@ -383,7 +383,7 @@ def records(path: str, /) -> list[tuple[int, str | None, dict[str, Any]]]:
     Of a message `meta` and `body`, which are None where they are damaged. The log must have its first fact.
     """
 
-def inspect(path: str) -> dict[str, Any]:
+def inspect(path: str, keep_finished_ms: int, keep_finished_of_ms: Mapping[str, int]) -> dict[str, Any]:
     """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
 
 def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:

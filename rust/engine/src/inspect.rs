@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Inspection, PIN_FOLDER, Pin, inspect_damaged, open_identity, pins};
+use delaymq_core::store::{Inspection, KeepFinished, PIN_FOLDER, Pin, inspect_damaged, open_identity, pins};
 use delaymq_core::units::Millis;
 
 use crate::clock::{Clock, SystemClock};
@@ -35,20 +35,21 @@ pub struct Inspected {
 
 /// Looks at the store in the folder `path`. Repairs nothing and changes no file, but for a pin while
 /// it reads, where the folder may be written to. Of a store that an open would refuse as damaged it
-/// shows what can be read, and says why.
+/// shows what can be read, and says why. `keep` is how long files are kept by who
+/// opens it.
 ///
 /// # Errors
 /// `NotAStore`, `NewerFormat`, `Storage`; `Corrupt`, `MissingFile` where nothing says whose files
 /// these are.
-pub fn inspect(path: &Path) -> Result<Inspected> {
+pub fn inspect(path: &Path, keep: &KeepFinished) -> Result<Inspected> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
     let now = SystemClock.read().wall();
     let pin = OwnPin::leave(path, now);
     let mut pins = pins(storage.as_ref(), now)?;
     pins.retain(|other| pin.as_ref().is_none_or(|own| own.name != other.name));
-    let inspection = match sound(&storage, path, &pins) {
+    let inspection = match sound(&storage, path, &pins, keep) {
         Err(refused @ (Error::Corrupt { .. } | Error::MissingFile { .. })) => {
-            inspect_damaged(&storage, refused.clone(), &pins).map_err(|error| match error {
+            inspect_damaged(&storage, refused.clone(), &pins, keep).map_err(|error| match error {
                 Error::NotAStore { .. } => refused,
                 other => other,
             })?
@@ -59,11 +60,11 @@ pub fn inspect(path: &Path) -> Result<Inspected> {
 }
 
 /// As an open would read it, again and again where a writer may be in the middle of it.
-fn sound(storage: &Arc<dyn Storage>, path: &Path, pins: &[Pin]) -> Result<Inspection> {
+fn sound(storage: &Arc<dyn Storage>, path: &Path, pins: &[Pin], keep: &KeepFinished) -> Result<Inspection> {
     let identity = open_identity(storage.as_ref(), None)?;
     let mut tries = 1;
     loop {
-        match delaymq_core::store::inspect(storage, &identity, pins) {
+        match delaymq_core::store::inspect(storage, &identity, pins, keep) {
             Err(error) if may_pass(&error) && tries < TRIES && holder(path).is_some() => {
                 tries = tries.saturating_add(1);
                 thread::sleep(BETWEEN_TRIES);

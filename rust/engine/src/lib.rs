@@ -82,8 +82,9 @@ use crate::sync::{Mutex, MutexGuard};
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
     ConsumerListed, FileKind, Gap, GroupListed, HeldSpace, Holder, HolderKind, InspectedFile, InspectedGroup,
-    InspectedSubject, Inspection, LostMessage, OwnerOptions, Pin, Receipt, RecoveryProgress, RetryRule, Salvage,
-    SalvagedGroup, SalvagedSeries, SalvagedSubject, SpaceReason, SubjectListed, Verification, VerificationProgress,
+    InspectedSubject, Inspection, KeepFinished, KeptForAge, LostMessage, OwnerOptions, Pin, Receipt, RecoveryProgress,
+    RetryRule, Salvage, SalvagedGroup, SalvagedSeries, SalvagedSubject, SpaceReason, SubjectListed, Verification,
+    VerificationProgress,
 };
 
 pub use attendance::Activity;

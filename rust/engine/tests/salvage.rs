@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_engine::{
-    CatchUp, DeadLetter, Due, Durability, FileKind, HolderKind, IfExists, NewRecurring, Recurs, Store, inspect,
-    look_for_salvage, salvage_into,
+    CatchUp, DeadLetter, Due, Durability, FileKind, HolderKind, IfExists, KeepFinished, NewRecurring, Recurs, Store,
+    inspect, look_for_salvage, salvage_into,
 };
 use support::{collect, consume, eventually, open, options, publish, subscribe};
 
@@ -39,7 +39,7 @@ fn an_open_store_is_looked_at_without_its_lock() {
     let folder = tempfile::tempdir().unwrap();
     filled(folder.path());
     let store = open(folder.path(), options(Durability::Disk));
-    let seen = inspect(folder.path()).unwrap();
+    let seen = inspect(folder.path(), &KeepFinished::default()).unwrap();
     assert_eq!(seen.open_in, Some(std::process::id()));
     assert_eq!((seen.inspection.pending, seen.inspection.ready), (21, 6));
     let group = seen.inspection.groups.iter().find(|group| group.subject == "now").unwrap();
@@ -48,7 +48,7 @@ fn an_open_store_is_looked_at_without_its_lock() {
     let holds = |kind: &HolderKind| matches!(kind, HolderKind::Group { subject, .. } if subject == "now");
     assert!(seen.inspection.holders.iter().any(|holder| holds(&holder.kind) && holder.messages == 6));
     store.close().unwrap();
-    assert_eq!(inspect(folder.path()).unwrap().open_in, None);
+    assert_eq!(inspect(folder.path(), &KeepFinished::default()).unwrap().open_in, None);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::holders::{Holder, needs};
 use super::inspected_files::{InspectedFile, files_of};
+use super::keeping::KeepFinished;
 use super::owner::{Owner, VisibleBatch};
 use super::recovery::{restored_owner, scan_start};
 use super::retention::{KeptFiles, Pin};
@@ -105,11 +106,16 @@ pub struct Inspection {
 
 /// Reads a store. While another process writes to it, files may come and go under the reader; what
 /// looks damaged may then be well a moment later, so the caller tries again. `pins` are those that are
-/// told of.
+/// told of, `keep` is how long files are kept by who opens it.
 ///
 /// # Errors
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
-pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity, pins: &[Pin]) -> Result<Inspection> {
+pub fn inspect(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    pins: &[Pin],
+    keep: &KeepFinished,
+) -> Result<Inspection> {
     let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
     let used = chosen.first();
     let mut owner = restored_owner(storage, identity.stream, used)?;
@@ -123,7 +129,7 @@ pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity, pins: &[Pin]) ->
         behind,
         facts_unconfirmed: ending.next_sequence.since(owner.state().position.next_sequence),
     };
-    picture(storage.as_ref(), owner.state(), &chosen, &found, pins)
+    picture(storage.as_ref(), owner.state(), &chosen, &found, pins, keep)
 }
 
 /// What the state does not tell.
@@ -141,11 +147,13 @@ pub(super) fn picture(
     chosen: &[ReadCheckpoint],
     found: &Found,
     pins: &[Pin],
+    keep: &KeepFinished,
 ) -> Result<Inspection> {
     let kept: Vec<KeptFiles> = chosen.iter().map(|read| read.files.kept(read.number)).collect();
     let mut damaged = Vec::new();
     let (waiting, waiting_in) = waiting(state, &mut damaged);
-    let mut files = files_of(storage, state, &kept, &waiting_in)?;
+    let keeping = keep.at(&state.subjects, state.position.trusted);
+    let mut files = files_of(storage, state, &kept, &waiting_in, &keeping)?;
     let replay_from = chosen.iter().filter_map(|read| read.snapshot.position.end.segment()).min();
     let needs = needs(state, &kept, replay_from, pins);
     let (holders, space) = weigh(state, &needs, &mut files);
