@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, final, overload
 
 from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
 from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
+from delaymq._core_tables import *  # noqa: F403 - and of that, tables
 from delaymq._server_choices import ServerChoices
 
 __version__: str

@@ -74,6 +74,7 @@ mod subject_codec;
 mod subject_names;
 mod subjects;
 mod verify;
+mod visible_state;
 
 pub use checkpoint::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};
 pub use checkpoint_file::{CHECKPOINT_FOLDER, CHECKPOINT_HEADER_BYTES, rewritten_checkpoint};
@@ -122,3 +123,4 @@ pub use subject_names::{
 };
 pub use subjects::{Subject, SubjectGroups, Subjects};
 pub use verify::{Verification, VerificationProgress, verify, verify_telling};
+pub use visible_state::{VisibleState, visible_state};
