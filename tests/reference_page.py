@@ -148,6 +148,7 @@ SECTIONS = (
             Entry("tables.Range", "_table_rows.py:Range"),
             Entry("tables.Rows", "_table_rows.py:Rows"),
             Entry("tables.ArrowBatch", "_table_rows.py:ArrowBatch"),
+            Entry("tables.Verified", "_table_rows.py:Verified"),
             Entry("tables.Damage", "_table_rows.py:Damage"),
         ),
     ),

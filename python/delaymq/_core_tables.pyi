@@ -34,6 +34,9 @@ class TableStore:
         reported.
         """
 
+    def verify(self, token: bytes, /) -> tuple[int, int, list[dict[str, Any]]]:
+        """Records, bytes and damages of all that a range is made of."""
+
     def hold(self, for_ms: int, /) -> int | None:
         """Keeps the files for so long from now on; when the pin ends, or None where there can be none."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from delaymq import _core
 
-__all__ = ["ArrowBatch", "Damage", "OnDamage", "Range", "Rows"]
+__all__ = ["ArrowBatch", "Damage", "OnDamage", "Range", "Rows", "Verified"]
 
 Token: TypeAlias = bytes
 
@@ -44,6 +44,21 @@ class Damage:
     expected: str
     found: str | None
     sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the check of a range found.
+
+    Attributes:
+        records: Records that could be read, of every kind; of `pending`, messages whose payload could.
+        bytes: Bytes that they lie in; of `pending`, those of the range.
+        damages: What is damaged.
+    """
+
+    records: int
+    bytes: int
+    damages: tuple[Damage, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Tables of a store, read without its lock: every message, also while a server writes.
+"""Tables of a store, read without its lock: every message and what is pending, also while a server writes.
 
 `snapshot` opens what a store is as of one fact. What it reads comes as Arrow record batches, by the interface that
 pyarrow, Polars, DuckDB and pandas share (`__arrow_c_stream__`), so none of them is needed here::
@@ -28,7 +28,7 @@ from delaymq._table_arguments import (
     moment_or_none,
     reports,
 )
-from delaymq._table_rows import ArrowBatch, Damage, OnDamage, Range, Rows
+from delaymq._table_rows import ArrowBatch, Damage, OnDamage, Range, Rows, Verified
 from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
 from delaymq.errors import Closed, StoreError
 
@@ -42,6 +42,7 @@ __all__ = [
     "Range",
     "Rows",
     "Snapshot",
+    "Verified",
     "columns_of",
     "read_range",
     "snapshot",
@@ -50,7 +51,7 @@ __all__ = [
 VERSION: Final = 1
 """Of the columns of all tables: it rises when one is added, and none is ever taken away."""
 
-TABLES: Final = ("message",)
+TABLES: Final = ("message", "pending")
 """The names of the tables."""
 
 SPLIT_BYTES: Final = 64 << 20
@@ -202,6 +203,18 @@ class Snapshot:
             split_bytes=SEQUENCE_MAX,
         )
         return self._rows(ranges, columns, on_damage, table)
+
+    def verify(self, range: Range) -> Verified:  # noqa: A002 - what it is
+        """Reads all that a range is made of, whatever of it was asked for, and compares every check; raises nothing
+        for what is damaged.
+
+        Raises:
+            WrongType, InvalidArgument: It is no range of this store.
+            StorageError: The operating system refused a call.
+            Closed: The snapshot is closed.
+        """
+        records, size, damages = self._open().verify(checked_range(range).token)
+        return Verified(records, size, tuple(Damage(**fields) for fields in damages))
 
     def close(self) -> None:
         """Lets the files go. A second call does nothing."""

@@ -7,13 +7,14 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{Stream, segment_path};
+use delaymq_core::message_log::Stream;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::open_identity;
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_engine::{FileStorage, ReaderPin, look_pinned, pin_again};
 use delaymq_tables::{
     Asked, Choice, Filter, OnDamage, Range, Reading, SharedTold, Table, TableSnapshot, open_ranges, plan, type_word,
+    verify,
 };
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -80,6 +81,18 @@ impl TableStore {
             .map_err(|error| errors::raised(py, error))
     }
 
+    /// Records, bytes and damages of all that a range is made of.
+    #[pyo3(signature = (token, /))]
+    fn verify<'py>(&self, py: Python<'py>, token: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+        let verified = py.detach(|| {
+            let range = Range::from_token(token)?;
+            range.check_stream(&self.snapshot.stream)?;
+            verify(&self.storage, &range)
+        });
+        let verified = verified.map_err(|error| errors::raised(py, error))?;
+        (verified.records, verified.bytes, damages_of(py, &verified.damages)?).into_pyobject(py)
+    }
+
     /// Keeps the files for so long from now on; when the pin ends, or None where there can be none.
     #[pyo3(signature = (for_ms, /))]
     fn hold(&self, py: Python<'_>, for_ms: u64) -> Option<u64> {
@@ -144,8 +157,7 @@ fn table_of(name: &str) -> Result<Table> {
 }
 
 fn described<'py>(py: Python<'py>, range: &Range) -> PyResult<Bound<'py, PyTuple>> {
-    let files: Vec<(String, u32, Option<u32>)> =
-        range.files().map(|(segment, from, to)| (segment_path(segment), from, to)).collect();
+    let files: Vec<(String, u32, Option<u32>)> = range.files().collect();
     let token = PyBytes::new(py, &range.to_token());
     let numbers = (range.bytes, range.rows_max(), range.first_sequence.0, range.end_sequence.0);
     (token, numbers.0, numbers.1, numbers.2, numbers.3, files).into_pyobject(py)
@@ -211,7 +223,7 @@ impl TableReader {
     /// the third None where it is not known.
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).damages.clone();
-        PyList::new(py, told.iter().map(|error| damage(py, error)).collect::<PyResult<Vec<_>>>()?)
+        damages_of(py, &told)
     }
 
     /// Raises what ended the reading, where something did.
@@ -219,6 +231,10 @@ impl TableReader {
         let error = self.told.lock().unwrap_or_else(PoisonError::into_inner).error.clone();
         error.map_or(Ok(()), |error| Err(errors::raised(py, error)))
     }
+}
+
+fn damages_of<'py>(py: Python<'py>, errors: &[Error]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, errors.iter().map(|error| damage(py, error)).collect::<PyResult<Vec<_>>>()?)
 }
 
 fn damage<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyDict>> {

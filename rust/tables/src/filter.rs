@@ -49,6 +49,11 @@ impl Filter {
         }
     }
 
+    /// Whether a row's time of publishing decides about it.
+    pub(crate) fn is_by_published(&self) -> bool {
+        self.published_from.is_some() || self.published_before.is_some()
+    }
+
     /// Whether anything between these may be asked for; both ends of the times are included.
     pub(crate) fn may_take(&self, sequences: (Sequence, Sequence), published: (Millis, Millis)) -> bool {
         self.first_sequence.is_none_or(|first| sequences.1 > first)

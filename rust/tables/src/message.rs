@@ -114,7 +114,8 @@ impl<'a> MessageRows<'a> {
             due: message.due,
             file: &self.path,
             offset,
-            payload_check: record.header.payload_check.get(),
+            payload_check: Some(record.header.payload_check.get()),
+            published_sequence: record.sequence,
         });
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{LogPiece, segment_path};
 use delaymq_core::storage::Storage;
+use delaymq_core::units::{Millis, Sequence};
 
 use crate::cut::{Measured, cut};
 use crate::filter::{Filter, Names};
@@ -37,6 +38,9 @@ pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked
     if filter.only_named && names.is_empty() {
         return Ok(Vec::new());
     }
+    if table == Table::Pending {
+        return Ok(pending(snapshot, filter, names).into_iter().collect());
+    }
     let mut measured: Vec<Measured> = Vec::new();
     for piece in snapshot.pieces.iter().filter(|piece| may_have(piece, &filter)) {
         let parts = measure(storage, piece, asked.split_bytes)?;
@@ -57,12 +61,28 @@ pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked
                 first_sequence: piece.first,
                 end_sequence: piece.end,
                 pieces: vec![piece],
+                pending: None,
                 filter: filter.clone(),
                 names: Arc::clone(&names),
             }),
         }
     }
     Ok(ranges)
+}
+
+/// All that is pending, where something is: the schedule is in the order of due times, and read in one go.
+fn pending(snapshot: &TableSnapshot, filter: Filter, names: Arc<Names>) -> Option<Range> {
+    (snapshot.pending.rows > 0).then(|| Range {
+        table: Table::Pending,
+        stream: snapshot.stream,
+        bytes: snapshot.pending_bytes,
+        first_sequence: Sequence(0),
+        end_sequence: snapshot.end_sequence,
+        pieces: Vec::new(),
+        pending: Some(snapshot.pending.clone()),
+        filter,
+        names,
+    })
 }
 
 fn may_have(piece: &LogPiece, filter: &Filter) -> bool {
@@ -92,8 +112,8 @@ fn names_of(snapshot: &TableSnapshot, asked: &Asked) -> Arc<Names> {
 
 fn check(asked: &Asked) -> Result<()> {
     let filter = &asked.filter;
-    let times = |time: Option<delaymq_core::units::Millis>| time.map(|time| time.0);
-    let sequences = |sequence: Option<delaymq_core::units::Sequence>| sequence.map(|sequence| sequence.0);
+    let times = |time: Option<Millis>| time.map(|time| time.0);
+    let sequences = |sequence: Option<Sequence>| sequence.map(|sequence| sequence.0);
     let bounds = [
         ("end_sequence", sequences(filter.first_sequence), sequences(filter.end_sequence)),
         ("published_before", times(filter.published_from), times(filter.published_before)),

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{LogPiece, Stream};
-use delaymq_core::units::{Millis, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::message_log::{LogPiece, Stream, segment_path};
+use delaymq_core::run::run_path;
+use delaymq_core::units::{Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::filter::{Filter, Names};
+use crate::pending::PendingPart;
 use crate::token::{TokenReader, TokenWriter, malformed};
 
 /// A table of a store.
@@ -15,16 +17,19 @@ use crate::token::{TokenReader, TokenWriter, malformed};
 pub enum Table {
     /// Every message in the log.
     Message,
+    /// What is scheduled and neither dispatched nor cancelled.
+    Pending,
 }
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 1] = [Self::Message];
+    pub const ALL: [Self; 2] = [Self::Message, Self::Pending];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Message => "message",
+            Self::Pending => "pending",
         }
     }
 
@@ -48,6 +53,7 @@ pub struct Range {
     /// The sequence behind the last one.
     pub end_sequence: Sequence,
     pub(crate) pieces: Vec<LogPiece>,
+    pub(crate) pending: Option<PendingPart>,
     pub(crate) filter: Filter,
     pub(crate) names: Arc<Names>,
 }
@@ -55,16 +61,20 @@ pub struct Range {
 /// Rises with the layout of a token.
 const TOKEN_VERSION: u64 = 1;
 const MESSAGE: u64 = 0;
+const PENDING: u64 = 1;
 
 impl Range {
     /// No more rows than this come of it.
     pub fn rows_max(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.end.since(piece.first)).fold(0, u64::saturating_add)
+        let pending = self.pending.as_ref().map_or(0, |part| part.rows);
+        self.pieces.iter().map(|piece| piece.end.since(piece.first)).fold(pending, u64::saturating_add)
     }
 
     /// Every file with the offsets between which it is read; where the end is not known, it is the seal's.
-    pub fn files(&self) -> impl Iterator<Item = (SegmentNumber, u32, Option<u32>)> + '_ {
-        self.pieces.iter().map(|piece| (piece.segment, piece.from, piece.to))
+    pub fn files(&self) -> impl Iterator<Item = (String, u32, Option<u32>)> + '_ {
+        let pieces = self.pieces.iter().map(|piece| (segment_path(piece.segment), piece.from, piece.to));
+        let runs = self.pending.iter().flat_map(|part| &part.runs);
+        pieces.chain(runs.map(|run| (run_path(*run), 0, None)))
     }
 
     /// Checks that it is of this store.
@@ -79,7 +89,7 @@ impl Range {
     pub fn to_token(&self) -> Vec<u8> {
         let mut out = TokenWriter::default();
         out.number(TOKEN_VERSION);
-        out.number(MESSAGE);
+        out.number(if self.pending.is_some() { PENDING } else { MESSAGE });
         out.bytes(&self.stream.id);
         out.number(u64::from(self.stream.timeline));
         for number in [self.bytes, self.first_sequence.0, self.end_sequence.0] {
@@ -102,6 +112,13 @@ impl Range {
                 out.number(number);
             }
         }
+        if let Some(part) = &self.pending {
+            out.optional(part.checkpoint.map(u64::from));
+            out.number(part.end.0);
+            out.number(part.rows);
+            out.number(part.runs.len() as u64);
+            part.runs.iter().for_each(|run| out.number(u64::from(run.0)));
+        }
         out.number(self.names.len() as u64);
         for (number, name) in self.names.iter() {
             out.number(u64::from(number.0));
@@ -116,9 +133,11 @@ impl Range {
     /// `InvalidArgument` where it is something else, or of another release.
     pub fn from_token(token: &[u8]) -> Result<Self> {
         let mut from = TokenReader::new(token)?;
-        if (from.number()?, from.number()?) != (TOKEN_VERSION, MESSAGE) {
-            return Err(malformed("one of another release"));
-        }
+        let table = match (from.number()?, from.number()?) {
+            (TOKEN_VERSION, MESSAGE) => Table::Message,
+            (TOKEN_VERSION, PENDING) => Table::Pending,
+            _ => return Err(malformed("one of another release")),
+        };
         let id = from.bytes()?.try_into().map_err(|_| malformed("a stream of another length"))?;
         let stream = Stream { id, timeline: from.narrow()? };
         let (bytes, first_sequence, end_sequence) = (from.number()?, from.number()?, from.number()?);
@@ -135,15 +154,27 @@ impl Range {
         for _ in 0..from.number()? {
             pieces.push(piece(&mut from)?);
         }
+        let pending = if table == Table::Pending { Some(pending_part(&mut from)?) } else { None };
         let mut names = BTreeMap::new();
         for _ in 0..from.number()? {
             names.insert(SubjectNumber(from.narrow()?), from.text()?);
         }
         from.finish()?;
         let (first_sequence, end_sequence) = (Sequence(first_sequence), Sequence(end_sequence));
-        let (table, names) = (Table::Message, Arc::new(names));
-        Ok(Self { table, stream, bytes, first_sequence, end_sequence, pieces, filter, names })
+        let names = Arc::new(names);
+        Ok(Self { table, stream, bytes, first_sequence, end_sequence, pieces, pending, filter, names })
     }
+}
+
+fn pending_part(from: &mut TokenReader<'_>) -> Result<PendingPart> {
+    let checkpoint = from.optional()?.map(u32::try_from).transpose();
+    let checkpoint = checkpoint.map_err(|_| malformed("a checkpoint beyond every number"))?;
+    let (end, rows) = (Location(from.number()?), from.number()?);
+    let mut runs = Vec::new();
+    for _ in 0..from.number()? {
+        runs.push(RunNumber(from.narrow()?));
+    }
+    Ok(PendingPart { checkpoint, end, rows, runs })
 }
 
 fn piece(from: &mut TokenReader<'_>) -> Result<LogPiece> {
@@ -179,6 +210,7 @@ mod tests {
             first_sequence: Sequence(7),
             end_sequence: Sequence(11),
             pieces: vec![piece, LogPiece { to: None, first: Sequence(9), end: Sequence(11), ..piece }],
+            pending: None,
             filter,
             names: Arc::new(BTreeMap::from([(SubjectNumber(1), "täglich".to_owned())])),
         }
@@ -188,6 +220,11 @@ mod tests {
     fn a_token_reads_back() {
         assert_eq!(Range::from_token(&range().to_token()).unwrap(), range());
         assert_eq!(range().rows_max(), 4);
+        let (end, runs) = (Location(77), vec![RunNumber(3), RunNumber(5)]);
+        let part = PendingPart { checkpoint: Some(4), end, rows: 6, runs };
+        let pending = Range { table: Table::Pending, pieces: vec![], pending: Some(part), ..range() };
+        assert_eq!(Range::from_token(&pending.to_token()).unwrap(), pending);
+        assert_eq!(pending.rows_max(), 6);
     }
 
     #[test]

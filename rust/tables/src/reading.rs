@@ -10,6 +10,7 @@ use delaymq_core::message_log::PieceReader;
 use delaymq_core::storage::Storage;
 
 use crate::message::{MessageRows, Sink};
+use crate::pending::PendingReader;
 use crate::range::{Range, Table};
 use crate::rows::{Row, Rows};
 use crate::schema::Choice;
@@ -45,6 +46,7 @@ pub struct Reading {
     next_range: usize,
     next_piece: usize,
     reader: Option<PieceReader>,
+    pending: Option<PendingReader>,
     gathered: Gathered,
     is_done: bool,
 }
@@ -87,6 +89,7 @@ pub fn open_ranges(
         next_range: 0,
         next_piece: 0,
         reader: None,
+        pending: None,
         gathered,
         is_done: false,
     }
@@ -98,6 +101,11 @@ impl Reading {
         Arc::clone(&self.told)
     }
 
+    /// What was damaged so far.
+    pub(crate) fn take_damages(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner).damages)
+    }
+
     /// The next record batch; `None` at the end.
     ///
     /// # Errors
@@ -105,7 +113,7 @@ impl Reading {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.read();
         if let Err(error) = &next {
-            (self.is_done, self.reader) = (true, None);
+            (self.is_done, self.reader, self.pending) = (true, None, None);
             self.gathered.full.clear();
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.error.get_or_insert_with(|| error.clone());
@@ -130,13 +138,40 @@ impl Reading {
         }
     }
 
-    /// Reads one more batch of the log; false at the end of the last piece.
+    /// Reads a little more of the range; false at the end of the last one.
     fn read_on(&mut self) -> Result<bool> {
+        let Some(range) = self.ranges.get(self.next_range) else { return Ok(false) };
+        if range.pending.is_some() {
+            self.read_schedule()?;
+        } else {
+            self.read_log()?;
+        }
+        self.tell_damage()
+    }
+
+    /// Some more of what is pending.
+    fn read_schedule(&mut self) -> Result<()> {
         let Self { ranges, choice, gathered, .. } = self;
-        let Some(range) = ranges.get(self.next_range) else { return Ok(false) };
+        let range = ranges.get(self.next_range);
+        let Some((range, part)) = range.and_then(|range| Some((range, range.pending.as_ref()?))) else { return Ok(()) };
+        let reader = match &mut self.pending {
+            Some(reader) => reader,
+            none => none.insert(PendingReader::open(&self.storage, range, part)?),
+        };
+        if !reader.read_next(range, choice, gathered)? {
+            self.pending = None;
+            self.next_range = self.next_range.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// One more batch of the log.
+    fn read_log(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
         let Some(piece) = range.pieces.get(self.next_piece) else {
             (self.next_range, self.next_piece) = (self.next_range.saturating_add(1), 0);
-            return Ok(true);
+            return Ok(());
         };
         let reader = self.reader.get_or_insert_with(|| PieceReader::new(&self.storage, range.stream, *piece));
         let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
@@ -144,6 +179,11 @@ impl Reading {
             self.reader = None;
             self.next_piece = self.next_piece.saturating_add(1);
         }
+        Ok(())
+    }
+
+    /// Ends the reading at the first damage, or lists it.
+    fn tell_damage(&mut self) -> Result<bool> {
         if self.gathered.damages.is_empty() {
             return Ok(true);
         }

@@ -31,7 +31,9 @@ pub(crate) struct Row<'a> {
     pub(crate) due: Millis,
     pub(crate) file: &'a str,
     pub(crate) offset: u32,
-    pub(crate) payload_check: u32,
+    /// `None` where the record was not read.
+    pub(crate) payload_check: Option<u32>,
+    pub(crate) published_sequence: Sequence,
 }
 
 enum Cells {
@@ -128,8 +130,9 @@ fn put_long(cells: &mut Int64Builder, column: Column, row: &Row<'_>) -> usize {
     let number = match column {
         Column::Sequence => Some(row.sequence.0),
         Column::BodyBytes => row.content.as_ref().map(|content| content.body.len() as u64),
+        Column::PublishedSequence => Some(row.published_sequence.0),
         Column::Offset => Some(u64::from(row.offset)),
-        Column::PayloadCheck => Some(u64::from(row.payload_check)),
+        Column::PayloadCheck => row.payload_check.map(u64::from),
         _ => None,
     };
     cells.append_option(number.map(|number| i64::try_from(number).unwrap_or(i64::MAX)));

@@ -33,7 +33,7 @@ pub enum Column {
     Body,
     /// The length of that.
     BodyBytes,
-    /// The trusted time of the batch that it was committed in.
+    /// The trusted time of the batch that it was committed in; of what is pending, that at which it came.
     Published,
     /// When it is due.
     Due,
@@ -43,6 +43,8 @@ pub enum Column {
     Offset,
     /// The CRC-32 over its payload as it is stored.
     PayloadCheck,
+    /// The sequence of the message; another one than `sequence` where that was moved or given back.
+    PublishedSequence,
 }
 
 const MESSAGE: [Column; 14] = [
@@ -80,13 +82,16 @@ impl Column {
             Self::Segment => "segment",
             Self::Offset => "offset",
             Self::PayloadCheck => "payload_check",
+            Self::PublishedSequence => "published_sequence",
         }
     }
 
     /// Its type.
     pub fn data_type(self) -> DataType {
         match self {
-            Self::Sequence | Self::BodyBytes | Self::Offset | Self::PayloadCheck => DataType::Int64,
+            Self::Sequence | Self::BodyBytes | Self::Offset | Self::PayloadCheck | Self::PublishedSequence => {
+                DataType::Int64
+            }
             Self::Epoch => DataType::Int32,
             Self::Body => DataType::Binary,
             Self::Published | Self::Due => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
@@ -122,6 +127,7 @@ impl Choice {
     pub fn all(table: Table) -> Self {
         match table {
             Table::Message => Self(MESSAGE.to_vec()),
+            Table::Pending => Self(MESSAGE.into_iter().chain([Column::PublishedSequence]).collect()),
         }
     }
 

@@ -123,4 +123,4 @@ pub use subject_names::{
 };
 pub use subjects::{Subject, SubjectGroups, Subjects};
 pub use verify::{Verification, VerificationProgress, verify, verify_telling};
-pub use visible_state::{VisibleState, visible_state};
+pub use visible_state::{VisibleState, state_at, visible_state};

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::checkpoint_file::ReadCheckpoint;
+use super::checkpoint_file::{ReadCheckpoint, read_checkpoint};
 use super::inspection::{Behind, newest_checkpoints};
 use super::owner::{Owner, VisibleBatch};
 use super::recovery::{restored_owner, scan_start};
 use super::state::{LogPosition, SegmentStart, State};
 use crate::error::Result;
-use crate::message_log::{Identity, LogPiece, ScanEnd, Scanner};
+use crate::message_log::{BatchReader, Identity, LogPiece, ScanEnd, ScannedBatch, Scanner, Stream};
 use crate::storage::Storage;
 use crate::units::{Location, Sequence};
 
@@ -36,6 +36,30 @@ pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<
     let ending = scanner.ending().clone();
     let behind = apply_visible(&mut scanner, &mut owner)?;
     Ok(VisibleState { owner, ending, behind, chosen })
+}
+
+/// The state as of a checkpoint and the log behind it up to `end`, which was visible: what [`visible_state`] found,
+/// again, while the files are kept.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+pub fn state_at(storage: &Arc<dyn Storage>, stream: Stream, checkpoint: Option<u32>, end: Location) -> Result<Owner> {
+    let read = checkpoint.map(|number| read_checkpoint(storage.as_ref(), &stream, number)).transpose()?;
+    let mut owner = restored_owner(storage, stream, read.as_ref())?;
+    owner.state.counts.forget();
+    let mut reader = BatchReader::new(Arc::clone(storage), stream, owner.state().position.end, end);
+    while let Some(batch) = reader.next_batch()? {
+        apply_one(&mut owner, &batch)?;
+        reader.recycle(batch.bytes);
+    }
+    Ok(owner)
+}
+
+fn apply_one(owner: &mut Owner, batch: &ScannedBatch) -> Result<()> {
+    owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+    owner.take_outcomes();
+    owner.take_woken();
+    Ok(())
 }
 
 impl VisibleState {
@@ -85,10 +109,8 @@ fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
         if Location(batch.start.0.saturating_add(length)) > visible {
             break;
         }
-        owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+        apply_one(owner, &batch)?;
         behind.add(&batch.header);
-        owner.take_outcomes();
-        owner.take_woken();
         scanner.recycle(batch.bytes);
     }
     Ok(behind)
