@@ -5,6 +5,7 @@
 //! The file is written only when all that it names is durable: the runs, and the log up to its
 //! position.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -256,8 +257,8 @@ impl CheckpointWork {
     fn tell_subjects(&mut self) -> Result<()> {
         let merged = self.merge.as_ref().and_then(MergeWork::finished).and_then(|merged| merged.run);
         for run in self.schedule_runs.iter().map(|(_, run)| run).chain(&self.dispatch_run).chain(&merged) {
-            if !self.subjects.contains_key(&run.number()) {
-                self.subjects.insert(run.number(), FileSubjects::of_run(run)?);
+            if let Entry::Vacant(place) = self.subjects.entry(run.number()) {
+                place.insert(FileSubjects::of_run(run)?);
             }
         }
         Ok(())

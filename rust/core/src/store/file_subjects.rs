@@ -76,7 +76,9 @@ impl FileSubjects {
         let known = self.known().unwrap_or_default();
         out.u32(u32::from(self.known.is_some()));
         out.count(known.len());
-        known.iter().for_each(|subject| out.u32(subject.0));
+        for subject in known {
+            out.u32(subject.0);
+        }
     }
 
     fn read(from: &mut FieldReader<'_>) -> Result<Self> {
@@ -166,7 +168,9 @@ mod tests {
             let mut out = FieldWriter::default();
             out.u32(is_known);
             out.count(numbers.len());
-            numbers.iter().for_each(|number| out.u32(*number));
+            for number in numbers {
+                out.u32(*number);
+            }
             read(&out.bytes)
         };
         let many: Vec<u32> = (1..=1_025).collect();

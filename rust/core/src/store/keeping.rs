@@ -110,7 +110,9 @@ mod tests {
 
     fn file(numbers: &[u32]) -> FileSubjects {
         let mut found = FileSubjects::none();
-        numbers.iter().for_each(|number| found.note(SubjectNumber(*number)));
+        for number in numbers {
+            found.note(SubjectNumber(*number));
+        }
         found
     }
 

@@ -312,7 +312,9 @@ mod tests {
 
     fn with(subjects: &[u32], start: SegmentStart) -> SegmentStart {
         let mut start = start;
-        subjects.iter().for_each(|number| start.subjects.note(SubjectNumber(*number)));
+        for number in subjects {
+            start.subjects.note(SubjectNumber(*number));
+        }
         start
     }
 
