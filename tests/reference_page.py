@@ -138,6 +138,21 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Tables",
+        "In `delaymq.tables`; [how to read a store as tables](how-to/tables.md) shows them at work.",
+        (
+            Entry("snapshot", "tables.py:snapshot"),
+            Entry("Snapshot", "tables.py:Snapshot"),
+            Entry("tables.read_range", "tables.py:read_range"),
+            Entry("tables.columns_of", "tables.py:columns_of"),
+            Entry("tables.Range", "_table_rows.py:Range"),
+            Entry("tables.Rows", "_table_rows.py:Rows"),
+            Entry("tables.ArrowBatch", "_table_rows.py:ArrowBatch"),
+            Entry("tables.Verified", "_table_rows.py:Verified"),
+            Entry("tables.Damage", "_table_rows.py:Damage"),
+        ),
+    ),
+    Section(
         "On asyncio",
         "The same names as in the plain face, for the coroutines of one event loop.",
         (

@@ -18,7 +18,7 @@ The whole face, on one page; `help(delaymq.Store)` and so on say more:
     connect(url, *, token, timeout, retry_ambiguous) -> Client      a server's store, over TCP
     connect_async(url, *, …) -> AsyncClient          to be awaited, or entered with `async with`
     backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
-    inspect(path) -> Inspection                      what is in a folder, also of an open store
+    inspect(path) -> Inspection, snapshot(path) -> Snapshot     a folder, open or not; its tables
     stop_on_signals(*subscriptions)                  Ctrl-C and SIGTERM end loops in order
 
 Store
@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from delaymq.protocols import AsyncDelayQueue, DelayQueue
     from delaymq.retries import backoff
     from delaymq.signals import stop_on_signals
+    from delaymq.tables import Snapshot, snapshot
 
 __all__ = [
     "AlreadySettled",
@@ -164,6 +165,7 @@ __all__ = [
     "Receipts",
     "Recurring",
     "Slot",
+    "Snapshot",
     "Status",
     "Stopping",
     "StorageError",
@@ -185,6 +187,7 @@ __all__ = [
     "inspect",
     "open",
     "open_async",
+    "snapshot",
     "stop_on_signals",
 ]
 
@@ -198,11 +201,13 @@ _LATER = {
     "Client": "delaymq.client.sync",
     "DelayQueue": "delaymq.protocols",
     "Inspection": "delaymq.inspection",
+    "Snapshot": "delaymq.tables",
     "backoff": "delaymq.retries",
     "connect": "delaymq.client.sync",
     "connect_async": "delaymq.client.asyncio_client",
     "inspect": "delaymq.inspection",
     "open_async": "delaymq.async_store",
+    "snapshot": "delaymq.tables",
     "stop_on_signals": "delaymq.signals",
 }
 

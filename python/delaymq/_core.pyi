@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, final, overload
 
 from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
 from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
+from delaymq._core_tables import *  # noqa: F403 - and of that, tables
 from delaymq._server_choices import ServerChoices
 
 __version__: str
@@ -383,14 +384,14 @@ def records(path: str, /) -> list[tuple[int, str | None, dict[str, Any]]]:
     Of a message `meta` and `body`, which are None where they are damaged. The log must have its first fact.
     """
 
-def inspect(path: str) -> dict[str, Any]:
+def inspect(path: str, keep_finished_ms: int, keep_finished_of_ms: Mapping[str, int]) -> dict[str, Any]:
     """Looks at a store without its lock: the fields of `delaymq.Inspection`, times in `_ms`."""
 
 def salvage(path: str, into: str | None, progress: Callable[[int, int], object] | None, /) -> dict[str, Any]:
     """What can be saved of a damaged store, and what is gone; written into a new store where `into` names one.
 
-    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, lost. `progress(written, whole)`
-    is called on this thread; what it raises ends the writing.
+    saved, lost_count, is_blind, gaps, damage, damage_unlisted, subjects, groups, series, lost.
+    `progress(written, whole)` is called on this thread; what it raises ends the writing.
     """
 
 def measure(name: str, folder: str, numbers: Mapping[str, float]) -> dict[str, float]:

@@ -56,6 +56,7 @@ class Choices(NamedTuple):
         segment_bytes: int,
         delay_max: Duration,
         keep_finished: Duration,
+        keep_finished_of: Mapping[str, Duration] | None = None,
         expire: Mapping[str, Duration] | None = None,
         deduplicate_for: Duration = DEDUPLICATE_FOR,
         keys_max: int = NAMES_MAX,
@@ -76,13 +77,14 @@ class Choices(NamedTuple):
             raise wrong_type("create", "bool", create)
         if progress is not None and not callable(progress):
             raise wrong_type("progress", "a callable", progress)
-        policy = Retirement.made(keep_finished, expire)
+        policy = Retirement.made(keep_finished, expire, keep_finished_of)
         options: dict[str, object] = {
             "durability": durability,
             "create": create,
             "segment_bytes": segment_bytes,
             "delay_ms_max": delay_ms(delay_max, "delay_max"),
             "keep_finished_ms": policy.keep_finished_ms,
+            "keep_finished_of_ms": policy.keep_finished_of_ms,
             "id_window_ms": _window_ms(deduplicate_for),
             "keys_max": keys_max,
             "ids_max": message_ids_max,

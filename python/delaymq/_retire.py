@@ -2,7 +2,8 @@
 """When files go, and what an operator chose to give up.
 
 The core removes a file once all in it is finished, both kept checkpoints can do without it, it is older
-than `keep_finished`, and no pin holds it. Unfinished messages never go by themselves: that they may is
+than `keep_finished`, or than what `keep_finished_of` says of a subject with messages in it, and no pin
+holds it. Unfinished messages never go by themselves: that they may is
 an operator's explicit choice, subject by subject, and each time it is reported and counted.
 """
 
@@ -38,27 +39,30 @@ class Retirement(NamedTuple):
     Attributes:
         keep_finished_ms: How long files are kept after all in them is finished.
         expire_ms: For a subject, how long after it was due a message that nobody took is given up.
+        keep_finished_of_ms: For a subject, how long files with messages of it are kept instead.
     """
 
     keep_finished_ms: int
     expire_ms: Mapping[str, int] = MappingProxyType({})
+    keep_finished_of_ms: Mapping[str, int] = MappingProxyType({})
 
     @classmethod
-    def made(cls, keep_finished: Duration, expire: Mapping[str, Duration] | None) -> Retirement:
+    def made(
+        cls,
+        keep_finished: Duration,
+        expire: Mapping[str, Duration] | None,
+        keep_finished_of: Mapping[str, Duration] | None = None,
+    ) -> Retirement:
         """Checks what `open` was given.
 
         Raises:
             WrongType, InvalidArgument: It is refused.
         """
-        anything: object = {} if expire is None else expire
-        if not isinstance(anything, Mapping):
-            raise wrong_type("expire", "a mapping of subjects to durations", anything)
-        for subject in anything:
-            if not isinstance(subject, str):
-                raise wrong_type("expire", "subjects that are str", subject)
-            _check_name(subject)
-        by_subject = {subject: delay_ms(after, "expire") for subject, after in anything.items()}
-        return cls(delay_ms(keep_finished, "keep_finished"), by_subject)
+        return cls(
+            delay_ms(keep_finished, "keep_finished"),
+            _by_subject("expire", expire),
+            _by_subject("keep_finished_of", keep_finished_of),
+        )
 
 
 class Retiring:
@@ -175,11 +179,22 @@ def _pins(folder: str) -> Iterator[tuple[str, int]]:
                 yield os.path.join(folder, PINS, name), int(until)
 
 
-def _check_name(subject: str) -> None:
-    """A name that no subject can have would be looked for once a minute, for ever."""
+def _by_subject(argument: str, given: object) -> dict[str, int]:
+    anything = {} if given is None else given
+    if not isinstance(anything, Mapping):
+        raise wrong_type(argument, "a mapping of subjects to durations", anything)
+    for subject in anything:
+        if not isinstance(subject, str):
+            raise wrong_type(argument, "subjects that are str", subject)
+        _check_name(argument, subject)
+    return {subject: delay_ms(after, argument) for subject, after in anything.items()}
+
+
+def _check_name(argument: str, subject: str) -> None:
+    """A name that no subject can have would be looked for again and again, for ever."""
     try:
         _core.check_subject(subject)
     except InvalidArgument as error:
         raise InvalidArgument(
-            f"expire: {error}", argument="expire", expected=error.expected, found=error.found
+            f"{argument}: {error}", argument=argument, expected=error.expected, found=error.found
         ) from None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from delaymq import _core
-from delaymq.durations import MOMENT_MS_MAX, moment
+from delaymq._recover import KEEP_FINISHED
+from delaymq._retire import Retirement
+from delaymq.durations import MOMENT_MS_MAX, Duration, moment
 from delaymq.errors import StoreError, WrongType
 
 __all__ = ["HeldSpace", "Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
@@ -26,6 +29,10 @@ class InspectedFile:
         unfinished: Those of them that are not finished.
         pending: Pending messages whose payloads lie in it.
         written: When it was written last, UTC, of segments and runs that nothing is added to; else None.
+        kept_until: Until when it is kept for its age, UTC, by what `inspect` was told of how long files are kept, which
+            may be over; None for what is written to, and for all that is no segment or run.
+        kept_for: The subject that it is kept so long for, or None, where it is `keep_finished`, or not known whose
+            messages it has.
         held_by: Who needs it, as places in `Inspection.holders`: the first 16 of them.
         held_by_count: How many need it.
     """
@@ -37,6 +44,8 @@ class InspectedFile:
     unfinished: int
     pending: int
     written: datetime | None
+    kept_until: datetime | None
+    kept_for: str | None
     held_by: tuple[int, ...]
     held_by_count: int
 
@@ -209,15 +218,26 @@ class Inspection:
     refused: str | None
 
 
-def inspect(path: str | os.PathLike[str]) -> Inspection:
+def inspect(
+    path: str | os.PathLike[str],
+    *,
+    keep_finished: Duration = KEEP_FINISHED,
+    keep_finished_of: Mapping[str, Duration] | None = None,
+) -> Inspection:
     """Looks at the store in a folder, also while another process has it open.
 
     Takes no lock, repairs nothing and changes no file; while it reads it leaves a pin, so that no
     file goes away under it, where it may write to the folder. Of a damaged store it shows what can be
     read, and `refused` says why it cannot be opened.
 
+    Args:
+        path: The folder.
+        keep_finished: As whoever opens the store says it, which stands in no file: by it
+            `InspectedFile.kept_until` is told.
+        keep_finished_of: The same.
+
     Raises:
-        WrongType: `path` is not a path.
+        WrongType, InvalidArgument: `path` is not a path; how long files are kept is refused as by `open`.
         NotAStore: The folder holds something else.
         NewerFormat: A later release wrote it.
         Corrupt, MissingFile: So much is damaged or gone that nothing says whose files these are.
@@ -230,8 +250,9 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         raise WrongType(
             f"path: expected a path, found {kind}", argument="path", expected="a path", found=kind
         ) from error
+    keep = Retirement.made(keep_finished, None, keep_finished_of)
     try:
-        found = _core.inspect(folder)
+        found = _core.inspect(folder, keep.keep_finished_ms, keep.keep_finished_of_ms)
     except StoreError as error:
         error.store = folder
         error.add_note(f"the store is {folder}")
@@ -258,7 +279,9 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 def _file(fields: dict[str, Any]) -> InspectedFile:
     held_by = tuple(fields.pop("held_by"))
-    return InspectedFile(written=_moment(fields.pop("written_ms")), held_by=held_by, **fields)
+    for name in ("written", "kept_until"):
+        fields[name] = _moment(fields.pop(f"{name}_ms"))
+    return InspectedFile(held_by=held_by, **fields)
 
 
 def _holder(fields: dict[str, Any]) -> Holder:

@@ -64,6 +64,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating):
         segment_bytes: int = _recover.SEGMENT_BYTES,
         delay_max: Duration = _recover.DELAY_MAX,
         keep_finished: Duration = _recover.KEEP_FINISHED,
+        keep_finished_of: Mapping[str, Duration] | None = None,
         expire: Mapping[str, Duration] | None = None,
         deduplicate_for: Duration = _recover.DEDUPLICATE_FOR,
         keys_max: int = _recover.NAMES_MAX,
@@ -85,9 +86,9 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating):
                 128 MiB by default. One call publishes at most half of it.
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
-            expire: For subjects, how long after it was due a message that nobody took is given up, by
-                `expire`, about once a minute. A subject that does not exist yet is looked for again
-                each time, without a word. By default nothing that is unfinished ever goes.
+            keep_finished_of: The same of single subjects. A file stays for the longest in it, the log from there on.
+            expire: For subjects, how long after it was due a message that nobody took is given up, by `expire`, about
+                once a minute. One that does not exist yet is looked for again. By default nothing unfinished goes.
             deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
             keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
             message_ids_max: How many ids may be remembered; the same.
@@ -99,11 +100,9 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating):
 
         Raises:
             Locked: Another process has it open.
-            NotAStore: The folder holds something else.
-            NewerFormat: A later release wrote it.
+            NotAStore, NewerFormat: The folder holds something else, or a later release wrote it.
             Corrupt: Durable bytes are damaged; `path`, `offset`, `expected`, `found` name the place.
-            MissingFile: A file that the store needs is gone.
-            StorageError: The operating system refused a call.
+            MissingFile, StorageError: A file that the store needs is gone, or the operating system refused a call.
             WrongType, InvalidArgument: An option has the wrong type, or a value that is refused.
         """
         chosen = Choices.made(
@@ -113,6 +112,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating):
             segment_bytes=segment_bytes,
             delay_max=delay_max,
             keep_finished=keep_finished,
+            keep_finished_of=keep_finished_of,
             expire=expire,
             deduplicate_for=deduplicate_for,
             keys_max=keys_max,

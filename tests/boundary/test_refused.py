@@ -269,6 +269,12 @@ MARKS = [
     *(Bad(value, InvalidArgument) for value in (-1, 2**64)),
     *(Bad(value, WrongType, "int") for value in (1.5, "1", None, True)),
 ]
+BY_SUBJECT = [
+    *(Bad(value, WrongType, "mapping") for value in (5, "a", [("a", 1)], True)),
+    Bad({5: 1}, WrongType, "str"),
+    *(Bad({"a": bad.value}, bad.kind, bad.advice) for bad in DURATIONS),
+    *(Bad({bad.value: 1}, bad.kind, bad.advice) for bad in NAMES if isinstance(bad.value, str)),
+]
 OPTIONS: dict[str, list[Bad]] = {
     "path": [Bad(value, WrongType, "a path") for value in (5, None, True, 1.5)],
     "durability": [Bad("paper", InvalidArgument, '"disk" or "os"'), Bad(None, WrongType), Bad(True, WrongType)],
@@ -281,12 +287,8 @@ OPTIONS: dict[str, list[Bad]] = {
     "refuse_free_bytes": MARKS,
     "delay_max": DURATIONS,
     "keep_finished": DURATIONS,
-    "expire": [
-        *(Bad(value, WrongType, "mapping") for value in (5, "a", [("a", 1)], True)),
-        Bad({5: 1}, WrongType, "str"),
-        *(Bad({"a": bad.value}, bad.kind, bad.advice) for bad in DURATIONS),
-        *(Bad({bad.value: 1}, bad.kind, bad.advice) for bad in NAMES if isinstance(bad.value, str)),
-    ],
+    "keep_finished_of": BY_SUBJECT,
+    "expire": BY_SUBJECT,
     "progress": [Bad(value, WrongType, "callable") for value in (5, "print", True)],
 }
 
@@ -475,10 +477,23 @@ def test_the_longest_durations_are_taken(face: Face) -> None:
 @pytest.mark.parametrize("face", Face.EMBEDDED, indirect=True)
 def test_an_open_with_the_longest_durations(face: Face, tmp_path: Path) -> None:
     far = timedelta.max
-    other = face.call(lambda: face.opening(tmp_path / "other", keep_finished=far, expire={"a": far, "none": far}))
+    by_subject = {"a": far, "none": far}
+    other = face.call(
+        lambda: face.opening(tmp_path / "other", keep_finished=far, keep_finished_of=by_subject, expire=by_subject)
+    )
     face.call(lambda: other.publish("a", b"", delay=3600))
     face.call(other.checkpoint)
     face.call(other.close)
+
+
+def test_inspecting_with_what_no_open_takes(tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "store"):
+        pass
+    for argument in ("keep_finished", "keep_finished_of"):
+        for bad in OPTIONS[argument]:
+            with pytest.raises(bad.kind) as caught:
+                delaymq.inspect(tmp_path / "store", **{argument: bad.value})
+            assert caught.value.argument == argument
 
 
 def test_inspecting_what_is_no_path() -> None:

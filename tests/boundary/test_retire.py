@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 import delaymq
 from delaymq import Closed, _retire
 from delaymq._node import START, STOP
+from delaymq.durations import Duration
+from delaymq.inspection import InspectedFile
 
 
 def test_what_expires_is_an_explicit_choice_and_is_reported(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -114,3 +117,53 @@ def test_dead_letters_and_groups_on_a_loop(folder: Path) -> None:
             assert [subject.groups for subject in await store.subjects()] == [("h",)]
 
     asyncio.run(main())
+
+
+def kept_segments(folder: Path, kept_of: Mapping[str, Duration]) -> dict[str, InspectedFile]:
+    seen = delaymq.inspect(folder, keep_finished=0, keep_finished_of=kept_of)
+    return {file.path: file for file in seen.files if file.kind == "segment" and file.written}
+
+
+def finish(store: delaymq.Store, subject: str, count: int) -> None:
+    """Publishes twenties of messages, takes all of them, and lets what is finished go."""
+    with store.subscribe(subject, group="g") as messages:
+        for _ in range(count // 20):
+            store.publish_many(subject, [b"x" * 800] * 20)
+        for _ in range(count // 20 * 20):
+            message = messages.get(10)
+            assert message is not None
+            message.ack()
+        messages.flush(10)
+    for _ in range(3):
+        store.checkpoint()
+
+
+def test_a_subject_that_is_kept_longer_holds_its_files_and_is_named(folder: Path) -> None:
+    kept_of = {"settlement": timedelta(days=30)}
+    with delaymq.open(
+        folder, durability="os", segment_bytes=1 << 16, keep_finished=0, keep_finished_of=kept_of
+    ) as store:
+        finish(store, "noise", 400)
+        gone = "log/0000000002.segment"
+        for _ in range(500):
+            if not (folder / gone).exists():
+                break
+            time.sleep(0.01)
+        assert not (folder / gone).exists()
+        finish(store, "settlement", 200)
+        finish(store, "noise", 200)
+        kept = kept_segments(folder, kept_of)
+        assert len(kept) > 4
+        named = {path: file for path, file in kept.items() if file.kept_for == "settlement"}
+        assert list(kept)[-1] in named, "what lies behind it is held by it, too"
+        for file in named.values():
+            assert file.kept_until is not None
+            assert timedelta(days=29) < file.kept_until - datetime.now(UTC) < timedelta(days=31)
+        assert {file.kept_for for file in kept_segments(folder, {}).values()} == {None}
+    with delaymq.open(folder, durability="os", keep_finished=0) as store:
+        finish(store, "noise", 20)
+        for _ in range(500):
+            if not set(kept) & set(kept_segments(folder, {})):
+                break
+            time.sleep(0.01)
+        assert not set(list(kept)[:-1]) & set(kept_segments(folder, {})), "nothing of it was stored"

@@ -50,4 +50,9 @@ def test_settings_of_the_store_are_used(tmp_path: Path) -> None:
     assert published.returncode == 0, published.stderr
     line = refused(2, "publish", "a", "body", "--delay", "2d", *where, "--set", "store.delay_days_max=1")
     assert "expected at most 1d ahead, found " in line
-    assert "are too many" in refused(2, "publish", "a", "b", *where, "--set", "store.keep_finished_hours=1e300")
+    for setting in ("store.keep_finished_hours=1e300", "store.keep_finished_hours_of=a=1e300"):
+        assert "are too many" in refused(2, "publish", "a", "b", *where, "--set", setting)
+    kept = command("publish", "a", "b", *where, "--set", "store.keep_finished_hours_of=a=0.5, noise=0")
+    assert kept.returncode == 0, kept.stderr
+    line = refused(2, "publish", "a", "b", *where, "--set", "store.keep_finished_hours_of=no/name=1")
+    assert "keep_finished_of: " in line

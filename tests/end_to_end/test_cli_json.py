@@ -130,12 +130,13 @@ def of_a_queue(found: Printed) -> None:
 def of_damaged(found: Printed) -> None:
     with delaymq.open(found.folder) as store:
         publish_all(store, "more", MORE, 3600)
+        store.recur("more", b"again", name="hourly", every=3600)
     for number, before in ((150, 20), (200, 0)):
         path, at = place_of(found.folder, MORE[number])
         flip(path, at - before)
     assert found.run("verify --json", code=1)[0]["problems"]
     [said] = found.run("salvage --json", code=1)
-    found.note_parts("salvage", said, "damage", "gaps", "lost", "subjects", "groups")
+    found.note_parts("salvage", said, "damage", "gaps", "lost", "subjects", "groups", "series")
 
 
 def configuration(found: Printed) -> None:

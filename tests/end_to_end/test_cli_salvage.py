@@ -265,3 +265,30 @@ def test_the_list_is_loud(folder: Path) -> None:
     assert "GONE: 1 facts" in shown
     assert "messages can be saved" in shown
     assert shown.endswith("--into NEWFOLDER --yes\n")
+
+
+def test_series_are_listed_and_go_on(folder: Path) -> None:
+    with delaymq.open(folder) as store:
+        hourly = store.recur("checks", b"disks", name="hourly", every=3600)
+        store.recur("reports", b"sales", name="daily", cron="30 9 * * mon-fri", zone="Europe/Berlin")
+        store.recur("reports", b"none", name="ended", every=60)
+        assert store.end_recurring("reports", "ended")
+    path, at = place_of(folder, MORE[150])
+    flip(path, at - 20)
+    shown = [line.split() for line in command("salvage", "--store", folder).stdout.splitlines()]
+    heads = shown.index(["series", "subject", "rule", "zone"])
+    assert shown[heads + 1 : heads + 3] == [
+        ["hourly", "checks", "every", "3600000ms", "UTC"],
+        ["daily", "reports", "30", "9", "*", "*", "mon-fri", "Europe/Berlin"],
+    ]
+    found, into = saved(folder)
+    assert [(one["subject"], one["name"]) for one in found["series"]] == [("checks", "hourly"), ("reports", "daily")]
+    with delaymq.open(into) as store:
+        going = {series.name: series for series in store.recurring()}
+        assert set(going) == {"hourly", "daily"}
+        wait_until(lambda: store.recurring("checks")[0].due is not None)
+        again = store.recurring("checks")[0].due
+        assert again is not None
+        assert hourly.due is not None
+        assert (again - hourly.due).total_seconds() == 3600
+        assert [one.due for one in store.pending("checks")] == [hourly.due, again]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from format_reader.layout import FORMATS, Cursor, Layout, crc32, demand
@@ -65,8 +66,19 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
         read["minutes"] = _rows(cursor, lambda at: _numbers(at, minute=4, messages=8, bytes=8))
         read["ended"] = _rows(cursor, _ended)
         demand(len(read["ended"]) == len(read["windows"]), cursor.offset, len(read["windows"]), len(read["ended"]))
+    if version > 5:
+        for row in (*read["segments"], *read["schedule_runs"], *read["dispatch_runs"]):
+            row["file_subjects"] = _file_subjects(cursor)
     demand(cursor.at_end, cursor.offset, "the end", "more bytes")
     return read
+
+
+def _file_subjects(cursor: Cursor) -> list[int] | None:
+    is_known = cursor.number(4)
+    subjects = [cursor.number(4) for _ in range(cursor.number(8))]
+    ascend = all(before < after for before, after in pairwise(subjects))
+    demand(is_known < 2 and ascend and len(subjects) <= 1024 * is_known, cursor.offset, "subjects", subjects)
+    return subjects if is_known else None
 
 
 def _numbers(cursor: Cursor, /, **sizes: int) -> Row:

@@ -40,6 +40,7 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         "server.token_hash": hashed,
         "server.admin_token_hash": hashed,
         "server.qmq_clients_from": "::1,10.0.0.0/8",
+        "store.keep_finished_hours_of": "a=12, b.c=0.5",
     }
     texts |= {"server.host": "::1", "server.advertised_address": "a:1", "http.host": "::1", "log.format": "json"}
     texts |= {"client.server": "delaymq://a", "client.token_file": "f"}
@@ -78,6 +79,12 @@ def test_every_key_can_be_given_in_each_way(key: object, tmp_path: Path) -> None
         ("[server]\nqmq_clients_from = 10", "server.qmq_clients_from: expected networks"),
         ("[server]\nqmq_clients_from = '10.0.0.0/8,'", "server.qmq_clients_from: expected networks"),
         ("[server]\nqmq_clients_from = '10.0.0.0/33'", "server.qmq_clients_from: expected networks"),
+        ("[store.keep_finished_hours_of]\na = -1", "expected a table of subjects and hours, found {'a': -1}"),
+        ("[store.keep_finished_hours_of]\na = '12'", "expected a table of subjects and hours"),
+        ("[store.keep_finished_hours_of]\na.b = 12", "expected a table of subjects and hours"),
+        ("[store]\nkeep_finished_hours_of = 12", "expected a table of subjects and hours"),
+        ("[store]\nkeep_finished_hours_of = 'a'", "expected a table of subjects and hours"),
+        ("[store]\nkeep_finished_hours_of = '=12'", "expected a table of subjects and hours"),
         ("[store\n", "is not TOML"),
     ],
 )
@@ -105,6 +112,18 @@ def test_networks_are_a_list_or_one_text(tmp_path: Path) -> None:
     assert load(file, {}, [])["server.qmq_clients_from"] == expected
     assert load(None, {}, ["server.qmq_clients_from=10.0.0.0/8, ::1"])["server.qmq_clients_from"] == expected
     assert load(None, {}, ["server.qmq_clients_from="])["server.qmq_clients_from"] == ()
+
+
+def test_hours_of_subjects_are_a_table_or_one_text(tmp_path: Path) -> None:
+    file = tmp_path / "delaymq.toml"
+    file.write_text("[store.keep_finished_hours_of]\nsettlement = 720\n'order.timeout' = 0.5\nOrder = 1\n")
+    expected = {"settlement": 720, "order.timeout": 0.5, "Order": 1}
+    name = "store.keep_finished_hours_of"
+    assert load(file, {}, [])[name] == expected
+    text = "settlement=720,order.timeout=0.5, Order=1"
+    assert load(None, {"DELAYMQ_STORE__KEEP_FINISHED_HOURS_OF": text}, [])[name] == expected
+    assert load(None, {}, [f"{name}={text}"])[name] == expected
+    assert load(file, {}, [f"{name}="])[name] == {}
 
 
 def test_what_is_wrong_elsewhere_is_named(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ UNFINISHED = "rust/core/src/wire/unfinished.rs"
 SCALES = "rust/core/src/wire/scales.rs"
 TERMS = "rust/core/src/record/terms.rs"
 TAGS = "rust/core/src/queues/tags.rs"
+FILE_SUBJECTS = "rust/core/src/store/file_subjects.rs"
 SERIES = "rust/core/src/store/recurring.rs"
 RULE = "rust/recurrence/src/rule.rs"
 
@@ -138,6 +139,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant("rust/engine/src/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
     ],
     "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
+    "subjects of one file that are told apart for that": lambda: [constant(FILE_SUBJECTS, "SUBJECTS_MAX")],
     "checkpoints kept": lambda: [constant("rust/core/src/store/retention.rs", "CHECKPOINTS_KEPT")],
     "a checkpoint is taken": lambda: [
         default("checkpoint_bytes"),

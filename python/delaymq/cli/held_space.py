@@ -113,6 +113,9 @@ def _file_row(file: InspectedFile, seen: Inspection) -> tuple[object, ...]:
     who = ", ".join(_who(seen.holders[place]) for place in file.held_by[:NAMED_MAX])
     more = file.held_by_count - min(len(file.held_by), NAMED_MAX)
     words = f"{who} and {more:,} more" if more else who or "nobody: it goes when it is old enough"
+    if file.kept_until and file.kept_until > seen.seen:
+        whose = f" for {file.kept_for}" if file.kept_for else ""
+        words += f"; kept{whose} for {span_words(file.kept_until - seen.seen)} more"
     return (file.path, byte_words(file.bytes), file.pending, words)
 
 

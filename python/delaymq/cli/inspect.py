@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from delaymq.cli.arguments import add_verb, duration
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.held_space import held_space, named
-from delaymq.cli.opening import add_files, folder_of, settings_of
+from delaymq.cli.opening import add_files, folder_of, kept_of, settings_of
 from delaymq.cli.terminal import alarming, byte_words, clear, cut, span_words, strong, table
 from delaymq.inspection import Inspection
 from delaymq.inspection import inspect as look
@@ -58,10 +58,11 @@ def run(chosen: argparse.Namespace) -> int:
     """Shows the store, once or until it is interrupted; 1 where something of it cannot be read, 4 where it
     cannot be opened.
     """
-    folder = folder_of(chosen, settings_of(chosen))
+    settings = settings_of(chosen)
+    folder, kept = folder_of(chosen, settings), kept_of(settings)
     while True:
         began = time.monotonic()
-        seen = look(folder)
+        seen = look(folder, **kept)
         took = time.monotonic() - began
         if chosen.json:
             print(json.dumps(dataclasses.asdict(seen), default=_plain, ensure_ascii=False), flush=True)

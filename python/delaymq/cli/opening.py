@@ -25,6 +25,7 @@ __all__ = [
     "add_settings",
     "folder_of",
     "is_served",
+    "kept_of",
     "open_queue",
     "open_store",
     "server_of",
@@ -181,8 +182,7 @@ def open_store(
             options[name] = settings[f"store.{name}"]
     if "store.delay_days_max" in settings:
         options["delay_max"] = _span(settings, "store.delay_days_max", "days")
-    if "store.keep_finished_hours" in settings:
-        options["keep_finished"] = _span(settings, "store.keep_finished_hours", "hours")
+    options |= kept_of(settings)
     if "store.deduplicate_minutes" in settings:
         options["deduplicate_for"] = _span(settings, "store.deduplicate_minutes", "minutes")
     folder = folder_of(chosen, settings)
@@ -208,8 +208,28 @@ PLAIN = (
 """The settings that are options of the same name."""
 
 
+def kept_of(settings: Settings) -> dict[str, Any]:
+    """How long what is finished is kept, as options of `delaymq.open` and `delaymq.inspect`.
+
+    Raises:
+        UsageError: A time is too long, or a name is none of a subject.
+    """
+    options: dict[str, Any] = {}
+    if "store.keep_finished_hours" in settings:
+        options["keep_finished"] = _span(settings, "store.keep_finished_hours", "hours")
+    name = "store.keep_finished_hours_of"
+    if name in settings:
+        times = settings[name].items()
+        options["keep_finished_of"] = {subject: _time(settings, name, hours, "hours") for subject, hours in times}
+    return options
+
+
 def _span(settings: Settings, name: str, unit: str) -> timedelta:
+    return _time(settings, name, settings[name], unit)
+
+
+def _time(settings: Settings, name: str, number: float, unit: str) -> timedelta:
     try:
-        return timedelta(**{unit: settings[name]})
+        return timedelta(**{unit: number})
     except OverflowError:
-        raise UsageError(f"{settings.origin(name)}: {name}: {settings[name]} {unit} are too many") from None
+        raise UsageError(f"{settings.origin(name)}: {name}: {number} {unit} are too many") from None

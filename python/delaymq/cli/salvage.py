@@ -132,6 +132,11 @@ def _lines(found: dict[str, Any], folder: str, most: int) -> Iterator[str]:
         yield ""
         yield table(("group", "subject", "not finished"), rows[:most], out)
         yield from _some([""] * len(rows), most)[most:]
+    if found["series"]:
+        rows = [(one["name"], one["subject"], one["rule"], one["zone"]) for one in found["series"]]
+        yield ""
+        yield table(("series", "subject", "rule", "zone"), rows[:most], out)
+        yield from _some([""] * len(rows), most)[most:]
 
 
 def _some(lines: list[str], most: int, unlisted: int = 0) -> list[str]:

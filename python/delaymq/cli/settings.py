@@ -106,6 +106,16 @@ def _number(value: object) -> object:
     return value
 
 
+def _hours_of(value: object) -> object:
+    """A table, or one text: `settlement=720, noise=0`."""
+    if isinstance(value, str):
+        parts = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
+        value = {name.strip(): float(hours) for name, _, hours in parts}
+    if not isinstance(value, dict):
+        raise ValueError  # noqa: TRY004 - what TOML gives is refused as every other value
+    return {_text(name): _number(hours) for name, hours in value.items()}
+
+
 HASH_WORDS = "sha256: and 64 hexadecimal digits"
 
 KEYS = (
@@ -114,6 +124,13 @@ KEYS = (
     Key("store.segment_bytes", "a whole number", _whole, "the size of a log file, fixed when it is made", "128 MiB"),
     Key("store.delay_days_max", "a number", _number, "the longest delay that is accepted", "3653"),
     Key("store.keep_finished_hours", "a number", _number, "how long files stay after all in them is finished", "72"),
+    Key(
+        "store.keep_finished_hours_of",
+        "a table of subjects and hours",
+        _hours_of,
+        "the same of single subjects, such as `settlement=720, noise=0`",
+        "none",
+    ),
     Key("store.deduplicate_minutes", "a number", _number, "how long ids of `--deduplicate` are remembered", "10"),
     Key("store.keys_max", "a whole number", _whole, "keys that pending messages may have", "1048576"),
     Key("store.message_ids_max", "a whole number", _whole, "ids that may be remembered", "1048576"),
@@ -166,6 +183,8 @@ KEYS = (
     Key("log.format", '"text" or "json"', _format, "what `serve` writes to standard error", '"text"'),
 )
 BY_NAME = {key.name: key for key in KEYS}
+TABLES = ("store.keep_finished_hours_of",)
+"""Keys whose names in a table are of users: subjects, which may have dots."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +258,7 @@ def _read_file(path: Path) -> dict[str, object]:
 
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     for name, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and above + name not in TABLES:
             yield from _flat(value, f"{above}{name}.")
         else:
             yield above + name, value

@@ -4,19 +4,25 @@ use std::path::PathBuf;
 
 use delaymq_core::units::Millis;
 use delaymq_engine::{
-    FileKind, HeldSpace, Holder, HolderKind, Inspected, InspectedFile, InspectedGroup, InspectedSubject, Pin,
-    SpaceReason,
+    FileKind, HeldSpace, Holder, HolderKind, Inspected, InspectedFile, InspectedGroup, InspectedSubject, KeepFinished,
+    Pin, SpaceReason,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::errors;
+use crate::{errors, options};
 
 /// Looks at the store in a folder: the fields of `delaymq.Inspection`.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
-pub(crate) fn inspect(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let seen = py.detach(|| delaymq_engine::inspect(&path)).map_err(|error| errors::raised(py, error))?;
+pub(crate) fn inspect<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    keep_finished_ms: u64,
+    keep_finished_of_ms: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let keep = KeepFinished { rest_ms: keep_finished_ms, of: options::times("keep_finished_of", keep_finished_of_ms)? };
+    let seen = py.detach(|| delaymq_engine::inspect(&path, &keep)).map_err(|error| errors::raised(py, error))?;
     fields(py, &seen)
 }
 
@@ -71,6 +77,8 @@ fn file<'py>(py: Python<'py>, file: &InspectedFile) -> Fields<'py> {
     fields.set_item("unfinished", file.unfinished)?;
     fields.set_item("pending", file.pending)?;
     fields.set_item("written_ms", milliseconds(file.written))?;
+    fields.set_item("kept_until_ms", milliseconds(file.kept.as_ref().map(|kept| kept.until)))?;
+    fields.set_item("kept_for", file.kept.as_ref().and_then(|kept| kept.subject.as_deref()))?;
     fields.set_item("held_by", &file.held_by)?;
     fields.set_item("held_by_count", file.held_by_count)?;
     Ok(fields)

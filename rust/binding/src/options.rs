@@ -1,8 +1,10 @@
 //! What Python chooses when it opens and subscribes, and its progress callback.
 
+use std::collections::BTreeMap;
+
 use delaymq_engine::{Durability, GroupStart, Options, RecoveryProgress, SubscribeOptions};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt};
+use pyo3::types::{PyDict, PyInt, PyMapping};
 
 use crate::{clock, errors, message};
 
@@ -19,6 +21,7 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "delay_ms_max" => options.delay_ms_max = whole("delay_max", &value)?,
             "hot_minute_messages" => options.owner.hot_minute_messages = whole("hot_minute_messages", &value)?,
             "keep_finished_ms" => options.owner.keep_finished_ms = whole("keep_finished", &value)?,
+            "keep_finished_of_ms" => options.keep_finished_of = times("keep_finished_of", &value)?,
             "warn_free_bytes" => options.marks.warn_bytes = whole("warn_free_bytes", &value)?,
             "refuse_free_bytes" => options.marks.refuse_bytes = whole("refuse_free_bytes", &value)?,
             "checkpoint_bytes" => options.owner.checkpoint_bytes = whole("checkpoint_bytes", &value)?,
@@ -51,6 +54,17 @@ fn whole<T: TryFrom<u64>>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<
     }
     let fitting = value.extract::<u64>().ok().and_then(|number| T::try_from(number).ok());
     fitting.ok_or_else(|| errors::refused(value.py(), argument, "a whole number in range", &value.to_string()))
+}
+
+/// Milliseconds by subject.
+pub(crate) fn times(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, u64>> {
+    let mapping = value.cast::<PyMapping>().map_err(|_| errors::wrong_type(argument, "a mapping", value))?;
+    let mut times = BTreeMap::new();
+    for item in mapping.items()?.iter() {
+        let (subject, keep_ms): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        times.insert(message::text(argument, &subject)?.into_owned(), whole(argument, &keep_ms)?);
+    }
+    Ok(times)
 }
 
 /// The options of a subscription.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use delaymq_core::error::Error;
-use delaymq_engine::{Gap, LostMessage, Salvage, SalvageProgress, SalvagedGroup, SalvagedSubject};
+use delaymq_engine::{Gap, LostMessage, Salvage, SalvageProgress, SalvagedGroup, SalvagedSeries, SalvagedSubject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -53,6 +53,7 @@ fn fields<'py>(py: Python<'py>, found: &Salvage) -> Fields<'py> {
     fields.set_item("gaps", list(py, &found.gaps, gap)?)?;
     fields.set_item("subjects", list(py, &found.subjects, subject)?)?;
     fields.set_item("groups", list(py, &found.groups, group)?)?;
+    fields.set_item("series", list(py, &found.series, series)?)?;
     Ok(fields)
 }
 
@@ -104,6 +105,15 @@ fn subject<'py>(py: Python<'py>, subject: &SalvagedSubject) -> Fields<'py> {
     fields.set_item("ready", subject.ready)?;
     fields.set_item("doubtful", subject.doubtful)?;
     fields.set_item("lost", subject.lost)?;
+    Ok(fields)
+}
+
+fn series<'py>(py: Python<'py>, series: &SalvagedSeries) -> Fields<'py> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &series.name)?;
+    fields.set_item("subject", &series.subject)?;
+    fields.set_item("rule", &series.rule)?;
+    fields.set_item("zone", &series.zone)?;
     Ok(fields)
 }
 

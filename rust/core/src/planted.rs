@@ -163,6 +163,10 @@ faults! {
     NewestHoldsAlone,
     /// What is old enough is removed, finished or not.
     RetentionByAge,
+    /// What is finished is kept for one time, whichever subject it is of.
+    RetentionForgetsSubjects,
+    /// An open knows of no subject that the segments of its checkpoint have.
+    FileSubjectsNotSaved,
     /// QMQ's D3: an opening knows the two newest windows of the schedule, and none before.
     TwoNewestRecovered,
     /// QMQ's D4: what arrives within the slice that was loaded last is left to the feed, which has

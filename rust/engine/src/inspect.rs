@@ -1,17 +1,19 @@
 //! Looking at a store without its lock, while a pin keeps its files where they are.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::Identity;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Inspection, PIN_FOLDER, Pin, inspect_damaged, open_identity, pins};
+use delaymq_core::store::{Inspection, KeepFinished, Pin, inspect_damaged, open_identity, pins};
 use delaymq_core::units::Millis;
 
 use crate::clock::{Clock, SystemClock};
 use crate::files::FileStorage;
 use crate::lock::holder;
+use crate::reader_pin::ReaderPin;
 use crate::sync::thread;
 
 /// How long a pin holds files back where its reader died, in milliseconds.
@@ -35,20 +37,22 @@ pub struct Inspected {
 
 /// Looks at the store in the folder `path`. Repairs nothing and changes no file, but for a pin while
 /// it reads, where the folder may be written to. Of a store that an open would refuse as damaged it
-/// shows what can be read, and says why.
+/// shows what can be read, and says why. `keep` is how long files are kept by who
+/// opens it.
 ///
 /// # Errors
 /// `NotAStore`, `NewerFormat`, `Storage`; `Corrupt`, `MissingFile` where nothing says whose files
 /// these are.
-pub fn inspect(path: &Path) -> Result<Inspected> {
+pub fn inspect(path: &Path, keep: &KeepFinished) -> Result<Inspected> {
     let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
     let now = SystemClock.read().wall();
-    let pin = OwnPin::leave(path, now);
+    let pin = ReaderPin::leave(path, now, "inspect", PIN_MS);
     let mut pins = pins(storage.as_ref(), now)?;
     pins.retain(|other| pin.as_ref().is_none_or(|own| own.name != other.name));
-    let inspection = match sound(&storage, path, &pins) {
+    let look = |identity: &Identity| delaymq_core::store::inspect(&storage, identity, &pins, keep);
+    let inspection = match sound(&storage, path, look) {
         Err(refused @ (Error::Corrupt { .. } | Error::MissingFile { .. })) => {
-            inspect_damaged(&storage, refused.clone(), &pins).map_err(|error| match error {
+            inspect_damaged(&storage, refused.clone(), &pins, keep).map_err(|error| match error {
                 Error::NotAStore { .. } => refused,
                 other => other,
             })?
@@ -58,12 +62,33 @@ pub fn inspect(path: &Path) -> Result<Inspected> {
     Ok(Inspected { inspection, open_in: holder(path), seen: now, pins })
 }
 
+/// Looks at a store without its lock and changes no file, but for a pin that is left for so long, where the folder
+/// may be written to: nothing that `look` sees goes while the pin is there.
+///
+/// # Errors
+/// `NotAStore`, `NewerFormat`, `Storage`, and those of `look`: what looks damaged under a writer is looked at again.
+pub fn look_pinned<T>(
+    path: &Path,
+    for_ms: u64,
+    look: impl Fn(&Arc<dyn Storage>, &Identity) -> Result<T>,
+) -> Result<(T, Arc<dyn Storage>, Option<ReaderPin>)> {
+    let storage: Arc<dyn Storage> = Arc::new(FileStorage::read_only(path)?);
+    let pin = pin_again(path, for_ms);
+    let seen = sound(&storage, path, |identity| look(&storage, identity))?;
+    Ok((seen, storage, pin))
+}
+
+/// One more pin for who goes on reading; the one before is dropped after it.
+pub fn pin_again(path: &Path, for_ms: u64) -> Option<ReaderPin> {
+    ReaderPin::leave(path, SystemClock.read().wall(), "reader", for_ms)
+}
+
 /// As an open would read it, again and again where a writer may be in the middle of it.
-fn sound(storage: &Arc<dyn Storage>, path: &Path, pins: &[Pin]) -> Result<Inspection> {
+fn sound<T>(storage: &Arc<dyn Storage>, path: &Path, look: impl Fn(&Identity) -> Result<T>) -> Result<T> {
     let identity = open_identity(storage.as_ref(), None)?;
     let mut tries = 1;
     loop {
-        match delaymq_core::store::inspect(storage, &identity, pins) {
+        match look(&identity) {
             Err(error) if may_pass(&error) && tries < TRIES && holder(path).is_some() => {
                 tries = tries.saturating_add(1);
                 thread::sleep(BETWEEN_TRIES);
@@ -76,27 +101,4 @@ fn sound(storage: &Arc<dyn Storage>, path: &Path, pins: &[Pin]) -> Result<Inspec
 /// A writer may have been in the middle of it.
 fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::MissingFile { .. }) || error.is_not_found()
-}
-
-/// A file that keeps retention from removing anything; it goes when the reader is done.
-struct OwnPin {
-    path: PathBuf,
-    name: String,
-}
-
-impl OwnPin {
-    /// `None` where the folder may not be written to: then nothing can be held back.
-    fn leave(root: &Path, now: Millis) -> Option<Self> {
-        let name = format!("{}-inspect-{}", now.0.saturating_add(PIN_MS), std::process::id());
-        let path = root.join(PIN_FOLDER).join(&name);
-        std::fs::OpenOptions::new().write(true).create_new(true).open(&path).ok()?;
-        Some(Self { path, name })
-    }
-}
-
-impl Drop for OwnPin {
-    fn drop(&mut self) {
-        // One that cannot be removed expires.
-        drop(std::fs::remove_file(&self.path));
-    }
 }

@@ -54,6 +54,7 @@ mod payloads;
 mod pending;
 mod preparing;
 mod publish;
+mod reader_pin;
 mod reading;
 mod ready;
 mod receipts;
@@ -82,8 +83,9 @@ use crate::sync::{Mutex, MutexGuard};
 pub use delaymq_core::record::retry::REASON_BYTES_MAX;
 pub use delaymq_core::store::{
     ConsumerListed, FileKind, Gap, GroupListed, HeldSpace, Holder, HolderKind, InspectedFile, InspectedGroup,
-    InspectedSubject, Inspection, LostMessage, OwnerOptions, Pin, Receipt, RecoveryProgress, RetryRule, Salvage,
-    SalvagedGroup, SalvagedSubject, SpaceReason, SubjectListed, Verification, VerificationProgress,
+    InspectedSubject, Inspection, KeepFinished, KeptForAge, LostMessage, OwnerOptions, Pin, Receipt, RecoveryProgress,
+    RetryRule, Salvage, SalvagedGroup, SalvagedSeries, SalvagedSubject, SpaceReason, SubjectListed, Verification,
+    VerificationProgress,
 };
 
 pub use attendance::Activity;
@@ -93,7 +95,7 @@ pub use dead_letters::DeadLetter;
 pub use delivery::{Delivered, DeliveryKey, DeliveryRange, Payload};
 pub use ending::ended_of;
 pub use files::FileStorage;
-pub use inspect::{Inspected, inspect};
+pub use inspect::{Inspected, inspect, look_pinned, pin_again};
 pub use listener::Listener;
 pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
@@ -109,6 +111,7 @@ pub use options::{
 };
 pub use pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
 pub use publish::{PublishBatch, Receipts, Ticket};
+pub use reader_pin::ReaderPin;
 pub use ready::Ready;
 pub use recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
 pub use report::{Report, Status};

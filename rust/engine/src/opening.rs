@@ -51,7 +51,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(
     storage: Arc<dyn Storage>,
     path: &Path,
-    #[cfg_attr(not(feature = "planted"), expect(unused_mut, reason = "only what is planted changes them"))] mut options: Options,
+    mut options: Options,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Opened> {
     #[cfg(feature = "planted")]
@@ -68,7 +68,8 @@ pub(crate) fn open(
     let new = NewStore { stream: random()?, node: random()?, segment_bytes: options.segment_bytes };
     let identity = open_identity(storage.as_ref(), options.create.then_some(new))?;
     let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
-    let recovered = recover(&storage, &identity, &mut epochs, options.owner, progress)?;
+    let mut recovered = recover(&storage, &identity, &mut epochs, options.owner, progress)?;
+    recovered.owner.keep_finished_of(std::mem::take(&mut options.keep_finished_of));
     check_clock(&options, recovered.trusted)?;
     let report = recovered.report.clone();
     let shared = assemble(storage, path, options, &identity, recovered)?;

@@ -1,5 +1,6 @@
 //! What a caller chooses when opening, publishing and subscribing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use delaymq_core::error::Result;
@@ -34,6 +35,8 @@ pub struct Options {
     pub terms: TermsLimits,
     /// When checkpoints are taken, what memory holds, how long finished messages are kept.
     pub owner: OwnerOptions,
+    /// How long what is finished of single subjects is kept, in milliseconds; of the others as the owner's options say.
+    pub keep_finished_of: BTreeMap<String, u64>,
     /// Of what is free on the disk; none by default.
     pub marks: FreeMarks,
     /// Makes the store where there is none; otherwise an absent one is refused.
@@ -50,6 +53,7 @@ impl Default for Options {
             delay_ms_max: 10 * 366 * 24 * 3_600_000,
             terms: TermsLimits::default(),
             owner: OwnerOptions::default(),
+            keep_finished_of: BTreeMap::new(),
             marks: FreeMarks::default(),
             create: true,
             clock: Arc::new(SystemClock),

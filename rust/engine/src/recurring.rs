@@ -6,7 +6,9 @@ use delaymq_core::record::limits::{at_most, check_meta, check_name};
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::recurring::{NewSeries, Recur, encode_recur};
 use delaymq_core::schedule_log::DUE_MAX;
-use delaymq_core::store::{ALL_SERIES_BYTES_MAX, Outcome, Receipt, SERIES_BYTES_MAX, SERIES_MAX, Series, State};
+use delaymq_core::store::{
+    ALL_SERIES_BYTES_MAX, Outcome, Receipt, SERIES_BYTES_MAX, SERIES_MAX, SalvagedSeries, Series, State,
+};
 use delaymq_core::units::{Millis, Sequence, Span, SubjectNumber};
 use delaymq_recurrence::{Refused, Rule};
 
@@ -87,13 +89,8 @@ impl Store {
         let lengths = [new.name.len(), rule.len(), new.zone.len(), new.meta.len(), new.body.len()];
         let bytes = lengths.into_iter().fold(0, usize::saturating_add);
         at_most("body", SERIES_BYTES_MAX.min(shared.submission_bytes_max().saturating_sub(OVERHEAD_BYTES)), bytes)?;
-        let named = shared.names.subject(subject)?;
-        let mut records = Vec::new();
-        if named.needs_fact {
-            encode_subject(&mut records, named.number, &named.name);
-        }
         let series = NewSeries {
-            subject: named.number,
+            subject: SubjectNumber(0),
             name: new.name,
             if_exists: new.if_exists,
             rule: &rule,
@@ -103,19 +100,37 @@ impl Store {
             meta: new.meta,
             body: new.body,
         };
-        encode_recur(&mut records, &Recur::Begin(series));
-        let found = shared.ask(&records, 1 + usize::from(named.needs_fact), Class::Growing, false)?;
-        if named.needs_fact {
-            shared.names.submitted(std::slice::from_ref(&named));
-        }
-        match found.last().copied().flatten() {
-            Some(Outcome::SeriesBegun(_)) => shared.go_on_now(named.number, new.name)?,
+        let (number, outcome) = shared.begin_series(subject, series)?;
+        match outcome {
+            Some(Outcome::SeriesBegun(_)) => shared.go_on_now(number, new.name)?,
             Some(Outcome::SeriesThere) if new.if_exists == IfExists::Keep => {}
             refused => return Err(refusal(subject, new.name, refused)),
         }
-        let listed = self.look(|state| Ok(shared.listed(state, named.number, new.name)))?;
+        let listed = self.look(|state| Ok(shared.listed(state, number, new.name)))?;
         // Somebody has ended it meanwhile.
         listed.ok_or_else(|| unknown_series(subject, new.name))
+    }
+
+    /// Begins a series that was saved from another store, behind what is saved of it as messages.
+    ///
+    /// # Errors
+    /// `TooLarge` naming `series`, `NamesFull` naming `name`, `DiskFull`, `Poisoned`, `Closed`.
+    pub(crate) fn begin_salvaged(&self, saved: &SalvagedSeries) -> Result<()> {
+        let series = NewSeries {
+            subject: SubjectNumber(0),
+            name: &saved.name,
+            if_exists: IfExists::Replace,
+            rule: &saved.rule,
+            zone: &saved.zone,
+            catch_up: saved.catch_up,
+            after: saved.last_due,
+            meta: &saved.meta,
+            body: &saved.body,
+        };
+        match self.shared.begin_series(&saved.subject, series)? {
+            (_, Some(Outcome::SeriesBegun(_))) => Ok(()),
+            (_, refused) => Err(refusal(&saved.subject, &saved.name, refused)),
+        }
     }
 
     /// Ends a series; its pending message is cancelled. False where there is none of that name. Returns when it is
@@ -155,6 +170,21 @@ impl Store {
 }
 
 impl Shared {
+    /// Proposes a series of the subject of this name, and its outcome.
+    fn begin_series(&self, subject: &str, series: NewSeries<'_>) -> Result<(SubjectNumber, Option<Outcome>)> {
+        let named = self.names.subject(subject)?;
+        let mut records = Vec::new();
+        if named.needs_fact {
+            encode_subject(&mut records, named.number, &named.name);
+        }
+        encode_recur(&mut records, &Recur::Begin(NewSeries { subject: named.number, ..series }));
+        let found = self.ask(&records, 1 + usize::from(named.needs_fact), Class::Growing, false)?;
+        if named.needs_fact {
+            self.names.submitted(std::slice::from_ref(&named));
+        }
+        Ok((named.number, found.last().copied().flatten()))
+    }
+
     /// The text of the rule, and the time after which its first occurrence is.
     fn rule_of(&self, new: &NewRecurring<'_>) -> Result<(String, Millis)> {
         let (part, text, rule) = match new.recurs {

@@ -40,7 +40,7 @@ pub fn look_for_salvage(path: &Path) -> Result<Salvage> {
 /// Writes what can be saved of the store in `path` into a new store in `into`, which must be
 /// absent or empty. Due times stay; a message that only some groups have not finished goes to these
 /// alone, as one of their retries; dead letters keep their reasons, as far as those can be read; attempts
-/// begin at 1 again. `progress` ends it by returning false.
+/// begin at 1 again. Series go on behind their last message. `progress` ends it by returning false.
 ///
 /// # Errors
 /// As [`look_for_salvage`]; `InvalidArgument` naming `into`; `Closed` where it was ended; those of the new store, which is not
@@ -77,6 +77,9 @@ pub fn salvage_into(path: &Path, into: &Path, progress: &mut dyn FnMut(SalvagePr
         tell()
     })?;
     writing.publish()?;
+    for series in &found.series {
+        store.begin_salvaged(series)?;
+    }
     store.close()?;
     Ok(found)
 }

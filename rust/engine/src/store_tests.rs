@@ -109,7 +109,7 @@ fn closing_takes_a_half_prepared_segment_away_and_inspecting_names_one() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path(), Options::default(), &mut |_| {}).unwrap();
         let preparing = || {
-            let seen = crate::inspect(folder.path()).unwrap().inspection;
+            let seen = crate::inspect(folder.path(), &crate::KeepFinished::default()).unwrap().inspection;
             // Those of an opening are small and quickly done.
             let large = |file: &&crate::InspectedFile| file.bytes > 64 << 20;
             seen.files.iter().filter(large).filter(|file| file.kind == crate::FileKind::Preparing).count()

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use delaymq_engine::{Due, Durability, FileKind, HolderKind, Options, SpaceReason, inspect};
+use delaymq_engine::{Due, Durability, FileKind, HolderKind, KeepFinished, Options, SpaceReason, inspect};
 use support::{collect, consume, eventually, open, options, publish, subscribe};
 
 fn small() -> Options {
@@ -29,7 +29,7 @@ fn dead_letters_and_what_a_group_has_not_finished_come_back_with_the_group() {
     assert!(messages.flush(Duration::from_secs(5)).unwrap());
     store.checkpoint().unwrap();
     store.checkpoint().unwrap();
-    let seen = inspect(folder.path()).unwrap().inspection;
+    let seen = inspect(folder.path(), &KeepFinished::default()).unwrap().inspection;
     let of = |wanted: &dyn Fn(&HolderKind) -> bool| seen.holders.iter().find(|holder| wanted(&holder.kind)).unwrap();
     let group = of(&|kind| matches!(kind, HolderKind::Group { subject, .. } if subject == "orders"));
     let dead = of(&|kind| matches!(kind, HolderKind::DeadLetters { .. }));
@@ -47,7 +47,7 @@ fn what_is_prepared_is_held_by_nobody_and_is_upkeep() {
     eventually("segments ahead", || store.status().unwrap().metrics.prepared_segments >= 1);
     let pin = folder.path().join("pins").join(format!("{}-reader", u64::MAX / 2));
     std::fs::write(pin, "").unwrap();
-    let seen = inspect(folder.path()).unwrap().inspection;
+    let seen = inspect(folder.path(), &KeepFinished::default()).unwrap().inspection;
     let segments: Vec<_> = seen.files.iter().filter(|file| file.path.ends_with(".segment")).collect();
     let prepared: Vec<_> = segments.iter().filter(|file| file.kind == FileKind::Preparing).collect();
     assert!(!prepared.is_empty() && prepared.len() < segments.len(), "{segments:?}");

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use delaymq_core::error::Error;
 use delaymq_engine::{
-    DeadLetter, Due, Durability, FileKind, HolderKind, Store, inspect, look_for_salvage, salvage_into,
+    CatchUp, DeadLetter, Due, Durability, FileKind, HolderKind, IfExists, KeepFinished, NewRecurring, Recurs, Store,
+    inspect, look_for_salvage, salvage_into,
 };
-use support::{collect, consume, open, options, publish, subscribe};
+use support::{collect, consume, eventually, open, options, publish, subscribe};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -38,7 +39,7 @@ fn an_open_store_is_looked_at_without_its_lock() {
     let folder = tempfile::tempdir().unwrap();
     filled(folder.path());
     let store = open(folder.path(), options(Durability::Disk));
-    let seen = inspect(folder.path()).unwrap();
+    let seen = inspect(folder.path(), &KeepFinished::default()).unwrap();
     assert_eq!(seen.open_in, Some(std::process::id()));
     assert_eq!((seen.inspection.pending, seen.inspection.ready), (21, 6));
     let group = seen.inspection.groups.iter().find(|group| group.subject == "now").unwrap();
@@ -47,7 +48,7 @@ fn an_open_store_is_looked_at_without_its_lock() {
     let holds = |kind: &HolderKind| matches!(kind, HolderKind::Group { subject, .. } if subject == "now");
     assert!(seen.inspection.holders.iter().any(|holder| holds(&holder.kind) && holder.messages == 6));
     store.close().unwrap();
-    assert_eq!(inspect(folder.path()).unwrap().open_in, None);
+    assert_eq!(inspect(folder.path(), &KeepFinished::default()).unwrap().open_in, None);
 }
 
 #[test]
@@ -117,4 +118,92 @@ fn a_folder_with_something_in_it_is_not_written_into() {
         let refused = salvage_into(&from, into, &mut |_| true).map(|found| found.saved());
         assert!(matches!(refused, Err(Error::InvalidArgument { argument: "into", .. })), "{refused:?}");
     }
+}
+
+const HOURLY: NewRecurring<'_> = NewRecurring {
+    name: "hourly",
+    recurs: Recurs::Every(HOUR_MS),
+    zone: "UTC",
+    start: None,
+    catch_up: CatchUp::All,
+    if_exists: IfExists::Refuse,
+    meta: b"",
+    body: b"tick",
+};
+
+/// The series of a store: subject, name and rule.
+fn series_of(store: &Store) -> Vec<(String, String, String)> {
+    let all = store.recurring(None, 0, 100).unwrap();
+    all.into_iter().map(|one| (one.subject, one.name, one.rule)).collect()
+}
+
+fn named(subject: &str, name: &str, rule: &str) -> (String, String, String) {
+    (subject.to_owned(), name.to_owned(), rule.to_owned())
+}
+
+#[test]
+fn series_go_on_behind_their_last_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, into) = (folder.path().join("from"), folder.path().join("into"));
+    let store = open(&from, options(Durability::Disk));
+    store.recur("checks", &HOURLY).unwrap();
+    store.recur("checks", &NewRecurring { name: "gone", ..HOURLY }).unwrap();
+    store.checkpoint().unwrap();
+    store.end_recurring("checks", "gone").unwrap();
+    let nightly = NewRecurring { name: "nightly", recurs: Recurs::Cron("0 3 * * *"), zone: "Europe/Berlin", ..HOURLY };
+    let due = store.recur("reports", &nightly).unwrap().pending.unwrap().key.due;
+    store.close().unwrap();
+
+    let found = salvage_into(&from, &into, &mut |_| true).unwrap();
+    assert_eq!((found.saved(), found.series.len()), (2, 2));
+    let store = open(&into, options(Durability::Disk));
+    assert_eq!(
+        series_of(&store),
+        [named("checks", "hourly", "every 3600000ms"), named("reports", "nightly", "0 3 * * *")]
+    );
+    let nightly = &store.recurring(Some("reports"), 0, 10).unwrap()[0];
+    assert_eq!((nightly.zone.as_str(), nightly.catch_up), ("Europe/Berlin", CatchUp::All));
+    eventually("each goes on", || store.status().unwrap().pending == 4);
+    let again = store.recurring(Some("reports"), 0, 10).unwrap()[0].pending.unwrap().key.due;
+    let day = 23 * HOUR_MS..=25 * HOUR_MS;
+    assert!(day.contains(&again.since(due)), "{due:?} is saved as a message, and {again:?} comes after it");
+}
+
+#[test]
+fn what_later_facts_say_of_series_is_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, into) = (folder.path().join("from"), folder.path().join("into"));
+    let store = open(&from, options(Durability::Disk));
+    for name in ["hourly", "gone"] {
+        store.recur("checks", &NewRecurring { name, ..HOURLY }).unwrap();
+    }
+    publish(&store, "checks", Due::After(HOUR_MS), b"a fact whose bytes are lost");
+    store.end_recurring("checks", "gone").unwrap();
+    let replaced = NewRecurring { recurs: Recurs::Every(2 * HOUR_MS), if_exists: IfExists::Replace, ..HOURLY };
+    let due = store.recur("checks", &replaced).unwrap().pending.unwrap().key.due;
+    store.recur("reports", &HOURLY).unwrap();
+    store.close().unwrap();
+    for checkpoint in std::fs::read_dir(from.join("checkpoints")).unwrap() {
+        std::fs::remove_file(checkpoint.unwrap().path()).unwrap();
+    }
+    damage(&from, b"a fact whose bytes are lost");
+
+    let found = salvage_into(&from, &into, &mut |_| true).unwrap();
+    assert!(!found.gaps.is_empty(), "the fact is lost, with its header");
+    let rules: Vec<_> = found.series.iter().map(|one| (&*one.subject, &*one.name, &*one.rule)).collect();
+    assert_eq!(rules, [("checks", "hourly", "every 7200000ms"), ("reports", "hourly", "every 3600000ms")]);
+    assert_eq!(found.series[0].last_due, due);
+}
+
+/// Damages the header and the body of the record with this body.
+fn damage(store: &Path, body: &[u8]) {
+    for segment in std::fs::read_dir(store.join("log")).unwrap() {
+        let path = segment.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let Some(at) = bytes.windows(body.len()).position(|window| window == body) else { continue };
+        bytes[at - 40..at + body.len()].fill(0x55);
+        std::fs::write(&path, bytes).unwrap();
+        return;
+    }
+    panic!("no segment has it");
 }

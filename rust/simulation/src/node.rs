@@ -60,6 +60,25 @@ pub struct NodeOptions {
     pub marks: FreeMarks,
     /// The owner's own.
     pub owner: OwnerOptions,
+    /// One subject is kept for another time than the rest.
+    pub kept_apart: KeptApart,
+}
+
+/// A subject whose finished messages are kept for a time of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeptApart {
+    /// False where it is kept as all others are.
+    pub is_on: bool,
+    /// The subject.
+    pub subject: &'static str,
+    /// For how long, in milliseconds.
+    pub keep_ms: u64,
+}
+
+impl KeptApart {
+    fn times(self) -> BTreeMap<String, u64> {
+        self.is_on.then(|| (self.subject.to_owned(), self.keep_ms)).into_iter().collect()
+    }
 }
 
 impl Default for NodeOptions {
@@ -71,6 +90,7 @@ impl Default for NodeOptions {
             keeps_consumers: false,
             marks: FreeMarks::default(),
             owner: OwnerOptions::default(),
+            kept_apart: KeptApart::default(),
         }
     }
 }
@@ -126,7 +146,8 @@ impl Node {
         let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
         let records_bytes_max = records_max(identity.segment_bytes);
         let owner_options = OwnerOptions { records_bytes_max, ..options.owner };
-        let recovered = recover(&storage, &identity, &mut epochs, owner_options, &mut |_| {})?;
+        let mut recovered = recover(&storage, &identity, &mut epochs, owner_options, &mut |_| {})?;
+        recovered.owner.keep_finished_of(options.kept_apart.times());
         let position = recovered.position;
         let start = AppenderStart {
             stream: identity.stream,

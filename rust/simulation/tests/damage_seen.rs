@@ -7,8 +7,8 @@ mod rig;
 use delaymq_core::error::{Error, Result, StorageFault};
 use delaymq_core::message_log::Identity;
 use delaymq_core::storage::{Call, Storage};
-use delaymq_core::store::inspect_damaged;
 use delaymq_core::store::{FileKind, Inspection, Verification, VerificationProgress, inspect, verify, verify_telling};
+use delaymq_core::store::{KeepFinished, inspect_damaged};
 use delaymq_core::units::Sequence;
 use delaymq_simulation::disk::End;
 use rig::saving::{
@@ -31,7 +31,7 @@ fn refused(rig: &Rig) -> (Error, Inspection) {
     let before = other.disk.storage().image();
     let error = other.try_open().unwrap_err();
     assert!(other.disk.storage().image() == before, "refused, and files were touched");
-    let found = inspect_damaged(&other.disk.shared(), error.clone(), &[]).unwrap();
+    let found = inspect_damaged(&other.disk.shared(), error.clone(), &[], &KeepFinished::default()).unwrap();
     assert!(other.disk.storage().image() == before, "files were changed");
     assert_eq!(found.refused, Some(error.clone()));
     (error, found)
@@ -158,7 +158,7 @@ fn inspect_tells_so_many_places_and_counts_the_others() {
         let path = format!("log/{:010}.segment", number * 2_000);
         rig.disk.storage().create(&path).unwrap();
     }
-    let found = inspect_damaged(&rig.disk.shared(), Error::Closed, &[]).unwrap();
+    let found = inspect_damaged(&rig.disk.shared(), Error::Closed, &[], &KeepFinished::default()).unwrap();
     assert_eq!(found.damaged.len(), 1_001);
     let last = found.damaged.last().unwrap();
     assert!(last.starts_with("and ") && last.ends_with(" more"), "{last}");
@@ -169,13 +169,13 @@ fn inspect_uses_the_older_checkpoint_and_names_every_kind_of_file() {
     let (mut rig, _) = filled();
     let identity = *rig.node().identity();
     let newest = rig.newest("checkpoints/");
-    let whole = inspect(&rig.disk.shared(), &identity, &[]).unwrap();
+    let whole = inspect(&rig.disk.shared(), &identity, &[], &KeepFinished::default()).unwrap();
     flip(&rig, &newest, 100);
     let storage = rig.disk.storage();
     for path in ["runs/0000000099.run", "aside/evidence", "pins/reader", "stray", "log/stray"] {
         storage.create(path).unwrap();
     }
-    let found = inspect(&rig.disk.shared(), &identity, &[]).unwrap();
+    let found = inspect(&rig.disk.shared(), &identity, &[], &KeepFinished::default()).unwrap();
     assert_eq!((found.pending, found.ready, found.groups), (whole.pending, whole.ready, whole.groups));
     assert!(found.checkpoint < whole.checkpoint);
     let kind = |path: &str| found.files.iter().find(|file| file.path == path).map(|file| file.kind);
@@ -188,7 +188,7 @@ fn inspect_uses_the_older_checkpoint_and_names_every_kind_of_file() {
     let (schedule, dispatch) = (&runs_of(&rig, SCHEDULE)[0], &runs_of(&rig, DISPATCH)[0]);
     assert_eq!((kind(schedule), kind(dispatch)), (Some(FileKind::ScheduleRun), Some(FileKind::DispatchRun)));
     flip(&rig, schedule, 5_000);
-    let found = inspect(&rig.disk.shared(), &identity, &[]).unwrap();
+    let found = inspect(&rig.disk.shared(), &identity, &[], &KeepFinished::default()).unwrap();
     assert!(found.damaged.iter().any(|words| words.starts_with(&format!("{schedule} is damaged"))));
 }
 

@@ -18,7 +18,7 @@ use delaymq_core::record::name::{
 use delaymq_core::record::queue::{NumberRange, Reserve, encode_acknowledge, encode_assign, encode_reserve};
 use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::retry::{Destination, Redrive, Retry, encode_redrive, encode_retry};
-use delaymq_core::store::{InspectedGroup, InspectedSubject, Outcome, inspect};
+use delaymq_core::store::{InspectedGroup, InspectedSubject, KeepFinished, Outcome, inspect};
 use delaymq_core::units::{
     ConsumerNumber, DueKey, GroupNumber, Millis, PullOffset, ReadyNumber, Sequence, SubjectNumber,
 };
@@ -54,7 +54,7 @@ fn filled() -> (Rig, Place, SubjectNumber) {
 fn seen(rig: &mut Rig) -> (Vec<InspectedSubject>, Vec<InspectedGroup>, [u64; 3]) {
     rig.node().witness().unwrap();
     let identity = *rig.node().identity();
-    let found = inspect(&rig.disk.copy(), &identity, &[]).unwrap();
+    let found = inspect(&rig.disk.copy(), &identity, &[], &KeepFinished::default()).unwrap();
     (found.subjects, found.groups, [found.pending, found.ready, found.voided])
 }
 

@@ -1,5 +1,6 @@
 //! Salvage of small stores whose files are damaged by chance: whatever is gone, each message that was stored and is
-//! not finished is saved, named as lost, or within a named gap; and nothing that was finished for certain comes back as certain.
+//! not finished is saved, named as lost, or within a named gap, each series that goes on is saved or within one; and
+//! nothing that was finished for certain comes back as certain.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
 
 mod rig;
@@ -7,13 +8,18 @@ mod rig;
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::Error;
+use delaymq_core::record::recurring::CatchUp;
+use delaymq_core::record::terms::IfExists;
 use delaymq_core::store::{Outcome, OwnerOptions, Receipt, Salvage};
+use delaymq_core::units::Sequence;
 use delaymq_simulation::chance::Chance;
-use delaymq_simulation::node::{Handed, NodeOptions};
+use delaymq_simulation::node::{Handed, NewRecurring, NodeOptions};
+use rig::keyed::asked;
 use rig::saving::{HOUR_MS, NAMES, files_of, flip, look, remove};
-use rig::{Place, Rig, lean, small};
+use rig::{Place, Rig, START, lean, small};
 
 const CASES: u64 = 1_000;
+const SERIES: [&str; 3] = ["one", "two", "three"];
 const RETRIES: &str = "%RETRY%now%quick";
 
 /// A message that was answered as stored.
@@ -26,11 +32,19 @@ struct Stored {
     receipt: Option<Receipt>,
 }
 
+/// A series that was begun: by which fact, and by which it has ended.
+struct Begun {
+    name: &'static str,
+    sequence: u64,
+    ended: Option<u64>,
+}
+
 struct History {
     rig: Rig,
     chance: Chance,
     place: Place,
     stored: Vec<Stored>,
+    series: Vec<Begun>,
     handed: Vec<Handed>,
     checkpoints: u64,
     /// Which checkpoint each file is, and the sequence behind the last that it knows.
@@ -56,19 +70,21 @@ impl History {
         let owner = OwnerOptions { copy_after_ms, ..options.owner };
         let mut rig = Rig::new(NodeOptions { owner, ..options });
         let place = rig.earliest("now", "quick");
-        let (stored, handed, positions) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { rig, chance, place, stored, handed, checkpoints: 0, positions }
+        let (stored, series, handed, positions) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        Self { rig, chance, place, stored, series, handed, checkpoints: 0, positions }
     }
 
     fn run(&mut self) {
         for _ in 0..self.chance.between(4, 14) {
-            match self.chance.below(10) {
+            match self.chance.below(12) {
                 0..=2 => self.publish("late", HOUR_MS),
                 3 | 4 => self.publish("now", 0),
                 5 => self.publish("now", 20),
                 6 => self.consume(),
                 7 => self.cancel(),
                 8 => self.rig.pass(30),
+                9 => self.begin_series(),
+                10 => self.end_series(),
                 _ => self.checkpoint(),
             }
         }
@@ -129,6 +145,36 @@ impl History {
             {
                 self.stored[number].finished = Some(self.checkpoints);
             }
+        }
+    }
+
+    fn begin_series(&mut self) {
+        self.make_room();
+        let name = SERIES[self.series.len() % SERIES.len()];
+        let new = NewRecurring {
+            subject: "late",
+            name,
+            if_exists: IfExists::Replace,
+            rule: "every 5000ms",
+            catch_up: CatchUp::One,
+            after: START,
+            body: b"again",
+        };
+        assert!(matches!(asked(&mut self.rig, |node| node.begin_series(&new).unwrap()), Outcome::SeriesBegun(_)));
+        let sequence = self.rig.node().owner().state().recurring.after(Sequence(0)).map(|(number, _)| number.0).max();
+        let sequence = sequence.unwrap();
+        for one in self.series.iter_mut().filter(|one| one.name == name && one.ended.is_none()) {
+            one.ended = Some(sequence);
+        }
+        self.series.push(Begun { name, sequence, ended: None });
+    }
+
+    fn end_series(&mut self) {
+        self.make_room();
+        if let Some(one) = self.series.iter_mut().find(|one| one.ended.is_none()) {
+            one.ended = Some(self.rig.next_sequence().0);
+            let outcome = asked(&mut self.rig, |node| node.end_series("late", one.name).unwrap());
+            assert!(matches!(outcome, Outcome::SeriesEnded(_)), "{outcome:?}");
         }
     }
 
@@ -220,6 +266,15 @@ impl History {
             if one.finished.is_none() && !saved.contains_key(&number) && !one.sequences.iter().any(is_told) {
                 untold.entry(one.subject).or_default().push(number);
             }
+        }
+        let series: BTreeSet<&str> = found.series.iter().map(|one| &*one.name).collect();
+        for one in &self.series {
+            let (is_saved, is_over) = (series.contains(one.name), one.ended.is_some());
+            assert!(is_over || is_saved || is_told(&one.sequence), "{}, begun by {}", one.name, one.sequence);
+            let goes_on = || self.series.iter().any(|other| other.name == one.name && other.ended.is_none());
+            let came_back = is_saved && !goes_on() && !one.ended.is_some_and(|ended| is_told(&ended));
+            let is_last = !self.series.iter().any(|other| other.name == one.name && other.sequence > one.sequence);
+            assert!(!(is_last && came_back), "{} was ended by {:?} and came back", one.name, one.ended);
         }
         for (subject, numbers) in untold {
             let counted = found.lost.iter().filter(|one| one.sequence.0 == 0 && one.subject == subject).count();

@@ -15,6 +15,7 @@ mod free_room;
 mod history_tests;
 mod identity;
 mod judge;
+mod piece;
 mod preparing;
 mod reader;
 mod repair;
@@ -31,6 +32,7 @@ pub use commit::{Class, Commit, GroupCommit, GroupCommitOptions, Mark, Submissio
 pub use durability::Durability;
 pub use free_room::{FreeMarks, FreeRoom, RoomChange};
 pub use identity::{EpochSource, FileEpochSource, IDENTITY_PATH, Identity};
+pub use piece::{LogPiece, PieceReader};
 pub use preparing::{PreparedSegment, Preparing, PreparingStep};
 pub use reader::{BatchReader, ScannedBatch};
 pub use repair::{Repaired, repair};

@@ -48,8 +48,7 @@ pub enum Find<'a> {
 /// # Errors
 /// `Storage`, `NewerFormat`. Damage is shown.
 pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
-    let mut sieve =
-        Sieve { window: Window::new(Arc::clone(storage), stream), scratch: Scratch::new(), next: Sequence(0) };
+    let mut sieve = Sieve::new(storage, stream, Sequence(0));
     let mut expected: Option<SegmentNumber> = None;
     for number in segments_there(storage.as_ref(), show)? {
         show_missing(expected.unwrap_or(number), number, show);
@@ -91,14 +90,18 @@ fn show_missing(first: SegmentNumber, there: SegmentNumber, show: &mut dyn FnMut
     }
 }
 
-struct Sieve {
-    window: Window,
+pub(super) struct Sieve {
+    pub(super) window: Window,
     scratch: Scratch,
     /// Behind the last sequence that was seen; 0 before the first.
-    next: Sequence,
+    pub(super) next: Sequence,
 }
 
 impl Sieve {
+    pub(super) fn new(storage: &Arc<dyn Storage>, stream: Stream, next: Sequence) -> Self {
+        Self { window: Window::new(Arc::clone(storage), stream), scratch: Scratch::new(), next }
+    }
+
     fn segment(&mut self, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
         let mut at = SEGMENT_HEADER_BYTES;
         while at < self.window.end() {
@@ -117,7 +120,7 @@ impl Sieve {
     }
 
     /// A batch whose header is whole.
-    fn batch(&mut self, header: &BatchHeader, at: u32, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+    pub(super) fn batch(&mut self, header: &BatchHeader, at: u32, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
         let (path, start, stream) = (self.window.path(), self.window.at(at), self.window.stream().id);
         let base = Sequence(header.base_sequence.get());
         let end = base.plus(u64::from(header.count.get()));
@@ -137,7 +140,7 @@ impl Sieve {
 
     /// Bytes where a batch should begin: up to the next batch, or the end of the segment, single
     /// records are looked for. Returns where to go on.
-    fn unreadable(&mut self, at: u32, fault: &Fault, show: &mut dyn FnMut(Find<'_>)) -> Result<u32> {
+    pub(super) fn unreadable(&mut self, at: u32, fault: &Fault, show: &mut dyn FnMut(Find<'_>)) -> Result<u32> {
         let next_batch = self.next_batch(at.saturating_add(8))?;
         let to = next_batch.unwrap_or(self.window.end());
         let (path, start) = (self.window.path(), self.window.at(at));

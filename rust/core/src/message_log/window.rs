@@ -110,6 +110,12 @@ impl Window {
         Ok(self.buffer.get(start..end).unwrap_or_default())
     }
 
+    /// Takes nothing from `end` on for bytes of batches.
+    pub(super) fn limit(&mut self, end: u32) {
+        self.end = self.end.min(end);
+        self.buffered = 0;
+    }
+
     /// Forgets what is in memory: the file may have grown behind it.
     pub(super) fn forget(&mut self) {
         self.buffered = 0;

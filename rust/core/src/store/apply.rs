@@ -176,6 +176,7 @@ pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, 
     if arrival.time.is_due(entry.due()) || by_another {
         place_at_once(state, effects, entry);
     } else {
+        state.note_message_of(entry.subject());
         let entry = begins_pending(state, effects, entry)?;
         state.schedule.insert(entry);
         effects.feed.arrive(entry);
@@ -185,6 +186,7 @@ pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, 
 
 /// An entry is ready by its own fact, whatever its due time.
 pub(super) fn place_at_once(state: &mut State, effects: &mut Effects, entry: Entry) {
+    state.note_message_of(entry.subject());
     state.schedule.note_dispatched_at_once(entry.sequence());
     make_ready(state, effects, entry);
 }

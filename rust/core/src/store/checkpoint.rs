@@ -5,10 +5,13 @@
 //! The file is written only when all that it names is durable: the runs, and the log up to its
 //! position.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
+use super::file_subjects::FileSubjects;
+use super::keeping::Keeping;
 use super::merging::{FinishedMerge, MergeFailure, MergeWork};
 use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
@@ -57,6 +60,8 @@ pub struct FinishedCheckpoint {
     /// By the first sequence of the part that each holds.
     pub(super) schedule_runs: Vec<(Sequence, Arc<Run>)>,
     pub(super) dispatch_run: Option<Arc<Run>>,
+    /// Whose messages each of its runs has, the merged one among them.
+    pub(super) subjects: BTreeMap<RunNumber, FileSubjects>,
     pub(super) merged: Option<Box<FinishedMerge>>,
     pub(super) merge_failure: Option<Box<MergeFailure>>,
     pub(super) kept: KeptFiles,
@@ -75,9 +80,8 @@ pub struct CheckpointWork {
     dispatch_number: RunNumber,
     schedule_candidates: Vec<Candidate>,
     dispatch_candidates: Vec<Candidate>,
-    keep_finished_ms: u64,
-    /// When it is judged how old files are.
-    aged_at: Millis,
+    /// Which files are too young to go.
+    keeping: Keeping,
     copy_after: Millis,
     parts: Vec<(RunNumber, FrozenPart)>,
     ready: Vec<FrozenReady>,
@@ -87,6 +91,8 @@ pub struct CheckpointWork {
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
     dispatch_run: Option<Arc<Run>>,
+    /// Whose messages each of these has, and the merged one.
+    subjects: BTreeMap<RunNumber, FileSubjects>,
 }
 
 enum Stage {
@@ -115,7 +121,7 @@ impl CheckpointWork {
         options: &OwnerOptions,
         number: u32,
         feed: FeedPlace,
-        aged_at: Millis,
+        keeping: Keeping,
     ) -> Self {
         let schedule_candidates = candidates(state, RunKind::Schedule);
         let dispatch_candidates = candidates(state, RunKind::Dispatch);
@@ -142,8 +148,7 @@ impl CheckpointWork {
             dispatch_number,
             schedule_candidates,
             dispatch_candidates,
-            keep_finished_ms: options.keep_finished_ms,
-            aged_at,
+            keeping,
             copy_after,
             parts,
             ready,
@@ -152,6 +157,7 @@ impl CheckpointWork {
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
             dispatch_run: None,
+            subjects: BTreeMap::new(),
         }
     }
 
@@ -247,15 +253,30 @@ impl CheckpointWork {
         Ok(())
     }
 
+    /// Looks whose messages the new runs have.
+    fn tell_subjects(&mut self) -> Result<()> {
+        let merged = self.merge.as_ref().and_then(MergeWork::finished).and_then(|merged| merged.run);
+        for run in self.schedule_runs.iter().map(|(_, run)| run).chain(&self.dispatch_run).chain(&merged) {
+            if let Entry::Vacant(place) = self.subjects.entry(run.number()) {
+                place.insert(FileSubjects::of_run(run)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the file that names everything.
     fn finish(&mut self, storage: &dyn Storage) -> Result<FinishedCheckpoint> {
+        self.tell_subjects()?;
         let created = self.frozen.position.trusted;
-        let fresh = |run: &Arc<Run>| Candidate { run: Arc::clone(run), unfinished: true, created };
+        let fresh = |run: &Arc<Run>| {
+            let subjects = subjects_of(&self.subjects, run.number());
+            Candidate { run: Arc::clone(run), unfinished: true, created, subjects }
+        };
         let mut schedule = self.schedule_candidates.clone();
         schedule.extend(self.schedule_runs.iter().map(|(_, run)| fresh(run)));
         let merged = self.merge.as_ref().and_then(|merge| {
             let finished = merge.finished()?;
-            merge.stand_in(&finished, &mut schedule);
+            merge.stand_in(&finished, &self.subjects, &mut schedule);
             self.frozen.merge_windows(&finished.bits, finished.run.as_ref().map(|run| run.number()));
             Some(Box::new(finished))
         });
@@ -263,10 +284,10 @@ impl CheckpointWork {
         dispatch.extend(self.dispatch_run.iter().map(fresh));
         let all: Vec<Candidate> = schedule.iter().chain(&dispatch).cloned().collect();
         let replay = self.position().segment().unwrap_or(SegmentNumber(1));
-        let (runs, floor) = needed(&all, &self.frozen.segments, replay, self.aged_at, self.keep_finished_ms)?;
+        let (runs, floor) = needed(&all, &self.frozen.segments, replay, &self.keeping)?;
         let named = |candidates: &[Candidate]| -> Vec<NamedRun> {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
-            kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created)).collect()
+            kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created, candidate.subjects.clone())).collect()
         };
         let files = NamedFiles { floor, schedule_runs: named(&schedule), dispatch_runs: named(&dispatch) };
         reached(Failpoint::CheckpointBegins);
@@ -274,6 +295,7 @@ impl CheckpointWork {
         Ok(FinishedCheckpoint {
             schedule_runs: std::mem::take(&mut self.schedule_runs),
             dispatch_run: self.dispatch_run.take(),
+            subjects: std::mem::take(&mut self.subjects),
             merge_failure: self.merge.as_ref().and_then(MergeWork::failure).map(Box::new),
             merged,
             kept: files.kept(self.number),
@@ -281,6 +303,11 @@ impl CheckpointWork {
             copy_after: self.copy_after,
         })
     }
+}
+
+/// Whose messages a run has, of those that were looked at.
+pub(super) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>, run: RunNumber) -> FileSubjects {
+    subjects.get(&run).cloned().unwrap_or(FileSubjects::unknown())
 }
 
 /// All runs of one kind, and whether anything in each is unfinished as of now.
@@ -294,6 +321,7 @@ pub(super) fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
         run: Arc::clone(&known.run),
         unfinished: unfinished.contains(&known.run.number()),
         created: known.created,
+        subjects: known.subjects.clone(),
     };
     known.map(candidate).collect()
 }

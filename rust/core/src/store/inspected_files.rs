@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::checkpoint_file::CHECKPOINT_FOLDER;
+use super::keeping::{Held, Keeping, users_subject};
 use super::recovery::PIN_FOLDER;
 use super::retention::{KeptFiles, checkpoint_path};
 use super::space::written;
-use super::state::State;
+use super::state::{SegmentStart, State};
 use crate::error::Result;
 use crate::message_log::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES};
 use crate::record::batch::BATCH_HEADER_BYTES;
@@ -56,10 +57,22 @@ pub struct InspectedFile {
     pub place: Option<LocationFile>,
     /// When it was written last, by the store's clock: a segment or a run that nothing is added to.
     pub written: Option<Millis>,
+    /// Until when it is kept for its age, and why, though nobody should need it; `None` for what is written to.
+    pub kept: Option<KeptForAge>,
     /// Who needs it, as places in the list of holders: the first 16 of them.
     pub held_by: Vec<u32>,
     /// How many need it.
     pub held_by_count: u64,
+}
+
+/// What holds a file for its age.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptForAge {
+    /// The subject of users whose messages are kept that long; `None` where all are that are not named when a store
+    /// is opened, or where it is not known whose messages the file has.
+    pub subject: Option<String>,
+    /// Until when, by the store's clock; that may be over.
+    pub until: Millis,
 }
 
 /// Every file, with its length. One that goes away meanwhile is left out.
@@ -68,6 +81,7 @@ pub(super) fn files_of(
     state: &State,
     kept: &[KeptFiles],
     waiting_in: &BTreeMap<LocationFile, u64>,
+    keeping: &Keeping,
 ) -> Result<Vec<InspectedFile>> {
     let mut files = Vec::new();
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
@@ -87,6 +101,7 @@ pub(super) fn files_of(
                     }
                     file.pending = file.place.and_then(|place| waiting_in.get(&place).copied()).unwrap_or_default();
                     file.written = file.place.and_then(|place| written(state, place));
+                    file.kept = file.place.and_then(|place| kept_for_age(state, keeping, place));
                     files.push(file);
                 }
             }
@@ -116,6 +131,7 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
         pending: 0,
         place: None,
         written: None,
+        kept: None,
         held_by: Vec::new(),
         held_by_count: 0,
     };
@@ -143,6 +159,26 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
         }
     }
     file
+}
+
+/// A segment is kept as long as any before it: the log goes from its beginning on.
+fn kept_for_age(state: &State, keeping: &Keeping, place: LocationFile) -> Option<KeptForAge> {
+    let held = match place {
+        LocationFile::Run(run) => state.runs.get(&run).map(|known| keeping.held(known.created, &known.subjects))?,
+        LocationFile::Segment(segment) => {
+            let ended = |pair: &[SegmentStart]| match pair {
+                [start, next] if start.segment <= segment => {
+                    Some((start.segment, keeping.held(next.position.trusted, &start.subjects)))
+                }
+                _ => None,
+            };
+            let all: Vec<(SegmentNumber, Held)> = state.segments.windows(2).filter_map(ended).collect();
+            all.last().filter(|(last, _)| *last == segment)?;
+            all.into_iter().map(|(_, held)| held).max_by_key(|held| held.until)?
+        }
+    };
+    let name = |number| state.subjects.get(number).map(|subject| users_subject(&subject.name).to_owned());
+    Some(KeptForAge { subject: held.subject.and_then(name), until: held.until })
 }
 
 /// The segment or the run of this path.

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::holders::{Holder, needs};
 use super::inspected_files::{InspectedFile, files_of};
-use super::owner::{Owner, VisibleBatch};
-use super::recovery::{restored_owner, scan_start};
+use super::keeping::KeepFinished;
 use super::retention::{KeptFiles, Pin};
 use super::space::{HeldSpace, weigh};
 use super::state::State;
+use super::visible_state::visible_state;
 use crate::error::{Error, Result};
-use crate::message_log::{Identity, ScanEnd, Scanner, Stream};
+use crate::message_log::{Identity, Stream};
 use crate::queues::Group;
 use crate::record::batch::BatchHeader;
 use crate::storage::Storage;
-use crate::units::{Epoch, Location, LocationFile, Millis, Sequence, SubjectNumber};
+use crate::units::{Epoch, LocationFile, Millis, Sequence, SubjectNumber};
 
 /// One subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,25 +105,24 @@ pub struct Inspection {
 
 /// Reads a store. While another process writes to it, files may come and go under the reader; what
 /// looks damaged may then be well a moment later, so the caller tries again. `pins` are those that are
-/// told of.
+/// told of, `keep` is how long files are kept by who opens it.
 ///
 /// # Errors
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
-pub fn inspect(storage: &Arc<dyn Storage>, identity: &Identity, pins: &[Pin]) -> Result<Inspection> {
-    let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
-    let used = chosen.first();
-    let mut owner = restored_owner(storage, identity.stream, used)?;
-    owner.state.counts.forget();
-    let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
-    let ending = scanner.ending().clone();
-    let behind = apply_visible(&mut scanner, &mut owner)?;
+pub fn inspect(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    pins: &[Pin],
+    keep: &KeepFinished,
+) -> Result<Inspection> {
+    let seen = visible_state(storage, identity)?;
     let found = Found {
         epoch: identity.promised_epoch,
-        sealed: ending.sealed,
-        behind,
-        facts_unconfirmed: ending.next_sequence.since(owner.state().position.next_sequence),
+        sealed: seen.ending.sealed,
+        behind: seen.behind,
+        facts_unconfirmed: seen.ending.next_sequence.since(seen.state().position.next_sequence),
     };
-    picture(storage.as_ref(), owner.state(), &chosen, &found, pins)
+    picture(storage.as_ref(), seen.state(), &seen.chosen, &found, pins, keep)
 }
 
 /// What the state does not tell.
@@ -141,11 +140,13 @@ pub(super) fn picture(
     chosen: &[ReadCheckpoint],
     found: &Found,
     pins: &[Pin],
+    keep: &KeepFinished,
 ) -> Result<Inspection> {
     let kept: Vec<KeptFiles> = chosen.iter().map(|read| read.files.kept(read.number)).collect();
     let mut damaged = Vec::new();
     let (waiting, waiting_in) = waiting(state, &mut damaged);
-    let mut files = files_of(storage, state, &kept, &waiting_in)?;
+    let keeping = keep.at(&state.subjects, state.position.trusted);
+    let mut files = files_of(storage, state, &kept, &waiting_in, &keeping)?;
     let replay_from = chosen.iter().filter_map(|read| read.snapshot.position.end.segment()).min();
     let needs = needs(state, &kept, replay_from, pins);
     let (holders, space) = weigh(state, &needs, &mut files);
@@ -200,28 +201,6 @@ impl Behind {
         self.facts = self.facts.saturating_add(u64::from(header.count.get()));
         self.bytes = self.bytes.saturating_add(u64::from(header.length.get()));
     }
-}
-
-/// Applies what is visible: everything where the log was closed, else what a later batch confirms.
-fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
-    let visible = visible_end(scanner.ending());
-    let mut behind = Behind::default();
-    while let Some(batch) = scanner.next_batch()? {
-        let length = u64::from(batch.header.length.get());
-        if Location(batch.start.0.saturating_add(length)) > visible {
-            break;
-        }
-        owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
-        behind.add(&batch.header);
-        owner.take_outcomes();
-        owner.take_woken();
-        scanner.recycle(batch.bytes);
-    }
-    Ok(behind)
-}
-
-fn visible_end(ending: &ScanEnd) -> Location {
-    if ending.sealed { ending.end } else { ending.vouched.max(ending.committed).min(ending.end) }
 }
 
 /// What waits in one subject.

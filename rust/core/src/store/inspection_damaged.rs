@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::inspection::{Found, Inspection, newest_checkpoints, picture};
+use super::keeping::KeepFinished;
 use super::retention::Pin;
 use super::salvage::stream_of;
 use super::salvage_base::{Base, base};
@@ -15,18 +16,23 @@ use crate::storage::Storage;
 const TOLD_MAX: usize = 1_000;
 
 /// Reads what can be read of a store that an open would refuse with `refused`; `pins` are those that
-/// are told of.
+/// are told of, `keep` is how long files are kept by who opens it.
 ///
 /// # Errors
 /// `NotAStore` where nothing says whose files these are; `NewerFormat`, `Storage`.
-pub fn inspect_damaged(storage: &Arc<dyn Storage>, refused: Error, pins: &[Pin]) -> Result<Inspection> {
+pub fn inspect_damaged(
+    storage: &Arc<dyn Storage>,
+    refused: Error,
+    pins: &[Pin],
+    keep: &KeepFinished,
+) -> Result<Inspection> {
     let (stream, no_identity) = stream_of(storage.as_ref())?;
     let chosen = newest_checkpoints(storage.as_ref(), &stream)?;
     let Base { owner, gaps, damage, is_blind, applied, late_facts, .. } = base(storage, stream, chosen.first())?;
     let state = owner.state();
     let epoch = Identity::read(storage.as_ref()).ok().flatten().map_or(state.position.epoch, |id| id.promised_epoch);
     let found = Found { epoch, sealed: false, behind: applied, facts_unconfirmed: late_facts };
-    let mut inspection = picture(storage.as_ref(), state, &chosen, &found, pins)?;
+    let mut inspection = picture(storage.as_ref(), state, &chosen, &found, pins, keep)?;
     let mut words: Vec<String> = no_identity.iter().chain(&damage).map(ToString::to_string).collect();
     if is_blind {
         words.push("no checkpoint can be read, and the beginning of the log is gone: nothing is certain".to_owned());

@@ -139,6 +139,11 @@ impl Keys {
         self.by_key.get(key)
     }
 
+    /// The key of the message that is pending under this sequence.
+    pub fn of(&self, sequence: Sequence) -> Option<NameHash> {
+        self.by_sequence.get(sequence)
+    }
+
     /// A pending message has this key from now on; none had it.
     pub(super) fn hold(&mut self, key: NameHash, message: Named) {
         if let Some(before) = self.by_key.get(key) {

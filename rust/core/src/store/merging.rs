@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::checkpoint::FinishedCheckpoint;
+use super::checkpoint::{FinishedCheckpoint, subjects_of};
+use super::file_subjects::FileSubjects;
 use super::options::OwnerOptions;
 use super::owner::Owner;
 use super::retention::Candidate;
@@ -108,13 +109,21 @@ impl MergeWork {
 
     /// The runs that the checkpoint considers, when the merged one stands for its inputs: these
     /// are needed for payloads alone.
-    pub(super) fn stand_in(&self, merge: &FinishedMerge, candidates: &mut Vec<Candidate>) {
+    pub(super) fn stand_in(
+        &self,
+        merge: &FinishedMerge,
+        subjects: &BTreeMap<RunNumber, FileSubjects>,
+        candidates: &mut Vec<Candidate>,
+    ) {
         let inputs: BTreeSet<RunNumber> = self.writer.plan().runs().collect();
         for candidate in candidates.iter_mut().filter(|candidate| inputs.contains(&candidate.run.number())) {
             candidate.unfinished = false;
         }
         let run = merge.run.iter().map(Arc::clone);
-        candidates.extend(run.map(|run| Candidate { run, unfinished: true, created: merge.created }));
+        candidates.extend(run.map(|run| {
+            let subjects = subjects_of(subjects, run.number());
+            Candidate { run, unfinished: true, created: merge.created, subjects }
+        }));
     }
 }
 
@@ -149,11 +158,17 @@ fn emptied(state: &State, options: &OwnerOptions) -> BTreeSet<RunNumber> {
 
 impl Owner {
     /// Takes over what a finished checkpoint merged. True where an entry in memory has its origin in it.
-    pub(super) fn install_merge(&mut self, merge: Option<Box<FinishedMerge>>, failure: Option<&MergeFailure>) -> bool {
+    pub(super) fn install_merge(
+        &mut self,
+        merge: Option<Box<FinishedMerge>>,
+        subjects: &BTreeMap<RunNumber, FileSubjects>,
+        failure: Option<&MergeFailure>,
+    ) -> bool {
         let mut had_origins = false;
         if let Some(FinishedMerge { bits, run, created, .. }) = merge.map(|merge| *merge) {
             if let Some(run) = &run {
-                let known = super::state::KnownRun { run: Arc::clone(run), created };
+                let subjects = subjects_of(subjects, run.number());
+                let known = super::state::KnownRun { run: Arc::clone(run), created, subjects };
                 self.state.runs.insert(run.number(), known);
             }
             had_origins = self.state.schedule.install_merged(&bits, run);

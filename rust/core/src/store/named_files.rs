@@ -3,22 +3,32 @@
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
+use super::file_subjects::FileSubjects;
 use super::retention::KeptFiles;
+use super::state::KnownRun;
 use crate::error::Result;
 use crate::run::Run;
 use crate::units::{Millis, RunNumber, SegmentNumber};
+
 /// A file that a checkpoint names, with what proves it whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NamedRun {
     pub(super) number: RunNumber,
     pub(super) length: u64,
     pub(super) check: u32,
     pub(super) created: Millis,
+    /// Whose messages it has; they stand apart from the rest.
+    pub(super) subjects: FileSubjects,
 }
 
 impl NamedRun {
-    pub(super) fn of(run: &Arc<Run>, created: Millis) -> Self {
-        Self { number: run.number(), length: run.length(), check: run.digest(), created }
+    pub(super) fn of(run: &Arc<Run>, created: Millis, subjects: FileSubjects) -> Self {
+        Self { number: run.number(), length: run.length(), check: run.digest(), created, subjects }
+    }
+
+    /// The run that it names, opened.
+    pub(super) fn known(&self, run: &Arc<Run>) -> KnownRun {
+        KnownRun { run: Arc::clone(run), created: self.created, subjects: self.subjects.clone() }
     }
 }
 
@@ -55,6 +65,7 @@ pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
             length: from.u64()?,
             check: from.u32()?,
             created: Millis(from.u64()?),
+            subjects: FileSubjects::unknown(),
         });
     }
     Ok(runs)

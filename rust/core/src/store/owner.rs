@@ -1,13 +1,15 @@
 //! The one owner: applies every fact in the order of the log, decides by time and by who asks.
 //! Single-threaded; whoever holds it drives it. It never waits for a sync and has no clock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
 use super::apply_terms::Standing;
-use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
+use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint, subjects_of};
 use super::effects::{Effects, Outcome};
+use super::file_subjects::FileSubjects;
+use super::keeping::{KeepFinished, Keeping};
 use super::options::OwnerOptions;
 use super::proposals::Proposals;
 use super::pull::{Deciding, LoadedPostings, Pull, PullRequest};
@@ -48,6 +50,8 @@ pub struct Owner {
     pub(super) effects: Effects,
     pub(super) deciding: Deciding,
     pub(super) options: OwnerOptions,
+    /// How long what is finished of single subjects is kept, in milliseconds.
+    keep_finished_of: BTreeMap<String, u64>,
     /// The log's end at the last freeze, in bytes applied.
     pub(super) bytes_applied: u64,
     pub(super) bytes_at_freeze: u64,
@@ -81,6 +85,7 @@ impl Owner {
             effects: Effects::new(Arc::clone(storage), Feed::new(feed_from, now)),
             deciding: Deciding::default(),
             options,
+            keep_finished_of: BTreeMap::new(),
             bytes_applied: 0,
             bytes_at_freeze: 0,
             sequence_at_freeze,
@@ -93,6 +98,18 @@ impl Owner {
             next_checkpoint,
             kept,
         }
+    }
+
+    /// From now on what is finished of these subjects is kept for so many milliseconds, and no longer or shorter for
+    /// the others' sake.
+    pub fn keep_finished_of(&mut self, times: BTreeMap<String, u64>) {
+        self.keep_finished_of = times;
+    }
+
+    /// Which files are too young to go now.
+    pub(super) fn keeping(&self) -> Keeping {
+        let keep = KeepFinished { rest_ms: self.options.keep_finished_ms, of: self.keep_finished_of.clone() };
+        keep.at(&self.state.subjects, self.reclaiming.aged_at(self.state.position.trusted))
     }
 
     /// Applies one batch. Batches come in the order of the log, each once; a witness or a seal only
@@ -160,7 +177,7 @@ impl Owner {
         if self.state.segments.last().is_none_or(|last| last.segment < segment) {
             let mut position = self.state.position;
             position.end = Location::in_segment(segment, SEGMENT_HEADER_BYTES);
-            self.state.segments.push(SegmentStart { segment, position });
+            self.state.segments.push(SegmentStart { segment, position, subjects: FileSubjects::none() });
         }
     }
 
@@ -300,8 +317,8 @@ impl Owner {
             loaded_until: self.effects.feed.position().due,
             resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
         };
-        let aged_at = self.reclaiming.aged_at(self.state.position.trusted);
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, aged_at))
+        let keeping = self.keeping();
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, keeping))
     }
 
     /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
@@ -319,16 +336,25 @@ impl Owner {
         self.freezing = false;
         // What it kept open may be removed now.
         self.effects.payloads = PayloadCopies::default();
-        let FinishedCheckpoint { schedule_runs, dispatch_run, merged, merge_failure, kept, created, copy_after } =
-            finished;
+        let FinishedCheckpoint {
+            schedule_runs,
+            dispatch_run,
+            subjects,
+            merged,
+            merge_failure,
+            kept,
+            created,
+            copy_after,
+        } = finished;
         for run in schedule_runs.iter().map(|(_, run)| run).chain(&dispatch_run) {
-            self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created });
+            let subjects = subjects_of(&subjects, run.number());
+            self.state.runs.insert(run.number(), KnownRun { run: Arc::clone(run), created, subjects });
         }
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;
         }
         // What was moved out of a merged run may be in hand, however soon its row was due, and say where its payload was.
-        let had_origins = self.install_merge(merged, merge_failure.as_deref());
+        let had_origins = self.install_merge(merged, &subjects, merge_failure.as_deref());
         if had_origins || self.effects.feed.position().due > copy_after {
             self.effects.payloads_moved(self.state.position.trusted);
         }

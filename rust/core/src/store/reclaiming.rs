@@ -67,11 +67,8 @@ impl Owner {
         let mut runs = candidates(state, RunKind::Schedule);
         runs.extend(candidates(state, RunKind::Dispatch));
         let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
-        let aged_at = self.reclaiming.aged_at(state.position.trusted);
         // What cannot be told is met again, and said, by the checkpoint that comes anyway.
-        let Ok((runs, floor)) = needed(&runs, &state.segments, replay, aged_at, self.options.keep_finished_ms) else {
-            return false;
-        };
+        let Ok((runs, floor)) = needed(&runs, &state.segments, replay, &self.keeping()) else { return false };
         let next = KeptFiles { checkpoint: self.next_checkpoint, floor, runs };
         let next = next.holding(state.schedule.moved_files());
         let is_above_first =

@@ -14,7 +14,7 @@ use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned, log_floor};
 use super::snapshot::{Snapshot, WindowSnapshot};
-use super::state::{KnownRun, LogPosition, State};
+use super::state::{LogPosition, State};
 use crate::error::{Error, Result};
 use crate::message_log::{
     ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
@@ -275,7 +275,7 @@ pub(super) fn state_of(
     }
     for named in files.schedule_runs.iter().chain(&files.dispatch_runs) {
         if let Some(run) = runs.get(&named.number) {
-            state.runs.insert(named.number, KnownRun { run: Arc::clone(run), created: named.created });
+            state.runs.insert(named.number, named.known(run));
         }
     }
     let left_out = if is_on(Planted::TwoNewestRecovered) { snapshot.windows.len().saturating_sub(2) } else { 0 };

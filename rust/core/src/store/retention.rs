@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::checkpoint_file::CHECKPOINT_FOLDER;
+use super::file_subjects::FileSubjects;
+use super::keeping::Keeping;
 use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
@@ -196,6 +198,7 @@ pub(super) struct Candidate {
     /// True where something in it is unfinished as of the checkpoint.
     pub(super) unfinished: bool,
     pub(super) created: Millis,
+    pub(super) subjects: FileSubjects,
 }
 
 /// What a checkpoint needs of these runs and segments.
@@ -206,8 +209,7 @@ pub(super) fn needed(
     candidates: &[Candidate],
     segments: &[SegmentStart],
     replay_from: SegmentNumber,
-    trusted: Millis,
-    keep_finished_ms: u64,
+    keeping: &Keeping,
 ) -> Result<(BTreeSet<RunNumber>, SegmentNumber)> {
     let known: BTreeSet<RunNumber> = candidates.iter().map(|candidate| candidate.run.number()).collect();
     let mut runs = BTreeSet::new();
@@ -229,9 +231,9 @@ pub(super) fn needed(
             floor = floor.min(segment);
         }
     }
-    let young = |since: Millis| since.plus(keep_finished_ms) > trusted;
-    runs.extend(candidates.iter().filter(|candidate| young(candidate.created)).map(|candidate| candidate.run.number()));
-    Ok((runs, aged_floor(segments, floor, young)))
+    let is_young = |candidate: &&Candidate| keeping.is_young(candidate.created, &candidate.subjects);
+    runs.extend(candidates.iter().filter(is_young).map(|candidate| candidate.run.number()));
+    Ok((runs, aged_floor(segments, floor, keeping)))
 }
 
 fn run_references(run: &Run) -> impl Iterator<Item = RunNumber> {
@@ -249,11 +251,11 @@ fn segment_references(run: &Run) -> impl Iterator<Item = SegmentNumber> {
 }
 
 /// The floor lowered to the first segment whose end is young; a segment ends where the next begins.
-fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, young: impl Fn(Millis) -> bool) -> SegmentNumber {
+fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping) -> SegmentNumber {
     let mut aged = segments.first().map_or(floor, |first| first.segment);
     for pair in segments.windows(2) {
         let [segment, next] = pair else { continue };
-        if segment.segment >= floor || young(next.position.trusted) {
+        if segment.segment >= floor || keeping.is_young(next.position.trusted, &segment.subjects) {
             break;
         }
         aged = next.segment;
@@ -264,11 +266,14 @@ fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, young: impl Fn(Mi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::keeping::KeepFinished;
     use crate::store::state::LogPosition;
+    use crate::store::subjects::Subjects;
+    use crate::units::SubjectNumber;
 
     fn start(segment: u32, trusted: u64) -> SegmentStart {
         let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
-        SegmentStart { segment: SegmentNumber(segment), position }
+        SegmentStart { segment: SegmentNumber(segment), position, subjects: FileSubjects::none() }
     }
 
     fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
@@ -289,13 +294,45 @@ mod tests {
     #[test]
     fn age_holds_a_finished_segment_and_never_lets_an_unfinished_one_go() {
         let segments = [start(1, 0), start(2, 100), start(3, 200)];
-        let (_, young) = needed(&[], &segments, SegmentNumber(3), Millis(250), 200).unwrap();
-        assert_eq!(young, SegmentNumber(1));
-        let (_, older) = needed(&[], &segments, SegmentNumber(3), Millis(310), 200).unwrap();
-        assert_eq!(older, SegmentNumber(2));
-        let (_, old) = needed(&[], &segments, SegmentNumber(3), Millis(10_000), 200).unwrap();
-        assert_eq!(old, SegmentNumber(3));
-        let (_, replayed) = needed(&[], &segments, SegmentNumber(2), Millis(10_000), 200).unwrap();
-        assert_eq!(replayed, SegmentNumber(2));
+        let floor = |replay_from: u32, now: u64| {
+            let keeping = keeping(200, &[], now);
+            needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
+        };
+        assert_eq!([floor(3, 250), floor(3, 310), floor(3, 10_000), floor(2, 10_000)], [1, 2, 3, 2]);
+    }
+
+    fn keeping(rest_ms: u64, of: &[(&str, u64)], now: u64) -> Keeping {
+        let mut subjects = Subjects::default();
+        for (number, name) in (1_u32..).zip(["settlement", "noise", "order", "%RETRY%settlement%billing"]) {
+            subjects.add(SubjectNumber(number), name);
+        }
+        let of = of.iter().map(|(name, keep_ms)| ((*name).to_owned(), *keep_ms)).collect();
+        KeepFinished { rest_ms, of }.at(&subjects, Millis(now))
+    }
+
+    fn with(subjects: &[u32], start: SegmentStart) -> SegmentStart {
+        let mut start = start;
+        for number in subjects {
+            start.subjects.note(SubjectNumber(*number));
+        }
+        start
+    }
+
+    #[test]
+    fn a_segment_is_kept_for_its_longest_subject_and_holds_those_behind_it() {
+        let segments = [
+            with(&[2], start(1, 0)),
+            with(&[2, 3], start(2, 100)),
+            with(&[4], start(3, 200)),
+            with(&[2], start(4, 300)),
+        ];
+        let unknown = segments.clone().map(|start| SegmentStart { subjects: FileSubjects::unknown(), ..start });
+        let of = [("settlement", 5_000), ("noise", 0)];
+        let floor = |segments: &[SegmentStart], now: u64| {
+            needed(&[], segments, SegmentNumber(4), &keeping(200, &of, now)).unwrap().1.0
+        };
+        // That of noise alone goes at once, that with an order when it is over for orders, and the retry is a settlement's.
+        assert_eq!([50, 100, 399, 400, 5_299, 5_300].map(|now| floor(&segments, now)), [1, 2, 2, 3, 3, 4]);
+        assert_eq!([5_099, 5_100, 5_200, 5_300].map(|now| floor(&unknown, now)), [1, 2, 3, 4]);
     }
 }

@@ -13,6 +13,7 @@ use super::salvage_base::{Base, base};
 use super::salvage_kept::{Gathering, Kept, Sure};
 use super::salvage_payloads::{Payloads, other_copies, reasons_of};
 use super::salvage_runs::Runs;
+use super::salvage_series::{SalvagedSeries, series_of};
 use super::salvage_storage::PatientStorage;
 use super::subject_names::holds_dead_letters;
 use crate::error::{Error, Result};
@@ -81,6 +82,8 @@ pub struct Salvage {
     pub subjects: Vec<SalvagedSubject>,
     /// Every group.
     pub groups: Vec<SalvagedGroup>,
+    /// Every series that goes on.
+    pub series: Vec<SalvagedSeries>,
     /// Messages that are gone, the first [`LISTED_MAX`] of them; `subjects` counts all.
     pub lost: Vec<LostMessage>,
     /// The furthest delay that the store accepted, in milliseconds; 0 where that is not known.
@@ -201,7 +204,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs)
     let Base { owner, late, gaps: behind, damage, is_blind, .. } = base;
     let mut gathering = Gathering::new(storage, stream, owner, late, damage);
     gathering.gather(runs)?;
-    let Gathering { owner, names, mut kept, missing, damage, late, mut gaps, .. } = gathering;
+    let Gathering { owner, mut names, mut kept, missing, damage, late, mut gaps, .. } = gathering;
     gaps.extend(behind);
     let unread = read_all(storage, &mut kept)?;
     let wanted: BTreeSet<Sequence> = unread.iter().map(|(one, _)| one.entry.payload_sequence()).collect();
@@ -227,6 +230,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs)
     for group in state.groups.values() {
         groups.insert((group.subject, group.name.clone()), 0);
     }
+    let series = series_of(state, &late.series, &late.messages, &mut names);
     for (subject, name) in late.groups {
         groups.entry((subject, name)).or_default();
     }
@@ -237,6 +241,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs)
         is_blind,
         subjects: Vec::new(),
         groups: Vec::new(),
+        series,
         lost: Vec::new(),
         delay_ms_max: state.delay_ms_max,
         storage: Arc::clone(storage),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::salvage_series::LateSeries;
 use crate::record::attach::Attach;
 use crate::record::terms::{ByKey, KeyCommand};
 use crate::record::{Fact, RawRecord, decode};
@@ -22,6 +23,8 @@ pub(super) struct Late {
     pub(super) names: BTreeMap<SubjectNumber, String>,
     /// Groups that began.
     pub(super) groups: BTreeSet<(SubjectNumber, String)>,
+    /// Series that began, happened and ended.
+    pub(super) series: LateSeries,
 }
 
 impl Late {
@@ -52,6 +55,8 @@ impl Late {
             Fact::Group { subject, name, .. } | Fact::Attach(Attach { subject, group: name, .. }) => {
                 self.groups.insert((subject, name.to_owned()));
             }
+            Fact::Recur(recur) => self.series.recur(record.sequence, &recur),
+            Fact::Occurrence(occurrence) => self.series.occurrence(record.sequence, occurrence),
             fact => {
                 let moved = fact.as_move();
                 if let Some(moved) = moved.filter(|moved| trusted.is_some_and(|trusted| moved.target.due > trusted)) {

@@ -37,11 +37,13 @@
 //! 15. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
 //! 16. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
 //!     is pending no more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
+//! 17. of each file of 13 and 14, in their orders, whose messages it has: see [`super::file_subjects`]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
+use super::file_subjects::{FileSubjects, read_file_subjects, write_file_subjects};
 use super::forecast::MinuteTotals;
 use super::forecast_codec::{ended_of, read_ended, read_totals, write_ended, write_totals};
 use super::group_codec::{read_groups, write_group};
@@ -68,6 +70,8 @@ const FORMAT_WITH_MOVES: u32 = 4;
 const FORMAT_WITH_TERMS: u32 = 5;
 /// Formats before this one know nothing of what is due in which minute.
 const FORMAT_WITH_FORECAST: u32 = 5;
+/// Formats before this one do not know whose messages a file has.
+const FORMAT_WITH_FILE_SUBJECTS: u32 = 6;
 
 /// One window of the schedule, as of the position.
 #[derive(Clone, Debug)]
@@ -170,7 +174,7 @@ impl Frozen {
         out.u64(self.feed_from.sequence.0);
         out.u32(files.floor.0);
         out.count(segments.clone().count());
-        for start in segments {
+        for start in segments.clone() {
             out.u32(start.segment.0);
             write_position(&mut out, &start.position);
         }
@@ -178,6 +182,7 @@ impl Frozen {
         write_runs(&mut out, &files.dispatch_runs);
         write_totals(&mut out, &self.totals);
         write_ended(&mut out, self.windows.iter().map(|window| &window.ended));
+        write_file_subjects(&mut out, segments, files);
         (out.bytes, logical)
     }
 
@@ -284,15 +289,16 @@ impl Snapshot {
         }
         let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
         let floor = SegmentNumber(from.u32()?);
-        let mut segments = Vec::new();
-        for _ in 0..from.count(36)? {
-            segments.push(SegmentStart { segment: SegmentNumber(from.u32()?), position: read_position(&mut from)? });
-        }
-        let files = NamedFiles { floor, schedule_runs: read_runs(&mut from)?, dispatch_runs: read_runs(&mut from)? };
+        let mut segments = read_segments(&mut from)?;
+        let mut files =
+            NamedFiles { floor, schedule_runs: read_runs(&mut from)?, dispatch_runs: read_runs(&mut from)? };
         let mut totals = None;
         if format >= FORMAT_WITH_FORECAST {
             totals = Some(read_totals(&mut from)?);
             read_ended(&mut from, &mut windows)?;
+        }
+        if format >= FORMAT_WITH_FILE_SUBJECTS {
+            read_file_subjects(&mut from, &mut segments, &mut files)?;
         }
         from.end()?;
         let snapshot = Self {
@@ -344,7 +350,15 @@ fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
     })
 }
 
-/// Windows stand in the order of their sequences, all below the one that comes next.
+fn read_segments(from: &mut FieldReader<'_>) -> Result<Vec<SegmentStart>> {
+    let mut segments = Vec::new();
+    for _ in 0..from.count(36)? {
+        let (segment, position) = (SegmentNumber(from.u32()?), read_position(from)?);
+        segments.push(SegmentStart { segment, position, subjects: FileSubjects::unknown() });
+    }
+    Ok(segments)
+}
+
 fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {
     let mut epochs = Vec::new();
     for _ in 0..from.count(28)? {
@@ -359,6 +373,7 @@ fn is_pending(windows: &[WindowSnapshot], sequence: Sequence) -> bool {
     windows.get(behind).is_some_and(|window| window.bits.get(sequence) == EntryState::Pending)
 }
 
+/// Windows stand in the order of their sequences, all below the one that comes next.
 fn read_windows(from: &mut FieldReader<'_>, next: Sequence) -> Result<Vec<WindowSnapshot>> {
     let mut windows: Vec<WindowSnapshot> = Vec::new();
     for _ in 0..from.count(20)? {

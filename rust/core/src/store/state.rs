@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::apply_recurring::Awaited;
 use super::apply_terms::Standing;
+use super::file_subjects::FileSubjects;
 use super::floors::Floors;
 use super::forecast::MinuteTotals;
 use super::keys::Keys;
@@ -51,12 +52,14 @@ pub struct LogPosition {
 }
 
 /// What is known where a segment begins: enough to read the log from there on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentStart {
     /// The segment.
     pub segment: SegmentNumber,
     /// The position before its first batch; `end` is in the segment itself.
     pub position: LogPosition,
+    /// Whose messages it has, as far as it was applied.
+    pub subjects: FileSubjects,
 }
 
 /// A run, and when it was made by the trusted clock.
@@ -66,6 +69,8 @@ pub struct KnownRun {
     pub run: Arc<Run>,
     /// The trusted time of its checkpoint.
     pub created: Millis,
+    /// Whose messages it has.
+    pub subjects: FileSubjects,
 }
 
 /// The applied state of a store.
@@ -158,6 +163,14 @@ impl State {
     pub(super) fn release(&mut self, sequence: Sequence) {
         self.keys.release(sequence);
         self.recurring.release(sequence);
+    }
+
+    /// The segment that is being applied has a message of this subject.
+    #[inline]
+    pub(super) fn note_message_of(&mut self, subject: SubjectNumber) {
+        if let Some(segment) = self.segments.last_mut() {
+            segment.subjects.note(subject);
+        }
     }
 
     /// The group of this name in a subject.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::file_subjects::FileSubjects;
 use super::forecast::Sizes;
 use super::owner::{Owner, VisibleBatch};
 use super::recovery::{restored_owner, scan_start};
@@ -301,6 +302,15 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
         (expected.next_group, expected.next_consumer, expected.voided)
             == (actual.next_group, actual.next_consumer, actual.voided),
     );
+    // Each of them has other segments at its front, as far as retention had come, and earlier formats know of none.
+    let of = |snapshot: &Snapshot| -> BTreeMap<_, _> {
+        snapshot.segments.iter().map(|start| (start.segment, start.subjects.clone())).collect()
+    };
+    let (told, known) = (of(expected), of(actual));
+    let is_same = |(segment, subjects): (_, &FileSubjects)| {
+        subjects.known().is_none() || known.get(segment).is_none_or(|known| known == subjects)
+    };
+    compare("whose messages each segment has", told.iter().all(is_same));
     if let Some(sequence) = first_other_state(expected, owner) {
         found.push(format!("what became of sequence {sequence}"));
     }

@@ -48,7 +48,7 @@ impl Scene {
 }
 
 /// Every scene.
-pub const SCENES: [Scene; 24] = [
+pub const SCENES: [Scene; 25] = [
     Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
     Scene { name: "append", options: kept, before: begun, act: append },
     Scene { name: "append, os", options: os, before: begun, act: append },
@@ -69,6 +69,7 @@ pub const SCENES: [Scene; 24] = [
     Scene { name: "consuming", options: lean, before: checkpointed, act: consume },
     Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
     Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
+    Scene { name: "a store of format 5", options: copying, before: kept_of_5, act: open_checkpoint_and_append },
     Scene { name: "a store of format 4", options: copying, before: kept_of_4, act: open_checkpoint_and_append },
     Scene { name: "a store of format 3", options: copying, before: kept_of_3, act: open_checkpoint_and_append },
     Scene { name: "a store of format 2", options: copying, before: kept_of_2, act: open_checkpoint_and_append },
@@ -354,6 +355,11 @@ fn of_format_1(machine: &mut Machine) -> Result<()> {
     machine.kill();
     formats::stamp(machine.disk().disk(), 1);
     Ok(())
+}
+
+/// As a build of that time has left it.
+fn kept_of_5(machine: &mut Machine) -> Result<()> {
+    found(machine, formats::OF_FORMAT_5)
 }
 
 /// As a build of that time has left it.

@@ -74,7 +74,8 @@ impl World {
     fn retire(&mut self) {
         for _ in 0..CHECKPOINTS {
             self.crash();
-            self.clock.advance(self.plan.node.owner.keep_finished_ms.saturating_add(1));
+            let kept_ms = self.plan.node.owner.keep_finished_ms.max(self.plan.node.kept_apart.keep_ms);
+            self.clock.advance(kept_ms.saturating_add(1));
             if let Some(node) = &mut self.node {
                 node.release_clock();
             }

@@ -4,7 +4,7 @@ use delaymq_core::message_log::{Durability, FreeMarks};
 use delaymq_core::store::OwnerOptions;
 
 use crate::chance::Chance;
-use crate::node::NodeOptions;
+use crate::node::{KeptApart, NodeOptions};
 use crate::options::{Options, Slot};
 
 /// The expanded options of one history.
@@ -80,7 +80,10 @@ impl Plan {
     pub fn of(chance: &mut Chance) -> Self {
         // What came later is drawn apart, so that the rest of a seed's history stays what it was.
         let mut apart = Chance::new(chance.clone().next_number());
-        let marks = marks(&mut Chance::new(apart.clone().next_number()));
+        let mut later = Chance::new(apart.clone().next_number());
+        let marks = marks(&mut later);
+        let is_on = later.percent(40);
+        let kept_apart = KeptApart { is_on, subject: "subject-0", keep_ms: later.one_of(&[0, 300, 5_000, 600_000]) };
         let owner = OwnerOptions {
             checkpoint_bytes: u64::MAX,
             checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
@@ -101,6 +104,7 @@ impl Plan {
             keeps_consumers: chance.percent(40),
             marks,
             owner,
+            kept_apart,
             ..NodeOptions::default()
         };
         Self {
@@ -143,7 +147,7 @@ impl Options for Plan {
     const LENGTH: &'static str = "operations";
 
     fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
-        let NodeOptions { durability, keeps_consumers, segment_bytes, owner, marks, .. } = &mut self.node;
+        let NodeOptions { durability, keeps_consumers, segment_bytes, owner, marks, kept_apart, .. } = &mut self.node;
         vec![
             ("operations", Slot::Number(&mut self.operations)),
             ("faults", Slot::Switch(&mut self.faults)),
@@ -186,6 +190,8 @@ impl Options for Plan {
             ("ready_entries_max", Slot::Size(&mut owner.ready_entries_max)),
             ("copy_after_ms", Slot::Number(&mut owner.copy_after_ms)),
             ("keep_finished_ms", Slot::Number(&mut owner.keep_finished_ms)),
+            ("keeps_apart", Slot::Switch(&mut kept_apart.is_on)),
+            ("kept_apart_ms", Slot::Number(&mut kept_apart.keep_ms)),
             ("merge_windows_min", Slot::Size(&mut owner.merge_windows_min)),
             ("merge_rows_max", Slot::Number(&mut owner.merge_rows_max)),
             ("merge_payload_bytes", Slot::Number(&mut owner.merge_payload_bytes)),
@@ -201,7 +207,7 @@ impl Options for Plan {
             "checkpoint_facts" | "window_ms" | "window_entries_max" | "ready_entries_max" | "merge_rows_max" => {
                 vec![1_000]
             }
-            "copy_after_ms" | "keep_finished_ms" | "id_window_ms" => vec![600_000],
+            "copy_after_ms" | "keep_finished_ms" | "kept_apart_ms" | "id_window_ms" => vec![600_000],
             "settle_percent" => vec![70, 20],
             "body_bytes_max" => vec![8],
             _ => vec![0],

@@ -1,0 +1,82 @@
+"""The part of `delaymq._core` that reads tables of a store without its lock.
+
+It is a part of that module's manual and no module of its own. Nothing here holds the interpreter while it reads, and
+what is handed out is a record batch or a stream of them, never a row.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, final
+
+Capsule: TypeAlias = object
+"""A PyCapsule, which has no name in Python 3.11."""
+
+TableAsked: TypeAlias = tuple[Sequence[str] | None, tuple[int | None, ...], int]
+"""Subjects or None for all; first and end sequence, published from and before, due from and before, in milliseconds
+since 1970, each or None; about so many bytes of files in a range."""
+
+TableRange: TypeAlias = tuple[bytes, int, int, int, int, list[tuple[str, int, int | None]]]
+"""Token, bytes, most rows, first sequence, end sequence, and each file with where to begin and to end in it."""
+
+@final
+class TableStore:
+    """A store as of one fact, and the pin that keeps its files."""
+
+    def about(self) -> tuple[bytes, int, int, int, int | None]:
+        """Stream, first and end sequence, trusted time, and when its pin ends, or None where there is none."""
+
+    def plan(self, table: str, wanted: TableAsked, /) -> list[TableRange]:
+        """The ranges that have what is wanted."""
+
+    def read(
+        self, table: str | None, tokens: Sequence[bytes], columns: Sequence[str] | None, reports: bool, /
+    ) -> TableReader:
+        """A reading of ranges of a table, or of the one that all are of; all columns, or some; whether damage is
+        reported.
+        """
+
+    def verify(self, token: bytes, /) -> tuple[int, int, list[dict[str, Any]]]:
+        """Records, bytes and damages of all that a range is made of."""
+
+    def hold(self, for_ms: int, /) -> int | None:
+        """Keeps the files for so long from now on; when the pin ends, or None where there can be none."""
+
+    def release(self) -> None:
+        """Lets the files go."""
+
+@final
+class TableReader:
+    """A reading of ranges."""
+
+    def next_batch(self) -> TableBatch | None:
+        """The next record batch; None at the end."""
+
+    def stream(self) -> Capsule:
+        """All that is left of it, as an `ArrowArrayStream`."""
+
+    def schema(self) -> Capsule:
+        """What its columns are, as an `ArrowSchema`."""
+
+    def damages(self) -> list[dict[str, Any]]:
+        """What was damaged so far, as `delaymq.tables.Damage` has it."""
+
+    def check(self) -> None:
+        """Raises what ended the reading, where something did."""
+
+@final
+class TableBatch:
+    """A record batch."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Capsule, Capsule]:
+        """The capsules of its schema and its array; the types are what they are, whatever is wished."""
+
+def table_store(path: str, for_ms: int, /) -> TableStore:
+    """What is visible of the store in a folder, pinned for so long."""
+
+def read_table_ranges(
+    path: str, tokens: Sequence[bytes], columns: Sequence[str] | None, reports: bool, /
+) -> TableReader:
+    """As `TableStore.read`, without one."""
+
+def table_columns(table: str, /) -> list[tuple[str, str]]:
+    """Name and type of each column of a table."""

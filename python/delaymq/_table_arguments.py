@@ -1,0 +1,92 @@
+"""What the readers of tables are given, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, cast
+
+from delaymq._refusals import refused, wrong_type
+from delaymq._table_rows import Range
+from delaymq.durations import MOMENT_MS_MAX, due_ms, moment
+
+__all__ = [
+    "SEQUENCE_MAX",
+    "checked_range",
+    "checked_sequence",
+    "checked_table",
+    "checked_texts",
+    "checked_time",
+    "folder_of",
+    "moment_or_none",
+    "reports",
+]
+
+SEQUENCE_MAX: Final = 2**63 - 1
+
+
+def folder_of(path: str | os.PathLike[str]) -> str:
+    """The folder that a path is."""
+    try:
+        return os.fsdecode(path)
+    except TypeError as error:
+        raise wrong_type("path", "a path", path) from error
+
+
+def moment_or_none(milliseconds: int | None) -> datetime | None:
+    """A time that may be none; one behind the year 9999 is its end."""
+    return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
+
+
+def checked_table(table: object) -> str:
+    """The name of a table; whether there is one of that name is asked where it is read."""
+    if not isinstance(table, str):
+        raise wrong_type("table", "a str", table)
+    return table
+
+
+def checked_range(found: object) -> Range:
+    """A range."""
+    if not isinstance(found, Range):
+        raise wrong_type("range", "a Range", found)
+    return found
+
+
+def checked_texts(argument: str, texts: Iterable[str] | None) -> list[str] | None:
+    """Several texts, or None."""
+    if texts is None:
+        return None
+    if isinstance(texts, str | bytes):
+        raise wrong_type(argument, 'several str (put a single one into a tuple: ("one",))', texts)
+    try:
+        found = list(texts)
+    except TypeError:
+        raise wrong_type(argument, "several str", texts) from None
+    for text in found:
+        if not isinstance(cast("object", text), str):
+            raise wrong_type(argument, "several str", text)
+    return found
+
+
+def reports(on_damage: object) -> bool:
+    """True where damage is listed rather than raised."""
+    if on_damage not in ("raise", "report"):
+        raise refused("on_damage", '"raise" or "report"', on_damage)
+    return on_damage == "report"
+
+
+def checked_sequence(argument: str, sequence: int | None) -> int | None:
+    """A sequence, or None."""
+    if sequence is None:
+        return None
+    if isinstance(sequence, bool) or not isinstance(cast("object", sequence), int):
+        raise wrong_type(argument, "an int or None", sequence)
+    if not 0 <= sequence <= SEQUENCE_MAX:
+        raise refused(argument, f"0 to {SEQUENCE_MAX}", sequence)
+    return sequence
+
+
+def checked_time(argument: str, time: datetime | None) -> int | None:
+    """Milliseconds since 1970, or None."""
+    return None if time is None else due_ms(time, argument)

@@ -1,0 +1,121 @@
+//! All that is visible of a store that another process may be writing to, applied in memory: the newest
+//! checkpoint and the log behind it. Takes no lock and changes no file.
+
+use std::sync::Arc;
+
+use super::checkpoint_file::{ReadCheckpoint, read_checkpoint};
+use super::inspection::{Behind, newest_checkpoints};
+use super::owner::{Owner, VisibleBatch};
+use super::recovery::{restored_owner, scan_start};
+use super::state::{LogPosition, SegmentStart, State};
+use crate::error::Result;
+use crate::message_log::{BatchReader, Identity, LogPiece, ScanEnd, ScannedBatch, Scanner, Stream};
+use crate::storage::Storage;
+use crate::units::{Location, Sequence};
+
+/// See the module.
+pub struct VisibleState {
+    /// The state, and who knows how to list what is pending.
+    pub owner: Owner,
+    pub(super) ending: ScanEnd,
+    pub(super) behind: Behind,
+    /// The two newest checkpoints, the one that was used first.
+    pub(super) chosen: Vec<ReadCheckpoint>,
+}
+
+/// Reads a store up to what is visible. While another process writes to it, files may come and go under the
+/// reader; what looks damaged may then be well a moment later, so the caller tries again.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
+pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<VisibleState> {
+    let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
+    let mut owner = restored_owner(storage, identity.stream, chosen.first())?;
+    owner.state.counts.forget();
+    let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
+    let ending = scanner.ending().clone();
+    let behind = apply_visible(&mut scanner, &mut owner)?;
+    Ok(VisibleState { owner, ending, behind, chosen })
+}
+
+/// The state as of a checkpoint and the log behind it up to `end`, which was visible: what [`visible_state`] found,
+/// again, while the files are kept.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+pub fn state_at(storage: &Arc<dyn Storage>, stream: Stream, checkpoint: Option<u32>, end: Location) -> Result<Owner> {
+    let read = checkpoint.map(|number| read_checkpoint(storage.as_ref(), &stream, number)).transpose()?;
+    let mut owner = restored_owner(storage, stream, read.as_ref())?;
+    owner.state.counts.forget();
+    let mut reader = BatchReader::new(Arc::clone(storage), stream, owner.state().position.end, end);
+    while let Some(batch) = reader.next_batch()? {
+        apply_one(&mut owner, &batch)?;
+        reader.recycle(batch.bytes);
+    }
+    Ok(owner)
+}
+
+fn apply_one(owner: &mut Owner, batch: &ScannedBatch) -> Result<()> {
+    owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+    owner.take_outcomes();
+    owner.take_woken();
+    Ok(())
+}
+
+impl VisibleState {
+    /// The state as of the last fact that is visible.
+    pub fn state(&self) -> &State {
+        self.owner.state()
+    }
+
+    /// The number of the checkpoint that was used.
+    pub fn checkpoint(&self) -> Option<u32> {
+        self.chosen.first().map(|read| read.number)
+    }
+
+    /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
+    /// facts: what the checkpoint that was used needs goes two checkpoints later at the earliest, and under no pin.
+    pub fn pieces(&self) -> Vec<LogPiece> {
+        let (state, floor) = (self.state(), self.chosen.first().map(|read| read.files.floor));
+        let kept = state.segments.iter().filter(|start| floor.is_none_or(|floor| start.segment >= floor));
+        let starts: Vec<&SegmentStart> = kept.collect();
+        let ends = starts.iter().skip(1).map(|next| Some(next.position)).chain([None]);
+        let piece = |(start, next): (&&SegmentStart, Option<LogPosition>)| LogPiece {
+            segment: start.segment,
+            from: start.position.end.offset(),
+            to: if next.is_some() { None } else { Some(state.position.end.offset()) },
+            first: start.position.next_sequence,
+            end: next.map_or(state.position.next_sequence, |next| next.next_sequence),
+            chain: start.position.chain,
+            trusted_from: start.position.trusted,
+            trusted_to: next.map_or(state.position.trusted, |next| next.trusted),
+        };
+        let is_there = |piece: &LogPiece| piece.first < piece.end;
+        starts.iter().zip(ends).map(piece).filter(is_there).collect()
+    }
+
+    /// The first sequence that [`Self::pieces`] have; the next one where they have none.
+    pub fn first_sequence(&self) -> Sequence {
+        self.pieces().first().map_or(self.state().position.next_sequence, |piece| piece.first)
+    }
+}
+
+/// Applies what is visible: everything where the log was closed, else what a later batch confirms.
+fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
+    let visible = visible_end(scanner.ending());
+    let mut behind = Behind::default();
+    while let Some(batch) = scanner.next_batch()? {
+        let length = u64::from(batch.header.length.get());
+        if Location(batch.start.0.saturating_add(length)) > visible {
+            break;
+        }
+        apply_one(owner, &batch)?;
+        behind.add(&batch.header);
+        scanner.recycle(batch.bytes);
+    }
+    Ok(behind)
+}
+
+fn visible_end(ending: &ScanEnd) -> Location {
+    if ending.sealed { ending.end } else { ending.vouched.max(ending.committed).min(ending.end) }
+}

@@ -1,0 +1,65 @@
+//! Where the batches of a piece begin, so that it can be cut between two of them.
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::{LogPiece, segment_path};
+use delaymq_core::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
+use delaymq_core::storage::{Storage, StorageFile};
+use delaymq_core::units::{Millis, Sequence};
+
+/// Headers are read in portions of so many bytes: where batches are small, one portion has many.
+const PORTION_BYTES: usize = 16 << 10;
+
+/// A piece, and bytes of batches in it.
+pub(crate) type Measured = (LogPiece, u64);
+
+/// Cuts a piece into some of about `split_bytes`. Of what cannot be followed, the rest is one piece: who reads it
+/// says why.
+pub(crate) fn cut(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<Vec<Measured>> {
+    let file = match storage.open(&segment_path(piece.segment)) {
+        Err(error) if error.is_not_found() => return Ok(vec![(*piece, 0)]),
+        other => other?,
+    };
+    let end = u64::from(piece.to.unwrap_or(u32::MAX)).min(file.length()?);
+    let mut headers = Headers { file: file.as_ref(), buffer: vec![0; PORTION_BYTES], at: 0, filled: 0 };
+    let (mut pieces, mut rest, mut at) = (Vec::new(), *piece, u64::from(piece.from));
+    let mut trusted = piece.trusted_from;
+    while at < end {
+        let Some(header) = headers.read(at)? else { break };
+        let begun = at.saturating_sub(u64::from(rest.from));
+        if begun >= split_bytes.max(1) && header.record_count.get() > 0 {
+            let (to, base) = (u32::try_from(at).unwrap_or(u32::MAX), Sequence(header.base_sequence.get()));
+            pieces.push((LogPiece { to: Some(to), end: base, trusted_to: trusted, ..rest }, begun));
+            rest = LogPiece { from: to, first: base, chain: header.chain_before.get(), trusted_from: trusted, ..rest };
+        }
+        at = at.saturating_add(u64::from(header.length.get()));
+        trusted = trusted.max(Millis(header.trusted_ms.get()));
+        if header.is_seal() {
+            break;
+        }
+    }
+    if rest.first < rest.end {
+        pieces.push((rest, at.saturating_sub(u64::from(rest.from))));
+    }
+    Ok(pieces)
+}
+
+/// Headers of batches, one after the other.
+struct Headers<'a> {
+    file: &'a dyn StorageFile,
+    buffer: Vec<u8>,
+    at: u64,
+    filled: usize,
+}
+
+impl Headers<'_> {
+    fn read(&mut self, at: u64) -> Result<Option<BatchHeader>> {
+        let behind = at.saturating_add(BATCH_HEADER_BYTES as u64);
+        if at < self.at || behind > self.at.saturating_add(self.filled as u64) {
+            self.filled = self.file.read_at(at, &mut self.buffer)?;
+            self.at = at;
+        }
+        let start = usize::try_from(at.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let bytes = self.buffer.get(start..self.filled).unwrap_or_default();
+        Ok(BatchHeader::read(bytes))
+    }
+}

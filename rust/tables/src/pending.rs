@@ -1,0 +1,164 @@
+//! The table `pending`: what is scheduled and neither dispatched nor cancelled, in the order of due times.
+
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::segment_path;
+use delaymq_core::record::header::read_record;
+use delaymq_core::record::message::{Message, decode_message};
+use delaymq_core::run::{read_payload, run_path};
+use delaymq_core::schedule_log::Entry;
+use delaymq_core::storage::{Storage, StorageFile};
+use delaymq_core::store::{Owner, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
+use delaymq_core::units::{Epoch, Location, LocationFile, RunNumber, Sequence};
+
+use crate::content::Content;
+use crate::message::Sink;
+use crate::range::Range;
+use crate::rows::Row;
+use crate::schema::{Choice, Column};
+
+/// Entries of one look at the schedule.
+const PIECE_ENTRIES: usize = 10_000;
+
+/// From what the schedule is made again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PendingPart {
+    pub(crate) checkpoint: Option<u32>,
+    /// The end of the log behind it.
+    pub(crate) end: Location,
+    pub(crate) rows: u64,
+    pub(crate) runs: Vec<RunNumber>,
+}
+
+/// One reading of the schedule.
+pub(crate) struct PendingReader {
+    owner: Owner,
+    scan: PendingScan,
+    payloads: Payloads,
+}
+
+impl PendingReader {
+    pub(crate) fn open(storage: &Arc<dyn Storage>, range: &Range, part: &PendingPart) -> Result<Self> {
+        let owner = state_at(storage, range.stream, part.checkpoint, part.end)?;
+        let (due_from, due_before) = (range.filter.due_from, range.filter.due_before);
+        // What groups gave back waits in subjects of theirs, and is pending as all else.
+        let of = PendingOf::Prefix(String::new());
+        let scan = PendingScan::new(range.stream.id, &PendingQuery { of, due_from, due_before, after: None })?;
+        Ok(Self { owner, scan, payloads: Payloads { storage: Arc::clone(storage), open: None, bytes: Vec::new() } })
+    }
+
+    /// Shows some more of it; false at the end.
+    pub(crate) fn read_next(&mut self, range: &Range, choice: &Choice, sink: &mut dyn Sink) -> Result<bool> {
+        let view = match self.owner.look_at_pending(&mut self.scan) {
+            PendingLook::Again => return Ok(true),
+            PendingLook::End => return Ok(false),
+            PendingLook::View(view) => view,
+        };
+        let piece = self.scan.read(view, PIECE_ENTRIES)?;
+        piece.hidden.into_iter().for_each(|hidden| sink.damage(hidden.block.error));
+        for entry in &piece.entries {
+            if let Err(error) = show(self.owner.state(), &mut self.payloads, entry, (range, choice), sink) {
+                if matches!(error, Error::Storage { .. }) {
+                    return Err(error);
+                }
+                sink.damage(error);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn show(
+    state: &State,
+    payloads: &mut Payloads,
+    entry: &Entry,
+    (range, choice): (&Range, &Choice),
+    sink: &mut dyn Sink,
+) -> Result<()> {
+    let (filter, key, location) = (&range.filter, entry.key(), entry.location());
+    let subject = range.names.get(&entry.subject()).map(String::as_str);
+    if !filter.takes(key.sequence, key.due) || (subject.is_none() && filter.only_named) {
+        return Ok(());
+    }
+    let file = path_of(location);
+    let mut row = Row {
+        sequence: key.sequence,
+        epoch: epoch_of(state, key.sequence),
+        subject,
+        key: state.keys.of(key.sequence),
+        content: None,
+        published: None,
+        due: key.due,
+        file: &file,
+        offset: location.offset(),
+        payload_check: None,
+        published_sequence: entry.payload_sequence(),
+    };
+    let of_record = choice.has(Column::Published) || choice.has(Column::PayloadCheck) || filter.is_by_published();
+    if of_record || choice.reads_payload() {
+        let (message, check) = payloads.read(location, &file, entry.payload_sequence())?;
+        if !filter.takes_published(Some(message.published)) {
+            return Ok(());
+        }
+        let malformed =
+            || Error::corrupt(&file, u64::from(location.offset()), "id, tags and attributes", "other bytes");
+        row.content = Some(Content::of(&message).ok_or_else(malformed)?);
+        (row.published, row.payload_check) = (Some(message.published), Some(check));
+        sink.row(&row);
+    } else {
+        sink.row(&row);
+    }
+    Ok(())
+}
+
+fn epoch_of(state: &State, sequence: Sequence) -> Option<Epoch> {
+    let begun = state.epochs.partition_point(|info| info.first_sequence <= sequence);
+    state.epochs.get(begun.checked_sub(1)?).map(|info| info.epoch)
+}
+
+fn path_of(location: Location) -> String {
+    match location.file() {
+        LocationFile::Segment(segment) => segment_path(segment),
+        LocationFile::Run(run) => run_path(run),
+    }
+}
+
+/// Reads messages where they lie.
+struct Payloads {
+    storage: Arc<dyn Storage>,
+    open: Option<(LocationFile, Arc<dyn StorageFile>)>,
+    bytes: Vec<u8>,
+}
+
+impl Payloads {
+    /// The message at a location, and the check over its payload, which it has passed.
+    fn read(&mut self, location: Location, path: &str, sequence: Sequence) -> Result<(Message<'_>, u32)> {
+        let offset = u64::from(location.offset());
+        let lost = |expected: &str, found: &str| Error::DamagedPayload {
+            sequence: sequence.0,
+            path: path.to_owned(),
+            offset,
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        };
+        if location == Location::NOWHERE {
+            return Err(lost("a place of its payload", "none"));
+        }
+        let file = match &self.open {
+            Some((open, file)) if *open == location.file() => Arc::clone(file),
+            _ => match self.storage.open(path) {
+                Err(error) if error.is_not_found() => {
+                    let reason = format!("the payload of sequence {sequence} lies in it");
+                    return Err(Error::MissingFile { path: path.to_owned(), reason });
+                }
+                other => other?,
+            },
+        };
+        self.open = Some((location.file(), Arc::clone(&file)));
+        read_payload(file.as_ref(), offset, sequence, None, &mut self.bytes)?;
+        let record = read_record(&self.bytes, sequence).map_err(|_| lost("a record", "other bytes"))?;
+        let message = decode_message(&record).ok_or_else(|| lost("a message", "another record"))?;
+        Ok((message, record.header.payload_check.get()))
+    }
+}

@@ -1,0 +1,222 @@
+//! One reading of some ranges: an iterator of record batches.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::PieceReader;
+use delaymq_core::storage::Storage;
+
+use crate::message::{MessageRows, Sink};
+use crate::pending::PendingReader;
+use crate::range::{Range, Table};
+use crate::rows::{Row, Rows};
+use crate::schema::Choice;
+
+/// What is done where something is damaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnDamage {
+    /// The reading ends there, with the error.
+    Raise,
+    /// It is listed, and the reading goes on with what can be read behind it.
+    Report,
+}
+
+/// What a reading tells beside its rows, also to who only sees Arrow's own errors.
+#[derive(Clone, Default, Debug)]
+pub struct Told {
+    /// Why it ended.
+    pub error: Option<Error>,
+    /// What is damaged, in the order of the log.
+    pub damages: Vec<Error>,
+}
+
+/// Where that is told.
+pub type SharedTold = Arc<Mutex<Told>>;
+
+/// See the module.
+pub struct Reading {
+    storage: Arc<dyn Storage>,
+    ranges: Vec<Range>,
+    choice: Choice,
+    on_damage: OnDamage,
+    told: SharedTold,
+    next_range: usize,
+    next_piece: usize,
+    reader: Option<PieceReader>,
+    pending: Option<PendingReader>,
+    gathered: Gathered,
+    is_done: bool,
+}
+
+/// Rows that were read and not handed out, and the first error.
+struct Gathered {
+    rows: Rows,
+    full: VecDeque<std::result::Result<RecordBatch, ArrowError>>,
+    damages: Vec<Error>,
+}
+
+impl Sink for Gathered {
+    fn row(&mut self, row: &Row<'_>) {
+        self.rows.push(row);
+        if self.rows.is_full() {
+            self.full.push_back(self.rows.take());
+        }
+    }
+
+    fn damage(&mut self, error: Error) {
+        self.damages.push(error);
+    }
+}
+
+/// A reading of ranges of one table in the store whose files these are.
+pub fn open_ranges(
+    storage: Arc<dyn Storage>,
+    table: Table,
+    ranges: Vec<Range>,
+    choice: Choice,
+    on_damage: OnDamage,
+) -> Reading {
+    let gathered = Gathered { rows: Rows::new(table, &choice), full: VecDeque::new(), damages: Vec::new() };
+    Reading {
+        storage,
+        ranges,
+        choice,
+        on_damage,
+        told: SharedTold::default(),
+        next_range: 0,
+        next_piece: 0,
+        reader: None,
+        pending: None,
+        gathered,
+        is_done: false,
+    }
+}
+
+impl Reading {
+    /// What it has told so far, and will.
+    pub fn told(&self) -> SharedTold {
+        Arc::clone(&self.told)
+    }
+
+    /// What was damaged so far.
+    pub(crate) fn take_damages(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner).damages)
+    }
+
+    /// The next record batch; `None` at the end.
+    ///
+    /// # Errors
+    /// `Storage`, `NewerFormat`; `Corrupt`, `MissingFile`, `DamagedPayload` where damage is to be raised.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let next = self.read();
+        if let Err(error) = &next {
+            (self.is_done, self.reader, self.pending) = (true, None, None);
+            self.gathered.full.clear();
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.error.get_or_insert_with(|| error.clone());
+        }
+        next
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.gathered.full.pop_front() {
+                return batch.map(Some).map_err(|error| not_built(&error));
+            }
+            if self.is_done {
+                return Ok(None);
+            }
+            if !self.read_on()? {
+                self.is_done = true;
+                if !self.gathered.rows.is_empty() {
+                    self.gathered.full.push_back(self.gathered.rows.take());
+                }
+            }
+        }
+    }
+
+    /// Reads a little more of the range; false at the end of the last one.
+    fn read_on(&mut self) -> Result<bool> {
+        let Some(range) = self.ranges.get(self.next_range) else { return Ok(false) };
+        if range.pending.is_some() {
+            self.read_schedule()?;
+        } else {
+            self.read_log()?;
+        }
+        self.tell_damage()
+    }
+
+    /// Some more of what is pending.
+    fn read_schedule(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, .. } = self;
+        let range = ranges.get(self.next_range);
+        let Some((range, part)) = range.and_then(|range| Some((range, range.pending.as_ref()?))) else { return Ok(()) };
+        let reader = match &mut self.pending {
+            Some(reader) => reader,
+            none => none.insert(PendingReader::open(&self.storage, range, part)?),
+        };
+        if !reader.read_next(range, choice, gathered)? {
+            self.pending = None;
+            self.next_range = self.next_range.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// One more batch of the log.
+    fn read_log(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Some(piece) = range.pieces.get(self.next_piece) else {
+            (self.next_range, self.next_piece) = (self.next_range.saturating_add(1), 0);
+            return Ok(());
+        };
+        let reader = self.reader.get_or_insert_with(|| PieceReader::new(&self.storage, range.stream, *piece));
+        let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
+        if !reader.read_next(&mut |find| rows.take(find, gathered))? {
+            self.reader = None;
+            self.next_piece = self.next_piece.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// Ends the reading at the first damage, or lists it.
+    fn tell_damage(&mut self) -> Result<bool> {
+        if self.gathered.damages.is_empty() {
+            return Ok(true);
+        }
+        match self.on_damage {
+            OnDamage::Raise => Err(self.gathered.damages.remove(0)),
+            OnDamage::Report => {
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                told.damages.append(&mut self.gathered.damages);
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// A batch that Arrow refuses would be a defect here; it is told as what it is, and nothing is made up.
+fn not_built(error: &ArrowError) -> Error {
+    Error::InvalidArgument {
+        argument: "columns",
+        expected: "columns that make a record batch".to_owned(),
+        found: error.to_string(),
+    }
+}
+
+impl Iterator for Reading {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
+}
+
+impl RecordBatchReader for Reading {
+    fn schema(&self) -> SchemaRef {
+        self.gathered.rows.schema()
+    }
+}

@@ -1,0 +1,60 @@
+//! A store as of one fact.
+
+use std::sync::Arc;
+
+use delaymq_core::error::Result;
+use delaymq_core::message_log::{Identity, LogPiece, Stream};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::visible_state;
+use delaymq_core::units::{Millis, Sequence};
+
+use crate::filter::Names;
+use crate::pending::PendingPart;
+
+/// What is visible of a store: everything that is read of it says the same, however much is written to the
+/// store meanwhile.
+#[derive(Clone, Debug)]
+pub struct TableSnapshot {
+    /// The history that it is of.
+    pub stream: Stream,
+    /// The first sequence of the log that is kept.
+    pub first_sequence: Sequence,
+    /// The sequence behind the last fact that is visible.
+    pub end_sequence: Sequence,
+    /// The trusted time of that fact.
+    pub trusted: Millis,
+    pub(crate) pieces: Vec<LogPiece>,
+    pub(crate) pending: PendingPart,
+    pub(crate) pending_bytes: u64,
+    pub(crate) names: Arc<Names>,
+}
+
+impl TableSnapshot {
+    /// Takes one of a store, without its lock. Beside a writer, what looks damaged may be well a moment later.
+    ///
+    /// # Errors
+    /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+    pub fn take(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Self> {
+        let visible = visible_state(storage, identity)?;
+        let state = visible.state();
+        let names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
+        let windows = state.schedule.windows().iter().filter(|window| window.pending() > 0);
+        let runs: Vec<_> = windows.filter_map(|window| window.run()).collect();
+        let pending = PendingPart {
+            checkpoint: visible.checkpoint(),
+            end: state.position.end,
+            rows: state.schedule.pending(),
+            runs: runs.iter().map(|run| run.number()).collect(),
+        };
+        Ok(Self {
+            pending,
+            pending_bytes: runs.iter().map(|run| run.length()).fold(0, u64::saturating_add),
+            stream: identity.stream,
+            first_sequence: visible.first_sequence(),
+            end_sequence: state.position.next_sequence,
+            trusted: state.position.trusted,
+            pieces: visible.pieces(),
+            names: Arc::new(names),
+        })
+    }
+}

@@ -1,0 +1,71 @@
+"""Stores of the kinds that tables are read of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import delaymq
+from delaymq import Publish
+
+SUBJECTS = ("order.timeout", "mail", "größe")
+SEGMENT_BYTES = 64 * 1024
+FAR_SECONDS = 3_600
+
+WRITES = """
+import sys
+import delaymq
+from pathlib import Path
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+store = delaymq.open(folder, segment_bytes=64 * 1024, durability=sys.argv[3])
+for number in range(limit):
+    store.publish_many("live", [b"%d " % number + bytes(number % 300)] * 5, 3600)
+    if number % 50 == 10:
+        store.checkpoint()
+    if number == 60:
+        print("under way", flush=True)
+sys.stdin.read()
+"""
+
+
+def rich(folder: Path) -> Path:
+    """A store with everything that publishers and operators do, in several segments and two openings."""
+    for turn in range(2):
+        with delaymq.open(folder, segment_bytes=SEGMENT_BYTES) as store:
+            rows = [
+                Publish(
+                    SUBJECTS[place % 3],
+                    f"{turn}/{place} ".encode() + bytes(place % 251),
+                    delay=0 if place % 4 == 0 else FAR_SECONDS + place,
+                    tags=("a", "β")[: place % 3],
+                    attributes={'quote"': "line\n", "k": "wért"} if place % 5 == 0 else None,
+                    message_id=f"id-{turn}-{place}" if place % 2 else None,
+                )
+                for place in range(400)
+            ]
+            receipts = [receipt for at in range(0, 400, 100) for receipt in store.publish_many(rows[at : at + 100])]
+            for receipt in receipts[1::40]:
+                store.cancel(receipt)
+            for receipt in receipts[2::40]:
+                store.move(receipt, delay=2 * FAR_SECONDS)
+            for key in ("k", "l", "k"):
+                store.publish(SUBJECTS[0], b"keyed", delay=FAR_SECONDS, key=key, if_exists="replace")
+            store.publish(SUBJECTS[1], b"", delay=1, message_id="once", deduplicate=True)
+            store.recur(SUBJECTS[1], b"again", name=f"daily-{turn}", every=FAR_SECONDS)
+            if turn == 0:
+                store.checkpoint()
+    return folder
+
+
+def writing(folder: Path, batches: int, durability: str = "disk") -> subprocess.Popen[str]:
+    """A process that publishes to a store and has it open, behind its first 60 batches; it ends with its input."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITES, str(folder), str(batches), durability],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "under way\n"
+    return process
