@@ -78,7 +78,7 @@ class TableOptions:
             raise refused("log", f"one of {', '.join(TABLES)}", self.log)
         if self.on_damage not in ("raise", "report"):
             raise refused("on_damage", "raise or report", self.on_damage)
-        known = {column.name for column in columns_of(self.log)}
+        known = {name for name, _ in columns_of(self.log)}
         for name in self.columns or ():
             if name not in known:
                 raise refused("columns", f"columns of {self.log}", name)
@@ -86,7 +86,7 @@ class TableOptions:
     @property
     def wanted(self) -> tuple[str, ...]:
         """The columns that are read, in the order of the table."""
-        names = tuple(column.name for column in columns_of(self.log))
+        names = tuple(name for name, _ in columns_of(self.log))
         return names if self.columns is None else tuple(name for name in names if name in self.columns)
 
     @classmethod
@@ -141,7 +141,9 @@ def explain(options: TableOptions) -> str:
     kept, all_parts = planned(options), planned(whole)
     parts = f"{len(kept)} of {len(all_parts)} parts, {_bytes(kept)} of {_bytes(all_parts)} bytes"
     lines = [f"{options.log} of {options.path}: {parts}"]
-    lines += [f"  {part.range}" for part in kept]
+    for number, part in enumerate(kept, 1):
+        files = ", ".join(path for path, _, _ in part.range.files) or "the schedule"
+        lines.append(f"  part {number}: {part.range.bytes} bytes of {files}")
     return "\n".join(lines)
 
 

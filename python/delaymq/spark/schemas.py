@@ -42,8 +42,8 @@ def schema_of(log: str, columns: Iterable[str] | None = None) -> StructType:
         InvalidArgument: There is no such table.
     """
     wanted = None if columns is None else set(columns)
-    found = [column for column in columns_of(log) if wanted is None or column.name in wanted]
-    return StructType([StructField(column.name, TYPES[column.type], nullable=True) for column in found])
+    found = [(name, kind) for name, kind in columns_of(log) if wanted is None or name in wanted]
+    return StructType([StructField(name, TYPES[kind], nullable=True) for name, kind in found])
 
 
 def names_of(log: str, schema: StructType) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def names_of(log: str, schema: StructType) -> tuple[str, ...]:
         InvalidArgument: The table has no such column, or has it with another type or in another order.
     """
     names = tuple(schema.fieldNames())
-    known = {column.name: TYPES[column.type] for column in columns_of(log)}
+    known = {name: TYPES[kind] for name, kind in columns_of(log)}
     for field in schema.fields:
         if field.name not in known:
             raise refused("schema", f"columns of {log}", field.name)
