@@ -17,7 +17,7 @@ from delaymq.status import Progress
 if TYPE_CHECKING:
     from delaymq.testing import Clock
 
-__all__ = ["Choices", "Claims", "Durability", "recover"]
+__all__ = ["Choices", "Claims", "Durability", "folder_of", "recover"]
 
 Durability = Literal["disk", "os"]
 """When a call is answered: after the disk has it, or after the operating system has it."""
@@ -93,7 +93,7 @@ class Choices(NamedTuple):
             "warn_free_bytes": warn_free_bytes,
             "refuse_free_bytes": refuse_free_bytes,
         }
-        return cls(_folder(path), options, policy, None if progress is None else _telling(progress))
+        return cls(folder_of(path), options, policy, None if progress is None else _telling(progress))
 
 
 class Claims:
@@ -158,7 +158,12 @@ def _place(folder: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _folder(path: str | os.PathLike[str]) -> str:
+def folder_of(path: str | os.PathLike[str]) -> str:
+    """The folder that a path is.
+
+    Raises:
+        WrongType: It is no path.
+    """
     try:
         return os.fsdecode(path)
     except TypeError as error:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, cast
 
 from delaymq._refusals import refused, wrong_type
 from delaymq._table_rows import Range
-from delaymq.durations import MOMENT_MS_MAX, due_ms, moment
+from delaymq.durations import due_ms
 
 __all__ = [
     "SEQUENCE_MAX",
@@ -18,25 +17,10 @@ __all__ = [
     "checked_table",
     "checked_texts",
     "checked_time",
-    "folder_of",
-    "moment_or_none",
     "reports",
 ]
 
 SEQUENCE_MAX: Final = 2**63 - 1
-
-
-def folder_of(path: str | os.PathLike[str]) -> str:
-    """The folder that a path is."""
-    try:
-        return os.fsdecode(path)
-    except TypeError as error:
-        raise wrong_type("path", "a path", path) from error
-
-
-def moment_or_none(milliseconds: int | None) -> datetime | None:
-    """A time that may be none; one behind the year 9999 is its end."""
-    return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
 
 
 def checked_table(table: object) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "jittered",
     "level_ms",
     "moment",
+    "moment_or_none",
     "wait_ms",
 ]
 
@@ -184,6 +185,11 @@ def moment(milliseconds: int) -> datetime:
     if milliseconds > MOMENT_MS_MAX:
         raise _too_large("due", milliseconds, MOMENT_MS_MAX)
     return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def moment_or_none(milliseconds: int | None) -> datetime | None:
+    """A time that may be none, as `moment` has it; one behind the year 9999 is its end."""
+    return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
 
 
 def _rounded_up(milliseconds: float) -> int:

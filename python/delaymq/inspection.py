@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from delaymq import _core
-from delaymq._recover import KEEP_FINISHED
+from delaymq._recover import KEEP_FINISHED, folder_of
 from delaymq._retire import Retirement
-from delaymq.durations import MOMENT_MS_MAX, Duration, moment
-from delaymq.errors import StoreError, WrongType
+from delaymq.durations import Duration, moment, moment_or_none
+from delaymq.errors import StoreError
 
 __all__ = ["HeldSpace", "Holder", "InspectedFile", "InspectedGroup", "InspectedSubject", "Inspection", "inspect"]
 
@@ -243,13 +243,7 @@ def inspect(
         Corrupt, MissingFile: So much is damaged or gone that nothing says whose files these are.
         StorageError: The operating system refused a call.
     """
-    try:
-        folder = os.fsdecode(path)
-    except TypeError as error:
-        kind = type(path).__name__
-        raise WrongType(
-            f"path: expected a path, found {kind}", argument="path", expected="a path", found=kind
-        ) from error
+    folder = folder_of(path)
     keep = Retirement.made(keep_finished, None, keep_finished_of)
     try:
         found = _core.inspect(folder, keep.keep_finished_ms, keep.keep_finished_of_ms)
@@ -261,7 +255,7 @@ def inspect(
         path=folder,
         seen=moment(found.pop("seen_ms")),
         trusted=moment(found.pop("trusted_ms")),
-        next_due=_moment(found.pop("next_due_ms")),
+        next_due=moment_or_none(found.pop("next_due_ms")),
         files=tuple(_file(fields) for fields in found.pop("files")),
         subjects=tuple(_subject(fields) for fields in found.pop("subjects")),
         groups=tuple(_group(fields) for fields in found.pop("groups")),
@@ -273,25 +267,21 @@ def inspect(
     )
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
-
-
 def _file(fields: dict[str, Any]) -> InspectedFile:
     held_by = tuple(fields.pop("held_by"))
     for name in ("written", "kept_until"):
-        fields[name] = _moment(fields.pop(f"{name}_ms"))
+        fields[name] = moment_or_none(fields.pop(f"{name}_ms"))
     return InspectedFile(held_by=held_by, **fields)
 
 
 def _holder(fields: dict[str, Any]) -> Holder:
     for name in ("consumer_ended", "expires", "begun"):
-        fields[name] = _moment(fields.pop(f"{name}_ms"))
+        fields[name] = moment_or_none(fields.pop(f"{name}_ms"))
     return Holder(**fields)
 
 
 def _subject(fields: dict[str, Any]) -> InspectedSubject:
-    return InspectedSubject(next_due=_moment(fields.pop("next_due_ms")), **fields)
+    return InspectedSubject(next_due=moment_or_none(fields.pop("next_due_ms")), **fields)
 
 
 def _group(fields: dict[str, Any]) -> InspectedGroup:

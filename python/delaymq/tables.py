@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from delaymq import _core
+from delaymq._recover import folder_of
 from delaymq._refusals import refused, wrong_type
 from delaymq._table_arguments import (
     SEQUENCE_MAX,
@@ -24,12 +25,10 @@ from delaymq._table_arguments import (
     checked_table,
     checked_texts,
     checked_time,
-    folder_of,
-    moment_or_none,
     reports,
 )
 from delaymq._table_rows import ArrowBatch, Damage, OnDamage, Range, Rows, Verified
-from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment
+from delaymq.durations import MOMENT_MS_MAX, Duration, delay_ms, moment, moment_or_none
 from delaymq.errors import Closed, StoreError
 
 __all__ = [
