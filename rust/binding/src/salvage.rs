@@ -110,10 +110,10 @@ fn subject<'py>(py: Python<'py>, subject: &SalvagedSubject) -> Fields<'py> {
 
 fn series<'py>(py: Python<'py>, series: &SalvagedSeries) -> Fields<'py> {
     let fields = PyDict::new(py);
-    fields.set_item("name", &series.name)?;
+    fields.set_item("name", &series.recurs.name)?;
     fields.set_item("subject", &series.subject)?;
-    fields.set_item("rule", &series.rule)?;
-    fields.set_item("zone", &series.zone)?;
+    fields.set_item("rule", &series.recurs.rule)?;
+    fields.set_item("zone", &series.recurs.zone)?;
     Ok(fields)
 }
 

@@ -116,20 +116,21 @@ impl Store {
     /// # Errors
     /// `TooLarge` naming `series`, `NamesFull` naming `name`, `DiskFull`, `Poisoned`, `Closed`.
     pub(crate) fn begin_salvaged(&self, saved: &SalvagedSeries) -> Result<()> {
+        let recurs = &saved.recurs;
         let series = NewSeries {
             subject: SubjectNumber(0),
-            name: &saved.name,
+            name: &recurs.name,
             if_exists: IfExists::Replace,
-            rule: &saved.rule,
-            zone: &saved.zone,
-            catch_up: saved.catch_up,
+            rule: &recurs.rule,
+            zone: &recurs.zone,
+            catch_up: recurs.catch_up,
             after: saved.last_due,
-            meta: &saved.meta,
-            body: &saved.body,
+            meta: &recurs.meta,
+            body: &recurs.body,
         };
         match self.shared.begin_series(&saved.subject, series)? {
             (_, Some(Outcome::SeriesBegun(_))) => Ok(()),
-            (_, refused) => Err(refusal(&saved.subject, &saved.name, refused)),
+            (_, refused) => Err(refusal(&saved.subject, &recurs.name, refused)),
         }
     }
 

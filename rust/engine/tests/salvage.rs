@@ -190,7 +190,7 @@ fn what_later_facts_say_of_series_is_believed() {
 
     let found = salvage_into(&from, &into, &mut |_| true).unwrap();
     assert!(!found.gaps.is_empty(), "the fact is lost, with its header");
-    let rules: Vec<_> = found.series.iter().map(|one| (&*one.subject, &*one.name, &*one.rule)).collect();
+    let rules: Vec<_> = found.series.iter().map(|one| (&*one.subject, &*one.recurs.name, &*one.recurs.rule)).collect();
     assert_eq!(rules, [("checks", "hourly", "every 7200000ms"), ("reports", "hourly", "every 3600000ms")]);
     assert_eq!(found.series[0].last_due, due);
 }

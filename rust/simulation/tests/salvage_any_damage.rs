@@ -267,7 +267,7 @@ impl History {
                 untold.entry(one.subject).or_default().push(number);
             }
         }
-        let series: BTreeSet<&str> = found.series.iter().map(|one| &*one.name).collect();
+        let series: BTreeSet<&str> = found.series.iter().map(|one| &*one.recurs.name).collect();
         for one in &self.series {
             let (is_saved, is_over) = (series.contains(one.name), one.ended.is_some());
             assert!(is_over || is_saved || is_told(&one.sequence), "{}, begun by {}", one.name, one.sequence);

@@ -131,7 +131,7 @@ pub(crate) fn check_payload(record: &RawRecord<'_>, path: &str, offset: u32) -> 
         return Ok(());
     }
     let (expected, sequence) = (record.header.payload_check.get(), record.sequence.0);
-    let found = crc32_of(record.payload);
+    let found = crc32fast::hash(record.payload);
     Err(Error::DamagedPayload {
         sequence,
         path: path.to_owned(),
@@ -139,10 +139,6 @@ pub(crate) fn check_payload(record: &RawRecord<'_>, path: &str, offset: u32) -> 
         expected: format!("payload check {expected:08x}"),
         found: format!("{found:08x}"),
     })
-}
-
-fn crc32_of(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
 }
 
 /// The terms that stand in front of the messages that come next, for their keys.

@@ -54,15 +54,7 @@ fn begin(state: &mut State, effects: &mut Effects, arrival: Arrival, new: &NewSe
     if before.is_some() && new.if_exists != IfExists::Replace {
         return Ok(Outcome::SeriesThere);
     }
-    let recurs = Recurs {
-        subject: new.subject,
-        name: new.name.to_owned(),
-        rule: new.rule.to_owned(),
-        zone: new.zone.to_owned(),
-        catch_up: new.catch_up,
-        meta: new.meta.to_vec(),
-        body: new.body.to_vec(),
-    };
+    let recurs = Recurs::of(new);
     let freed = before.and_then(|number| state.recurring.get(number)).map_or(0, |series| series.recurs.bytes());
     let all_bytes = state.recurring.bytes().saturating_sub(freed).saturating_add(recurs.bytes());
     if recurs.bytes() > SERIES_BYTES_MAX || all_bytes > ALL_SERIES_BYTES_MAX {

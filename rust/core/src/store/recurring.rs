@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::codec::{FieldReader, FieldWriter};
 use crate::error::Result;
 use crate::planted::{Planted, is_on};
-use crate::record::recurring::CatchUp;
+use crate::record::recurring::{CatchUp, NewSeries};
 use crate::schedule_log::DUE_MAX;
 use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
@@ -40,6 +40,19 @@ pub struct Recurs {
 }
 
 impl Recurs {
+    /// That of a series as it is asked for.
+    pub(super) fn of(new: &NewSeries<'_>) -> Self {
+        Self {
+            subject: new.subject,
+            name: new.name.to_owned(),
+            rule: new.rule.to_owned(),
+            zone: new.zone.to_owned(),
+            catch_up: new.catch_up,
+            meta: new.meta.to_vec(),
+            body: new.body.to_vec(),
+        }
+    }
+
     /// What counts against the limits.
     pub fn bytes(&self) -> usize {
         let parts = [self.name.len(), self.rule.len(), self.zone.len(), self.meta.len(), self.body.len()];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::recurring::Recurs;
 use super::state::State;
-use crate::record::recurring::{CatchUp, NewSeries, Occurrence, Recur};
+use crate::record::recurring::{Occurrence, Recur};
 use crate::record::terms::IfExists;
 use crate::schedule_log::Entry;
 use crate::units::{Millis, Sequence, SubjectNumber};
@@ -15,18 +15,8 @@ use crate::units::{Millis, Sequence, SubjectNumber};
 pub struct SalvagedSeries {
     /// Its subject.
     pub subject: String,
-    /// Its name in the subject.
-    pub name: String,
-    /// When it happens, as a text.
-    pub rule: String,
-    /// The zone that the rule is in.
-    pub zone: String,
-    /// What is done about what is missed.
-    pub catch_up: CatchUp,
-    /// Message id, tags and attributes of each message.
-    pub meta: Vec<u8>,
-    /// The body of each message.
-    pub body: Vec<u8>,
+    /// What it is; the number of its subject is the damaged store's.
+    pub recurs: Arc<Recurs>,
     /// When the last occurrence was due that is known to have been stored, as the rule has it. That message is saved as any
     /// other, so the series goes on behind it.
     pub last_due: Millis,
@@ -49,7 +39,9 @@ impl LateSeries {
     /// Takes in that one began or ended. That one is over is found again by whoever asks for its next occurrence.
     pub(super) fn recur(&mut self, sequence: Sequence, recur: &Recur<'_>) {
         let fact = match recur {
-            Recur::Begin(new) => LateFact::Begun { recurs: recurs_of(new), if_exists: new.if_exists, after: new.after },
+            Recur::Begin(new) => {
+                LateFact::Begun { recurs: Recurs::of(new), if_exists: new.if_exists, after: new.after }
+            }
             Recur::End { subject, name } => LateFact::Ended { subject: *subject, name: (*name).to_owned() },
             Recur::Over { .. } => return,
         };
@@ -62,18 +54,6 @@ impl LateSeries {
     }
 }
 
-fn recurs_of(new: &NewSeries<'_>) -> Recurs {
-    Recurs {
-        subject: new.subject,
-        name: new.name.to_owned(),
-        rule: new.rule.to_owned(),
-        zone: new.zone.to_owned(),
-        catch_up: new.catch_up,
-        meta: new.meta.to_vec(),
-        body: new.body.to_vec(),
-    }
-}
-
 /// A series that goes on as far as is known.
 struct Known {
     number: Sequence,
@@ -81,9 +61,9 @@ struct Known {
     last_due: Millis,
 }
 
-/// Every series that goes on, by subject and name. `names` gets a name for each of their subjects. An end is believed, wherever it stands:
-/// whatever had the name by then ended. An occurrence counts where its message is there, too: one that is lost happens
-/// again.
+/// Every series that goes on, by subject and name. `names` gets a name for each of their subjects. An end is believed,
+/// wherever it stands: whatever had the name by then ended. An occurrence counts where its message is there, too: one
+/// that is lost happens again.
 pub(super) fn series_of(
     state: &State,
     late: &LateSeries,
@@ -115,18 +95,9 @@ pub(super) fn series_of(
         }
     }
     let mut salvaged = |known: &Known| {
-        let recurs = &known.recurs;
-        let subject = names.entry(recurs.subject).or_insert_with(|| format!("salvaged.{}", recurs.subject));
-        SalvagedSeries {
-            subject: subject.clone(),
-            name: recurs.name.clone(),
-            rule: recurs.rule.clone(),
-            zone: recurs.zone.clone(),
-            catch_up: recurs.catch_up,
-            meta: recurs.meta.clone(),
-            body: recurs.body.clone(),
-            last_due: known.last_due,
-        }
+        let number = known.recurs.subject;
+        let subject = names.entry(number).or_insert_with(|| format!("salvaged.{number}"));
+        SalvagedSeries { subject: subject.clone(), recurs: Arc::clone(&known.recurs), last_due: known.last_due }
     };
     all.values().map(&mut salvaged).collect()
 }
