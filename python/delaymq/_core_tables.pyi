@@ -40,6 +40,8 @@ class TableStore:
     def hold(self, for_ms: int, /) -> int | None:
         """Keeps the files for so long from now on; when the pin ends, or None where there can be none."""
 
+    def leave(self) -> None:
+        """Keeps the files until the pin ends by itself."""
     def release(self) -> None:
         """Lets the files go."""
 

@@ -215,6 +215,12 @@ class Snapshot:
         records, size, damages = self._open().verify(checked_range(range).token)
         return Verified(records, size, tuple(Damage(**fields) for fields in damages))
 
+    def leave(self) -> None:
+        """Closes it and keeps the files until `pinned_until`, for processes that read its ranges meanwhile."""
+        if self._core is not None:
+            self._core.leave()
+            self._core = None
+
     def close(self) -> None:
         """Lets the files go. A second call does nothing."""
         if self._core is not None:

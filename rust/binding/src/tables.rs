@@ -104,6 +104,13 @@ impl TableStore {
         })
     }
 
+    /// Keeps the files until the pin ends by itself.
+    fn leave(&self) {
+        if let Some(pin) = self.pin.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            pin.outlive();
+        }
+    }
+
     /// Lets the files go.
     fn release(&self, py: Python<'_>) {
         py.detach(|| drop(self.pin.lock().unwrap_or_else(PoisonError::into_inner).take()));

@@ -38,6 +38,13 @@ impl ReaderPin {
     }
 }
 
+impl ReaderPin {
+    /// Lets it end by itself: other processes read on.
+    pub fn outlive(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for ReaderPin {
     fn drop(&mut self) {
         // One that cannot be removed expires.

@@ -1,0 +1,24 @@
+"""The logs of a store as tables of PySpark. Install it with `pip install "delaymq[spark]"`; Java 17 does the rest.
+
+::
+
+    from delaymq.spark import local_session, register
+
+    spark = local_session()
+    register(spark)
+    spark.read.format("delaymq").option("log", "message").load("./data").groupBy("subject").count().show()
+
+`map_segments` and `segment_rdd` give each task the batches of its own part of the log, so that what is asked can
+be counted where the bytes are. Nothing else of delaymq imports pyspark.
+"""
+
+from delaymq.spark.environment import MissingSpark, require_spark
+from delaymq.spark.plan import TableOptions, explain
+
+__all__ = ["MissingSpark", "TableOptions", "explain", "local_session", "map_segments", "register", "segment_rdd"]
+
+require_spark()
+
+from delaymq.spark.scan import map_segments, segment_rdd  # noqa: E402 - what is missing is said in one line first
+from delaymq.spark.session import local_session  # noqa: E402
+from delaymq.spark.source import register  # noqa: E402

@@ -1,0 +1,222 @@
+"""What is asked of a table, and which parts of which files answer it. No pyspark is needed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import delaymq
+from delaymq._refusals import refused
+from delaymq.tables import TABLES, columns_of
+
+if TYPE_CHECKING:
+    from delaymq.tables import Range, Snapshot
+
+__all__ = ["NAMES", "Part", "TableOptions", "explain", "planned", "ranges_of"]
+
+SPLIT_BYTES = 64 << 20
+PINNED_FOR = timedelta(hours=6)
+"""How long what a plan names is kept by its pin alone: a job that takes longer may find files gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task reads.
+
+    Attributes:
+        path: The store.
+        range: A part of its table.
+        columns: The columns that are wanted, in the order of the table.
+        on_damage: `raise` ends the task at what is damaged, `report` reads past it.
+    """
+
+    path: str
+    range: Range
+    columns: tuple[str, ...]
+    on_damage: Literal["raise", "report"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What is asked of a table. A part that cannot hold any of it is not read; what is read is filtered exactly.
+
+    Attributes:
+        path: The store's folder, as each executor sees it.
+        log: The table; `delaymq.tables.TABLES` has their names.
+        columns: Those that are wanted; None for all.
+        subjects: The subjects; None for all.
+        first_sequence: The first sequence.
+        end_sequence: The first sequence that is not wanted.
+        published_from: From when it was published.
+        published_before: Before when.
+        due_from: From when it is due.
+        due_before: Before when.
+        split_bytes: How much one task reads, about.
+        on_damage: `raise` or `report`.
+        pinned_for: How long the files that the plan names are kept.
+    """
+
+    path: str
+    log: str = "message"
+    columns: tuple[str, ...] | None = None
+    subjects: tuple[str, ...] | None = None
+    first_sequence: int | None = None
+    end_sequence: int | None = None
+    published_from: datetime | None = None
+    published_before: datetime | None = None
+    due_from: datetime | None = None
+    due_before: datetime | None = None
+    split_bytes: int = SPLIT_BYTES
+    on_damage: Literal["raise", "report"] = "raise"
+    pinned_for: timedelta = PINNED_FOR
+
+    def __post_init__(self) -> None:
+        """Refuses what no table has."""
+        if self.log not in TABLES:
+            raise refused("log", f"one of {', '.join(TABLES)}", self.log)
+        if self.on_damage not in ("raise", "report"):
+            raise refused("on_damage", "raise or report", self.on_damage)
+        known = {name for name, _ in columns_of(self.log)}
+        for name in self.columns or ():
+            if name not in known:
+                raise refused("columns", f"columns of {self.log}", name)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The columns that are read, in the order of the table."""
+        names = tuple(name for name, _ in columns_of(self.log))
+        return names if self.columns is None else tuple(name for name in names if name in self.columns)
+
+    @classmethod
+    def parsed(cls, options: Mapping[str, str]) -> Self:
+        """Reads the options of a Spark reader, whose values are texts.
+
+        Raises:
+            InvalidArgument: An option is unknown, or its text cannot be read.
+        """
+        found: dict[str, Any] = {}
+        by_name = {name.lower(): (field, read) for name, (field, read) in NAMES.items()}
+        for name, text in options.items():
+            if name.lower() not in by_name:
+                raise refused("option", f"one of {', '.join(NAMES)}", name)
+            field, read = by_name[name.lower()]
+            found[field] = read(name, text)
+        if "path" not in found:
+            raise refused("path", "the folder of a store: load(path), or option path", "none")
+        return cls(**found)
+
+
+def planned(options: TableOptions) -> list[Part]:
+    """The parts that answer it, as of now. Their files are pinned for a while: the tasks come later.
+
+    Raises:
+        StoreError, StorageError: As `delaymq.snapshot`.
+    """
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
+        ranges = ranges_of(snapshot, options)
+        snapshot.leave()
+    return [Part(options.path, found, options.wanted, options.on_damage) for found in ranges]
+
+
+def ranges_of(snapshot: Snapshot, options: TableOptions) -> tuple[Range, ...]:
+    """The ranges of a snapshot that answer it.
+
+    Raises:
+        InvalidArgument: Bounds are upside down.
+        StorageError: The operating system refused a call.
+    """
+    return snapshot.plan(
+        options.log,
+        subjects=options.subjects,
+        first_sequence=options.first_sequence,
+        end_sequence=options.end_sequence,
+        published_from=options.published_from,
+        published_before=options.published_before,
+        due_from=options.due_from,
+        due_before=options.due_before,
+        split_bytes=options.split_bytes,
+    )
+
+
+def explain(options: TableOptions) -> str:
+    """How many parts and bytes are read, of how many there are, as lines of text.
+
+    Raises:
+        StoreError, StorageError: As `delaymq.snapshot`.
+    """
+    whole = TableOptions(path=options.path, log=options.log, split_bytes=options.split_bytes)
+    kept, all_parts = planned(options), planned(whole)
+    parts = f"{len(kept)} of {len(all_parts)} parts, {_bytes(kept)} of {_bytes(all_parts)} bytes"
+    lines = [f"{options.log} of {options.path}: {parts}"]
+    for number, part in enumerate(kept, 1):
+        files = ", ".join(path for path, _, _ in part.range.files) or "the schedule"
+        lines.append(f"  part {number}: {part.range.bytes} bytes of {files}")
+    return "\n".join(lines)
+
+
+def _bytes(parts: list[Part]) -> int:
+    return sum(part.range.bytes for part in parts)
+
+
+def _text(_name: str, text: str) -> str:
+    return text
+
+
+def _path(name: str, text: str) -> str:
+    if text.startswith("["):  # several paths come as one JSON list
+        raise refused(name, "one store; several are read by one load each, and a union", text)
+    return text
+
+
+def _names(_name: str, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise refused(name, "a whole number", text) from None
+
+
+def _time(name: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise refused(name, "a time as ISO 8601 writes it", text) from None
+    if found.tzinfo is None:
+        raise refused(name, "a time with its zone, as 2030-01-01T00:00:00Z", text)
+    return found
+
+
+def _on_damage(name: str, text: str) -> str:
+    if text not in ("fail", "report"):
+        raise refused(name, "fail or report", text)
+    return {"fail": "raise"}.get(text, text)
+
+
+def _hours(name: str, text: str) -> timedelta:
+    try:
+        return timedelta(hours=float(text))
+    except (ValueError, OverflowError):
+        raise refused(name, "a number of hours", text) from None
+
+
+NAMES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "path": ("path", _path),
+    "log": ("log", _text),
+    "columns": ("columns", _names),
+    "subject": ("subjects", _names),
+    "sequenceFrom": ("first_sequence", _whole),
+    "sequenceTo": ("end_sequence", _whole),
+    "publishedFrom": ("published_from", _time),
+    "publishedTo": ("published_before", _time),
+    "dueFrom": ("due_from", _time),
+    "dueTo": ("due_before", _time),
+    "splitBytes": ("split_bytes", _whole),
+    "onCorrupt": ("on_damage", _on_damage),
+    "pinHours": ("pinned_for", _hours),
+}
+"""The options of a Spark reader, what each stands for, and how its text is read."""

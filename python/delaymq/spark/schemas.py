@@ -1,0 +1,66 @@
+"""The columns of a table as Spark and Arrow write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from delaymq._refusals import refused
+from delaymq.tables import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["names_of", "schema_of"]
+
+TYPES: dict[str, DataType] = {
+    "bool": BooleanType(),
+    "int32": IntegerType(),
+    "int64": LongType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "timestamp[us, tz=UTC]": TimestampType(),
+}
+"""The type of each Arrow type that a table has."""
+
+
+def schema_of(log: str, columns: Iterable[str] | None = None) -> StructType:
+    """The schema of a table, or of some of its columns, in the order of the table; each column may be null.
+
+    Raises:
+        InvalidArgument: There is no such table.
+    """
+    wanted = None if columns is None else set(columns)
+    found = [(name, kind) for name, kind in columns_of(log) if wanted is None or name in wanted]
+    return StructType([StructField(name, TYPES[kind], nullable=True) for name, kind in found])
+
+
+def names_of(log: str, schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema that somebody asked for.
+
+    Raises:
+        InvalidArgument: The table has no such column, or has it with another type or in another order.
+    """
+    names = tuple(schema.fieldNames())
+    known = {name: TYPES[kind] for name, kind in columns_of(log)}
+    for field in schema.fields:
+        if field.name not in known:
+            raise refused("schema", f"columns of {log}", field.name)
+        if field.dataType != known[field.name]:
+            expected = f"{field.name} {known[field.name].simpleString()}"
+            raise refused("schema", expected, f"{field.name} {field.dataType.simpleString()}")
+    ordered = tuple(name for name in known if name in names)
+    if ordered != names:
+        raise refused("schema", f"the order of the table: {', '.join(ordered)}", ", ".join(names))
+    return names

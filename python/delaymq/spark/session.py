@@ -1,0 +1,42 @@
+"""A session of this machine, with what a machine of its own needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from delaymq.spark.environment import require_java
+
+__all__ = ["LOCAL", "local_session"]
+
+LOCAL = {
+    # The name of the machine may stand for another of its addresses.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+"""What `local_session` sets where it is not told otherwise."""
+
+
+def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
+    """A Spark session inside this machine: times in UTC, nothing listens on any other address.
+
+    Args:
+        master: How many cores it takes, as Spark writes it.
+        settings: Settings of Spark, with `__` for each dot: `spark__driver__memory="2g"`.
+
+    Raises:
+        MissingSpark: There is no Java.
+    """
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName("delaymq")
+    for name, value in (LOCAL | {name.replace("__", "."): value for name, value in settings.items()}).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,74 @@
+"""The data source `delaymq` of PySpark: the tables of a store, read in batch and as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from delaymq.spark.partition import PartOfTable
+from delaymq.spark.plan import TableOptions, planned
+from delaymq.spark.schemas import names_of, schema_of
+from delaymq.spark.stream import StreamOptions, TableStream
+from delaymq.spark.worker import batches_of
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import SparkSession
+
+__all__ = ["DelaymqDataSource", "register"]
+
+
+class DelaymqDataSource(DataSource):
+    """`spark.read.format("delaymq").option("log", …).load(path)`.
+
+    What `load` gives is of one moment: what was stored by then. Load again to see more. Nothing is pruned by filters,
+    but by options, since a filter that a source takes is handed to every scan of the same load.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` calls it."""
+        return "delaymq"
+
+    def schema(self) -> StructType:
+        """The columns of the table that the options ask for."""
+        asked = TableOptions.parsed(StreamOptions.taken(self.options)[1])
+        return schema_of(asked.log, asked.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What plans and reads; `schema` may name fewer columns, in the order of the table."""
+        asked = TableOptions.parsed(self.options)
+        return TableReader(replace(asked, columns=names_of(asked.log, schema)))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """The same for `spark.readStream`."""
+        stream, others = StreamOptions.taken(self.options)
+        asked = TableOptions.parsed(others)
+        return TableStream(replace(asked, columns=names_of(asked.log, schema)), stream)
+
+
+class TableReader(DataSourceReader):
+    """Reads one table of one store."""
+
+    def __init__(self, options: TableOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each part, as of now."""
+        return [PartOfTable(part) for part in planned(self._options)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
+        """The batches of one part; of none where there is nothing to read, which Spark calls a partition of None."""
+        if not isinstance(partition, PartOfTable):
+            return iter(())
+        return batches_of(partition.part)
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `delaymq` a format of this session, under classic Spark and Connect alike."""
+    source: Any = spark.dataSource
+    source.register(DelaymqDataSource)

@@ -1,0 +1,226 @@
+"""The table `message` of a store as a stream of Spark: by sequence, never past what is durable.
+
+An offset is the sequence that comes next, with the store's own name, so that a query that is begun again with the
+checkpoint of another store is refused instead of reading something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+import delaymq
+from delaymq._refusals import refused
+from delaymq.errors import StoreError
+from delaymq.spark.partition import PartOfTable
+from delaymq.spark.plan import Part, TableOptions, ranges_of
+from delaymq.spark.worker import batches_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from delaymq.tables import Snapshot
+
+__all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
+
+STREAMED = ("message",)
+"""The tables whose rows only come to be, in the order of the log."""
+
+
+class LostBeforeRead(StoreError):  # noqa: N818 - a name says what happened, as all of delaymq's do
+    """Messages that a stream has not read yet were retired, or the store has less than was read: rows are missing.
+
+    Keep what is finished for longer (`keep_finished_hours`), run the query more often, or go on without them with the
+    option `failOnDataLoss=false`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a stream goes on, beside which rows it has.
+
+    Attributes:
+        begin: Where a new query begins: at the first message kept, behind the last one, or at a sequence.
+        rows_max: So many rows of the log at most in one micro-batch, counting facts that are no messages; None for
+            all there are.
+        bytes_max: About so many bytes of files in one micro-batch; None for all there are.
+        is_loss_an_error: False goes on behind what was retired before it was read.
+    """
+
+    begin: Literal["earliest", "latest"] | int = "earliest"
+    rows_max: int | None = None
+    bytes_max: int | None = None
+    is_loss_an_error: bool = True
+
+    @classmethod
+    def taken(cls, options: Mapping[str, str]) -> tuple[StreamOptions, dict[str, str]]:
+        """Reads the options that are a stream's, and gives the others back.
+
+        Raises:
+            InvalidArgument: A text cannot be read, or two limits are set.
+        """
+        found: dict[str, Any] = {}
+        others: dict[str, str] = {}
+        by_name = {name.lower(): (name, field) for name, field in NAMES.items()}
+        for name, text in options.items():
+            if name.lower() not in by_name:
+                others[name] = text
+                continue
+            written, field = by_name[name.lower()]
+            found[field] = _read(written, text)
+        if found.get("rows_max") is not None and found.get("bytes_max") is not None:
+            raise refused("maxBytesPerTrigger", "none beside maxRowsPerTrigger", found["bytes_max"])
+        return cls(**found), others
+
+
+NAMES = {
+    "startingOffset": "begin",
+    "maxRowsPerTrigger": "rows_max",
+    "maxBytesPerTrigger": "bytes_max",
+    "failOnDataLoss": "is_loss_an_error",
+}
+"""The options of a stream, and what each stands for."""
+
+
+def _read(name: str, text: str) -> str | int | bool:
+    if name == "failOnDataLoss":
+        if text.lower() not in ("true", "false"):
+            raise refused(name, "true or false", text)
+        return text.lower() == "true"
+    if name == "startingOffset" and text in ("earliest", "latest"):
+        return text
+    expected = "earliest, latest or a sequence" if name == "startingOffset" else "a whole number, 1 or more"
+    try:
+        found = int(text)
+    except ValueError:
+        raise refused(name, expected, text) from None
+    if found < (0 if name == "startingOffset" else 1):
+        raise refused(name, expected, text)
+    return found
+
+
+class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one table of one store, micro-batch by micro-batch. The files of the batch under way are pinned."""
+
+    def __init__(self, options: TableOptions, stream: StreamOptions) -> None:
+        if options.log not in STREAMED:
+            raise refused("log", f"one that can be streamed: {', '.join(STREAMED)}", options.log)
+        for name, found in (("sequenceFrom", options.first_sequence), ("sequenceTo", options.end_sequence)):
+            if found is not None:
+                raise refused(name, "nothing: a stream has startingOffset", found)
+        self._options = options
+        self._stream = stream
+        self._snapshot: Snapshot | None = None
+        self._target: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks are given the options; the snapshot stays where it is pinned."""
+        return {**vars(self), "_snapshot": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins."""
+        snapshot = self._taken_anew()
+        begin = {"earliest": snapshot.first_sequence, "latest": snapshot.end_sequence}.get(
+            str(self._stream.begin), self._stream.begin
+        )
+        return self._offset(int(begin), snapshot)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options allow in one micro-batch."""
+        if self._stream.rows_max is not None:
+            return ReadMaxRows(self._stream.rows_max)
+        if self._stream.bytes_max is not None:
+            return ReadMaxBytes(self._stream.bytes_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """A query that reads what there is stops where the store is now."""
+        self._target = self._taken_anew().end_sequence
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the next micro-batch goes."""
+        snapshot = self._taken_anew()
+        begin = self._begin(start, snapshot)
+        end = snapshot.end_sequence if self._target is None else min(self._target, snapshot.end_sequence)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, begin + limit.max_rows)
+        elif isinstance(limit, ReadMaxBytes):
+            end = min(end, self._behind(begin, limit.max_bytes, snapshot))
+        elif isinstance(limit, ReadMinRows):
+            end = end if end - begin >= limit.min_rows else begin
+        elif not isinstance(limit, ReadAllAvailable):
+            raise refused("limit", "rows or bytes", type(limit).__name__)
+        return self._offset(max(begin, end, int(start["sequence"])), snapshot)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """How far the store was when it was looked at last."""
+        return None if self._snapshot is None else self._offset(self._snapshot.end_sequence, self._snapshot)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The parts of one micro-batch: the same rows however often it is asked for."""
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.end_sequence < int(end["sequence"]):
+            snapshot = self._taken_anew()
+        if snapshot.end_sequence < int(end["sequence"]):
+            self._lost(f"the store ends at sequence {snapshot.end_sequence}, and {end['sequence']} was read before")
+        begin = self._begin(start, snapshot)
+        if begin >= int(end["sequence"]):
+            return []
+        asked = replace(self._options, first_sequence=begin, end_sequence=int(end["sequence"]))
+        found = ranges_of(snapshot, asked)
+        return [PartOfTable(Part(asked.path, one, asked.wanted, asked.on_damage)) for one in found]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
+        """The batches of one part; of none where there is nothing to read, which Spark calls a partition of None."""
+        if not isinstance(partition, PartOfTable):
+            return iter(())
+        return batches_of(partition.part)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark has the rows; nothing here waits for that."""
+
+    def stop(self) -> None:
+        """Lets the files go."""
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def _taken_anew(self) -> Snapshot:
+        snapshot = delaymq.snapshot(self._options.path, pinned_for=self._options.pinned_for)
+        self.stop()  # what the batch before was read from; the new pin is there already
+        self._snapshot = snapshot
+        return snapshot
+
+    def _offset(self, sequence: int, snapshot: Snapshot) -> dict[str, Any]:
+        return {"sequence": sequence, "store": snapshot.stream_id.hex()}
+
+    def _begin(self, start: dict[str, Any], snapshot: Snapshot) -> int:
+        """Where a batch that follows `start` begins."""
+        if start["store"] != snapshot.stream_id.hex():
+            raise refused("checkpointLocation", f"one of the store in {self._options.path}", start["store"])
+        sequence = int(start["sequence"])
+        if sequence > snapshot.end_sequence:
+            self._lost(f"the store ends at sequence {snapshot.end_sequence}, and {sequence} was read before")
+        if sequence < snapshot.first_sequence:
+            self._lost(f"the log begins at sequence {snapshot.first_sequence}, and {sequence} is to be read next")
+        return max(sequence, snapshot.first_sequence)
+
+    def _lost(self, what: str) -> None:
+        if self._stream.is_loss_an_error:
+            raise LostBeforeRead(f"{self._options.path}: {what}", store=self._options.path, reason=what)
+
+    def _behind(self, begin: int, bytes_max: int, snapshot: Snapshot) -> int:
+        """The end of the first part of about so many bytes."""
+        ranges = ranges_of(snapshot, replace(self._options, first_sequence=begin, split_bytes=bytes_max, subjects=None))
+        return ranges[0].end_sequence if ranges else snapshot.end_sequence

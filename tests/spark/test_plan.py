@@ -1,0 +1,75 @@
+"""What is asked of a table, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from delaymq import InvalidArgument
+from delaymq.spark.plan import NAMES, TableOptions, explain, planned
+
+
+def test_options_are_read_from_texts_whatever_their_case() -> None:
+    found = TableOptions.parsed(
+        {
+            "PATH": "/data",
+            "log": "message",
+            "columns": "sequence, subject",
+            "Subject": "a,b",
+            "sequencefrom": "5",
+            "sequenceTo": "50",
+            "publishedFrom": "2030-01-01T00:00:00Z",
+            "dueTo": "2030-01-01T01:00:00+01:00",
+            "splitBytes": "1048576",
+            "onCorrupt": "report",
+            "pinHours": "0.5",
+        }
+    )
+    assert found == TableOptions(
+        path="/data",
+        columns=("sequence", "subject"),
+        subjects=("a", "b"),
+        first_sequence=5,
+        end_sequence=50,
+        published_from=datetime(2030, 1, 1, tzinfo=UTC),
+        due_before=datetime(2030, 1, 1, tzinfo=UTC),
+        split_bytes=1 << 20,
+        on_damage="report",
+        pinned_for=timedelta(minutes=30),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("log", "messages", "message"),
+        ("columns", "sequence,nothing", "nothing"),
+        ("sequenceFrom", "five", "a whole number"),
+        ("publishedFrom", "yesterday", "ISO 8601"),
+        ("dueTo", "2030-01-01T00:00:00", "with its zone"),
+        ("onCorrupt", "skip", "fail or report"),
+        ("pinHours", "long", "a number of hours"),
+        ("path", '["a", "b"]', "one store"),
+        ("pushdown", "true", "splitBytes"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(name: str, text: str, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said) as caught:
+        TableOptions.parsed({"path": "/data", name: text})
+    assert name in NAMES or "option" in str(caught.value)
+
+
+def test_a_store_has_to_be_named() -> None:
+    with pytest.raises(InvalidArgument, match="the folder of a store"):
+        TableOptions.parsed({})
+
+
+def test_what_is_not_asked_for_is_not_read(filled: Path) -> None:
+    whole = planned(TableOptions(path=str(filled), split_bytes=256 << 10))
+    some = planned(TableOptions(path=str(filled), split_bytes=256 << 10, first_sequence=1, end_sequence=100))
+    assert len(whole) > 3
+    assert 0 < len(some) < len(whole)
+    said = explain(TableOptions(path=str(filled), split_bytes=256 << 10, first_sequence=1, end_sequence=100))
+    assert said.startswith(f"message of {filled}: {len(some)} of {len(whole)} parts, ")

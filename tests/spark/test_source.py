@@ -1,0 +1,135 @@
+"""The tables of a store in Spark equal what was stored, with every option as with the same filter."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+import delaymq
+from delaymq.spark import TableOptions, map_segments, segment_rdd
+from spark.conftest import MESSAGES, SUBJECTS
+
+
+def loaded(spark: Any, path: Path, **options: str) -> Any:
+    return spark.read.format("delaymq").options(**options).load(str(path))
+
+
+def rows(frame: Any) -> list[Any]:
+    return sorted(frame.collect(), key=lambda row: row["sequence"])
+
+
+def test_all_messages_are_rows(spark: Any, filled: Path) -> None:
+    found = rows(loaded(spark, filled, splitBytes="262144"))
+    bodies = [b"%05d" % number * (number % 200) for number in range(MESSAGES)] + [b"with a key"]
+    assert [bytes(row["body"]) for row in found] == bodies
+    assert [row["subject"] for row in found][:MESSAGES] == [SUBJECTS[number % 3] for number in range(MESSAGES)]
+    assert [row["key"] is None for row in found] == [True] * MESSAGES + [False]
+
+
+def test_the_schema_and_the_options_choose_columns(spark: Any, filled: Path) -> None:
+    by_schema = spark.read.format("delaymq").schema("sequence bigint, subject string").load(str(filled))
+    by_option = loaded(spark, filled, columns="subject,sequence")
+    assert by_schema.columns == by_option.columns == ["sequence", "subject"]
+    assert rows(by_schema) == rows(by_option) == rows(loaded(spark, filled).select("sequence", "subject"))
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"subject": "orders"}, "subject = 'orders'"),
+        ({"subject": "orders,settlements"}, "subject IN ('orders', 'settlements')"),
+        ({"subject": "nobody"}, "false"),
+        ({"sequenceFrom": "1000", "sequenceTo": "1500"}, "sequence >= 1000 AND sequence < 1500"),
+        ({"publishedTo": "2030-01-01T00:00:00Z"}, "published < timestamp '2030-01-01 00:00:00Z'"),
+        ({"publishedFrom": "2039-01-01T00:00:00Z"}, "published >= timestamp '2039-01-01 00:00:00Z'"),
+    ],
+)
+def test_an_option_equals_the_same_filter(spark: Any, filled: Path, options: dict[str, str], condition: str) -> None:
+    chosen = loaded(spark, filled, columns="sequence,subject,published,due", splitBytes="262144", **options)
+    whole = loaded(spark, filled, columns="sequence,subject,published,due")
+    assert rows(chosen) == rows(whole.filter(condition))
+
+
+def test_an_option_of_due_time_equals_the_same_filter(spark: Any, filled: Path) -> None:
+    whole = loaded(spark, filled, columns="sequence,due")
+    middle = whole.selectExpr("percentile_approx(unix_millis(due), 0.5) AS middle").first()["middle"]
+    text = whole.selectExpr(f"date_format(timestamp_millis({middle}), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\") AS t").first()[
+        "t"
+    ]
+    chosen = loaded(spark, filled, columns="sequence,due", dueFrom=text)
+    expected = whole.filter(f"unix_millis(due) >= {middle}")
+    assert rows(chosen) == rows(expected) != []
+
+
+def test_pending_is_what_is_scheduled_and_neither_cancelled_nor_dispatched(spark: Any, filled: Path) -> None:
+    found = rows(loaded(spark, filled, log="pending"))
+    expected = sum(subject.pending for subject in delaymq.inspect(filled).subjects)
+    assert len(found) == expected > 0
+
+
+def wait_for_rows(path: Path, count: int) -> None:
+    """Until so many messages are visible to whoever reads without the lock."""
+    end = time.monotonic() + 20
+    while True:
+        with delaymq.snapshot(path) as snapshot:
+            if sum(len(batch) for batch in snapshot.to_arrow_batches("message", columns=("sequence",))) == count:
+                return
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_one_load_is_of_one_moment(spark: Any, tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "store", durability="os") as store:
+        store.publish("a", b"first", delay=60)
+        wait_for_rows(tmp_path / "store", 1)
+        frame = loaded(spark, tmp_path / "store", columns="sequence,body")
+        assert [bytes(row["body"]) for row in frame.collect()] == [b"first"]
+        store.publish("a", b"second", delay=60)
+        wait_for_rows(tmp_path / "store", 2)
+        assert [bytes(row["body"]) for row in frame.collect()] == [b"first"]
+        again = loaded(spark, tmp_path / "store", columns="sequence,body")
+        assert [bytes(row["body"]) for row in rows(again)] == [b"first", b"second"]
+
+
+def test_an_empty_store_has_no_rows(spark: Any, tmp_path: Path) -> None:
+    delaymq.open(tmp_path / "store").close()
+    for log in ("message", "pending"):
+        assert loaded(spark, tmp_path / "store", log=log).count() == 0
+
+
+def test_damage_names_its_file_and_offset(spark: Any, tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "store", durability="os") as store:
+        for number in range(10):
+            store.publish("a", b"body %d" % number, delay=60)
+    [segment] = [one for one in (tmp_path / "store" / "log").iterdir() if b"body 5" in one.read_bytes()]
+    whole = bytearray(segment.read_bytes())
+    whole[whole.index(b"body 5")] ^= 1
+    segment.write_bytes(whole)
+    frame = loaded(spark, tmp_path / "store", columns="sequence,body")
+    with pytest.raises(Exception, match=segment.name):
+        frame.collect()
+    reported = loaded(spark, tmp_path / "store", columns="sequence,body", onCorrupt="report")
+    assert [bytes(row["body"]) for row in rows(reported)] == [b"body %d" % n for n in range(10) if n != 5]
+
+
+def test_each_task_gets_the_batches_of_its_part(spark: Any, filled: Path) -> None:
+    asked = TableOptions(path=str(filled), columns=("subject",), split_bytes=256 << 10)
+
+    def counted(batches: Any) -> list[Counter[str]]:
+        return [Counter(subject for batch in batches for subject in batch.column("subject").to_pylist())]
+
+    parts = segment_rdd(spark.sparkContext, asked, counted).collect()
+    assert len(parts) > 3
+    assert sum(parts, Counter()) == {"orders": 1001, "reminders": 1000, "settlements": 1000}
+
+    def summed(batches: Any) -> Any:
+        rows = sum(batch.num_rows for batch in batches)
+        yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([rows], pyarrow.int64())})
+
+    frame = map_segments(spark, asked, summed, "rows bigint")
+    assert sorted(row["rows"] for row in frame.collect()) == sorted(sum(part.values()) for part in parts)
