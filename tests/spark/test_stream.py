@@ -1,0 +1,219 @@
+"""A store as a stream: each message once, whatever is killed, and never past what is durable."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+
+import delaymq
+from delaymq import InvalidArgument
+from delaymq.spark.plan import TableOptions
+from delaymq.spark.stream import LostBeforeRead, StreamOptions, TableStream
+
+PUBLISHED = 2_000
+
+
+def filled(path: Path, first: int = 0, count: int = PUBLISHED) -> Path:
+    with delaymq.open(path, durability="os", segment_bytes=1 << 16) as store:
+        for begin in range(first, first + count, 100):
+            store.publish_many("orders", [b"%05d" % number for number in range(begin, begin + 100)], 3600)
+    return path
+
+
+def stream_of(path: Path, *, log: str = "message", first_sequence: int | None = None, **stream: Any) -> TableStream:
+    asked = TableOptions(path=str(path), log=log, columns=("sequence",), first_sequence=first_sequence)
+    return TableStream(asked, StreamOptions(**stream))
+
+
+def sequences(stream: TableStream, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+    return [] if not batches else pyarrow.Table.from_batches(batches).column("sequence").to_pylist()
+
+
+def at(stream: TableStream, sequence: int) -> dict[str, Any]:
+    return {**stream.initialOffset(), "sequence": sequence}
+
+
+def test_batches_follow_each_other_and_are_the_same_again(tmp_path: Path) -> None:
+    path = filled(tmp_path / "store")
+    stream = stream_of(path)
+    whole = sequences(stream, stream.initialOffset(), stream.latestOffset(stream.initialOffset(), ReadAllAvailable()))
+    assert len(whole) == PUBLISHED
+    for limit in (ReadMaxRows(300), ReadMaxBytes(20_000)):
+        found: list[list[int]] = []
+        start = stream.initialOffset()
+        while (end := stream.latestOffset(start, limit)) != start:
+            found.append(sequences(stream, start, end))
+            assert sequences(stream_of(path), start, end) == found[-1], "a replay has the same rows"
+            start = end
+        assert [one for batch in found for one in batch] == whole
+        assert len(found) > 3
+        if isinstance(limit, ReadMaxRows):
+            assert max(len(batch) for batch in found) <= limit.max_rows
+        assert json.loads(json.dumps(start)) == start
+    stream.stop()
+
+
+def test_fewer_than_are_waited_for_are_no_batch(tmp_path: Path) -> None:
+    stream = stream_of(filled(tmp_path / "store"))
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, ReadMinRows(100 * PUBLISHED)) == start
+    assert len(sequences(stream, start, stream.latestOffset(start, ReadMinRows(PUBLISHED)))) == PUBLISHED
+
+
+def test_what_comes_after_the_query_was_begun_is_not_waited_for(tmp_path: Path) -> None:
+    path = filled(tmp_path / "store")
+    stream = stream_of(path)
+    start = stream.initialOffset()
+    stream.prepareForTriggerAvailableNow()
+    filled(path, PUBLISHED, 100)
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert len(sequences(stream, start, end)) == PUBLISHED
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+    later = stream_of(path)
+    assert len(sequences(later, end, later.latestOffset(end, ReadAllAvailable()))) == 100
+
+
+def test_a_query_begins_where_it_is_told(tmp_path: Path) -> None:
+    path = filled(tmp_path / "store")
+    latest = stream_of(path, begin="latest")
+    start = latest.initialOffset()
+    assert latest.latestOffset(start, ReadAllAvailable()) == start
+    filled(path, PUBLISHED, 100)
+    assert len(sequences(latest, start, latest.latestOffset(start, ReadAllAvailable()))) == 100
+    middle = stream_of(path, begin=500)
+    found = sequences(middle, middle.initialOffset(), middle.latestOffset(middle.initialOffset(), ReadAllAvailable()))
+    assert found[0] == 500
+
+
+def retired(path: Path) -> Path:
+    """A store whose first messages are gone."""
+
+    with delaymq.open(path, durability="os", segment_bytes=1 << 16, keep_finished=0) as store:
+        end = time.monotonic() + 60
+        while True:
+            with delaymq.snapshot(path) as snapshot:
+                if snapshot.first_sequence > 1:
+                    break
+            store.cancel_many(store.publish_many("gone", [bytes(2_000)] * 10, 3600))
+            store.checkpoint()
+            assert time.monotonic() < end
+        store.publish_many("kept", [b"later"] * 10, 3600)
+    return path
+
+
+def test_what_was_retired_before_it_was_read_is_an_error_unless_told_otherwise(tmp_path: Path) -> None:
+    path = retired(tmp_path / "store")
+    strict, lenient = stream_of(path), stream_of(path, is_loss_an_error=False)
+    first = strict.initialOffset()["sequence"]
+    assert first > 1
+    with pytest.raises(LostBeforeRead, match=f"the log begins at sequence {first}, and 1 is to be read next"):
+        strict.latestOffset(at(strict, 1), ReadAllAvailable())
+    end = lenient.latestOffset(at(lenient, 1), ReadAllAvailable())
+    with pytest.raises(LostBeforeRead):
+        strict.partitions(at(strict, 1), end)
+    assert sequences(lenient, at(lenient, 1), end)[0] >= first
+
+
+def test_a_store_that_has_less_than_was_read_is_an_error(tmp_path: Path) -> None:
+    stream = stream_of(filled(tmp_path / "store"))
+    with pytest.raises(LostBeforeRead, match="and 1000000 was read before"):
+        stream.latestOffset(at(stream, 1_000_000), ReadAllAvailable())
+    with pytest.raises(LostBeforeRead, match="the store ends"):
+        stream.partitions(stream.initialOffset(), at(stream, 1_000_000))
+
+
+def test_the_checkpoint_of_another_store_is_refused(tmp_path: Path) -> None:
+    one, other = stream_of(filled(tmp_path / "one", 0, 100)), stream_of(filled(tmp_path / "other", 0, 100))
+    with pytest.raises(InvalidArgument, match="checkpointLocation"):
+        one.latestOffset(other.initialOffset(), ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffset": "first"}, "startingOffset: expected earliest, latest or a sequence"),
+        ({"startingOffset": "-1"}, "startingOffset"),
+        ({"maxRowsPerTrigger": "0"}, "maxRowsPerTrigger: expected a whole number, 1 or more"),
+        ({"maxBytesPerTrigger": "many"}, "maxBytesPerTrigger"),
+        ({"maxRowsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "none beside maxRowsPerTrigger"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss: expected true or false"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        StreamOptions.taken(options)
+
+
+def test_what_is_no_stream_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="one that can be streamed"):
+        stream_of(tmp_path, log="pending")
+    with pytest.raises(InvalidArgument, match="startingOffset"):
+        stream_of(tmp_path, first_sequence=5)
+    found, others = StreamOptions.taken({"startingoffset": "latest", "FailOnDataLoss": "false", "log": "message"})
+    assert (found, others) == (StreamOptions(begin="latest", is_loss_an_error=False), {"log": "message"})
+
+
+def run_to_files(spark: Any, store: Path, folder: Path, **options: str) -> list[str]:
+    """Runs a query to the end of what there is; the bodies that its files have."""
+    frame = spark.readStream.format("delaymq").options(**options).load(str(store))
+    query = frame.select("body").writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+    assert query.trigger(availableNow=True).start(str(folder / "rows")).awaitTermination(90)
+    return [bytes(row["body"]).decode() for row in spark.read.parquet(str(folder / "rows")).collect()]
+
+
+def numbers(count: int) -> list[str]:
+    return [f"{number:05}" for number in range(count)]
+
+
+def test_a_query_to_files_has_each_message_once(spark: Any, tmp_path: Path) -> None:
+    path = filled(tmp_path / "store")
+    assert sorted(run_to_files(spark, path, tmp_path, maxRowsPerTrigger="600")) == numbers(PUBLISHED)
+    filled(path, PUBLISHED, 300)
+    assert sorted(run_to_files(spark, path, tmp_path, maxBytesPerTrigger="30000")) == numbers(PUBLISHED + 300)
+
+
+DRIVER = """
+import sys
+from delaymq.spark import local_session, register
+store, folder = sys.argv[1:]
+spark = local_session("local[2]", spark__sql__shuffle__partitions="2")
+register(spark)
+frame = spark.readStream.format("delaymq").option("maxRowsPerTrigger", "100").load(store).select("body")
+query = frame.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint").start(folder + "/rows")
+query.awaitTermination()
+"""
+
+
+def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 90
+    while not is_so():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
+    path = filled(tmp_path / "store")
+    driver = [sys.executable, "-c", DRIVER, str(path), str(tmp_path)]
+    process = subprocess.Popen(driver, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 2, process)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    files = list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    assert len(files) < PUBLISHED // 100, "the kill came too late to show anything"
+    assert sorted(run_to_files(spark, path, tmp_path)) == numbers(PUBLISHED)
