@@ -42,6 +42,7 @@ class TableStore:
 
     def leave(self) -> None:
         """Keeps the files until the pin ends by itself."""
+
     def release(self) -> None:
         """Lets the files go."""
 

@@ -15,10 +15,21 @@ be counted where the bytes are. Nothing else of delaymq imports pyspark.
 from delaymq.spark.environment import MissingSpark, require_spark
 from delaymq.spark.plan import TableOptions, explain
 
-__all__ = ["MissingSpark", "TableOptions", "explain", "local_session", "map_segments", "register", "segment_rdd"]
+__all__ = [
+    "LostBeforeRead",
+    "MissingSpark",
+    "TableOptions",
+    "damages",
+    "explain",
+    "local_session",
+    "map_segments",
+    "register",
+    "segment_rdd",
+]
 
 require_spark()
 
-from delaymq.spark.scan import map_segments, segment_rdd  # noqa: E402 - what is missing is said in one line first
+from delaymq.spark.scan import damages, map_segments, segment_rdd  # noqa: E402 - what is missing is said in one line first
 from delaymq.spark.session import local_session  # noqa: E402
 from delaymq.spark.source import register  # noqa: E402
+from delaymq.spark.stream import LostBeforeRead  # noqa: E402

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from delaymq.spark.plan import Part, TableOptions, planned
-from delaymq.spark.worker import batches_of
+from delaymq.spark.worker import batches_of, damages_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["map_segments", "segment_rdd"]
+__all__ = ["DAMAGES", "damages", "map_segments", "segment_rdd"]
 
 Found = TypeVar("Found")
+
+DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
+"""The columns of `damages`, each of which may be null."""
 
 
 def segment_rdd(
@@ -65,19 +68,46 @@ def map_segments(
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    parts = planned(options)
+    return _spread(spark, planned(options)).mapInArrow(partial(_each_pickled, function), schema)
+
+
+def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
+    """A DataFrame of what is damaged in a part of a table, a row for each place, by reading all of it: what
+    `onCorrupt=report` leaves out. Payloads are checked where a column is read out of them.
+
+    Args:
+        spark: The session.
+        options: What is read.
+
+    Raises:
+        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+    """
+    return _spread(spark, planned(options)).mapInArrow(_each_damaged, DAMAGES)
+
+
+def _spread(spark: SparkSession, parts: list[Part]) -> DataFrame:
+    """One part for each task: by range, since a hash would put two parts into one task and leave another without."""
     rows = [(number, pickle.dumps(part)) for number, part in enumerate(parts)]
     pickled = spark.createDataFrame(rows, "number bigint, part binary")
-    # One part for each task: by range, since a hash would put two parts into one task and leave another without.
-    spread = pickled.repartitionByRange(max(1, len(rows)), "number") if len(rows) > 1 else pickled
-    return spread.mapInArrow(partial(_each_pickled, function), schema)
+    return pickled.repartitionByRange(len(rows), "number") if len(rows) > 1 else pickled
+
+
+def _parts_of(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[Part]:
+    for batch in rows:
+        for pickled in batch.column("part").to_pylist():
+            yield pickle.loads(pickled)  # noqa: S301 - the driver of the same job wrote it
+
+
+def _each_damaged(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    for part in _parts_of(rows):
+        found = damages_of(part)
+        if found.num_rows > 0:
+            yield found
 
 
 def _each_pickled(
     function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]],
     rows: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
-    for batch in rows:
-        for pickled in batch.column("part").to_pylist():
-            part: Part = pickle.loads(pickled)  # noqa: S301 - the driver of the same job wrote it
-            yield from function(batches_of(part))
+    for part in _parts_of(rows):
+        yield from function(batches_of(part))

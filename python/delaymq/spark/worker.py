@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from delaymq.spark.plan import Part
 
-__all__ = ["batches_of"]
+__all__ = ["batches_of", "damages_of"]
+
+
+DAMAGED = (
+    ("path", pyarrow.string()),
+    ("offset", pyarrow.int64()),
+    ("expected", pyarrow.string()),
+    ("found", pyarrow.string()),
+    ("sequence", pyarrow.int64()),
+)
 
 
 def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
@@ -28,6 +37,17 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
     _warm()
     stream = read_range(part.path, part.range, columns=part.columns, on_damage=part.on_damage)
     yield from pyarrow.RecordBatchReader.from_stream(stream)
+
+
+def damages_of(part: Part) -> pyarrow.RecordBatch:
+    """Reads one part and gives what of it is damaged, a row for each place."""
+    rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
+    for _ in rows:
+        pass
+    found = [(one.path, one.offset, one.expected, one.found, one.sequence) for one in rows.damages]
+    columns = zip(DAMAGED, zip(*found, strict=True) if found else [()] * len(DAMAGED), strict=True)
+    arrays = {name: pyarrow.array(values, kind) for (name, kind), values in columns}
+    return pyarrow.RecordBatch.from_pydict(arrays)
 
 
 @functools.cache
