@@ -63,6 +63,10 @@ bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=10000
 	for name in room changes lateness; do $(BIN)/delaymq bench $$name --scale $(SCALE) $(ARGS) || exit 1; done
 	$(BIN)/delaymq bench burst --scale $$(( $(SCALE) / 10 )) $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: $(INSTALLED) ## A store of two million messages read in Spark, beside Parquet of the same rows; ARGS="--messages N --runs N"
+	$(BIN)/python benches/python/spark_tables.py $(ARGS)
+
 .PHONY: bench-suites
 bench-suites: $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
 	cargo bench --locked -p delaymq-benches --bench suite -- $(BENCH)

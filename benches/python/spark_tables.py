@@ -1,0 +1,149 @@
+"""A store read in Spark, beside Parquet of the same rows in the same run: `make bench-spark`.
+
+Each figure is the seconds of one action, medians of interleaved runs; the limit is the same action on Parquet (zstd),
+written from the same table. Spark is the same for both, on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
+
+import delaymq
+from delaymq.bench.machine import Moment, meanwhile
+from delaymq.bench.row import Case, Figures, summary
+from delaymq.spark import TableOptions, local_session, map_segments, register
+from delaymq.spark.plan import planned
+
+BODY_BYTES = 160  # with the rest of its record 244, as where the budgets were measured
+SUBJECTS = 10
+BATCH = 1_000
+RUNS = 5
+TASKS = 128
+Action = Callable[[], object]
+Pair = tuple[Figures, Figures]
+
+
+def main() -> None:
+    """Fills a store, writes its table as Parquet, and prints a row for each action."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=2_000_000)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="delaymq-bench-") as temporary:
+        store, parquet = Path(temporary) / "store", Path(temporary) / "parquet"
+        fill(store, chosen.messages)
+        settings = {"spark__driver__memory": "4g", "spark__sql__shuffle__partitions": "2"}
+        spark = local_session("local[2]", **settings)
+        register(spark)
+        spark.read.format("delaymq").load(str(store)).write.option("compression", "zstd").parquet(str(parquet))
+        for name, ours, limit in actions(spark, store, parquet):
+            print(measured(name, ours, limit, chosen.messages, chosen.runs), flush=True)
+        print(per_task(spark, store, chosen.messages, chosen.runs), flush=True)
+        spark.stop()
+
+
+def fill(path: Path, messages: int) -> None:
+    """Messages of ten subjects in turn, all pending."""
+    with delaymq.open(path, durability="os") as store:
+        for first in range(0, messages, BATCH):
+            bodies = [number.to_bytes(8, "big") * (BODY_BYTES // 8) for number in range(first, first + BATCH)]
+            store.publish_many(f"subject.{first // BATCH % SUBJECTS}", bodies, 3_600)
+
+
+def actions(spark: SparkSession, store: Path, parquet: Path) -> Iterator[tuple[str, Action, Action]]:
+    """Each action on a store, and on Parquet."""
+
+    def rows(*columns: str) -> DataFrame:
+        reader = spark.read.format("delaymq")
+        return (reader.option("columns", ",".join(columns)) if columns else reader).load(str(store))
+
+    def same() -> DataFrame:
+        return spark.read.parquet(str(parquet))
+
+    def read(frame: DataFrame) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    def counted(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        found = sum(batch.num_rows for batch in batches)
+        yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([found], pyarrow.int64())})
+
+    def counted_in_tasks() -> object:
+        asked = TableOptions(path=str(store), columns=("sequence",))
+        return map_segments(spark, asked, counted, "rows bigint").agg({"rows": "sum"}).collect()
+
+    yield "count", lambda: rows("sequence").count(), lambda: same().count()
+    yield "count in the tasks", counted_in_tasks, lambda: same().count()
+    yield (
+        "group by subject",
+        lambda: rows("subject").groupBy("subject").count().collect(),
+        lambda: same().groupBy("subject").count().collect(),
+    )
+    yield "read", lambda: read(rows()), lambda: read(same())
+
+
+def measured(name: str, ours: Action, limit: Action, messages: int, runs: int) -> str:
+    """A row, as one line of JSON."""
+    before = Moment.now()
+    for action in (ours, limit):
+        action()  # what is compiled and started once is no part of it
+    pairs = [(seconds(ours), seconds(limit)) for _ in range(runs)]
+    return row(name, pairs, messages, "the same action on Parquet (zstd) of the same rows", before)
+
+
+def per_task(spark: SparkSession, store: Path, messages: int, runs: int) -> str:
+    """What a task costs that has almost nothing to do, beside one of Spark alone."""
+    whole = sum(part.range.bytes for part in planned(TableOptions(path=str(store))))
+
+    def ours() -> None:
+        frame = spark.read.format("delaymq").option("columns", "sequence").option("splitBytes", str(whole // TASKS))
+        found = frame.load(str(store))
+        tasks.append(found.rdd.getNumPartitions())
+        found.write.format("noop").mode("overwrite").save()
+
+    def limit() -> None:
+        spark.range(0, TASKS, 1, TASKS).write.format("noop").mode("overwrite").save()
+
+    tasks: list[int] = []
+    before, pairs = Moment.now(), list[Pair]()
+    ours()
+    for _ in range(runs):
+        mine = seconds(ours)["value"] / tasks[-1]
+        pairs.append(({"value": mine}, {"value": seconds(limit)["value"] / TASKS}))
+    return row(f"a task, with its share of {tasks[-1]}", pairs, messages, "a task of Spark with one number", before)
+
+
+def row(name: str, pairs: list[Pair], messages: int, limit_words: str, before: Moment) -> str:
+    """Medians of both, with the spread and the load."""
+    case = Case(
+        bench="spark",
+        unit="s",
+        durability="none",
+        n=messages,
+        pairs=lambda _: pairs,
+        limit_words=limit_words,
+        higher_is_better=False,
+        detail={"call": name, "body_bytes": BODY_BYTES, "cores": 2},
+    )
+    ours, limits = [mine for mine, _ in pairs], [limit for _, limit in pairs]
+    machine = meanwhile(before, Moment.now())
+    # Spark's own processes would be told as others.
+    told = {name: value for name, value in machine.items() if name != "others"}
+    return summary(case, ours, limits, told).to_json()
+
+
+def seconds(action: Action) -> Figures:
+    """How long an action takes."""
+    begun = time.perf_counter()
+    action()
+    return {"value": time.perf_counter() - begun}
+
+
+if __name__ == "__main__":
+    main()
