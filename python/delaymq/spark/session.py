@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
 from delaymq.spark.environment import require_java
 
-__all__ = ["LOCAL", "local_session"]
+__all__ = ["LOCAL", "local_session", "silenced"]
 
 LOCAL = {
     # The name of the machine may stand for another of its addresses.
@@ -40,3 +43,26 @@ def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
     for name, value in (LOCAL | {name.replace("__", "."): value for name, value in settings.items()}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Keeps what the Java of a session that is begun in this block writes, for as long as it runs, from standard output
+    and error: it tells of its settings whatever it is told. Where the block fails what was written is shown.
+    """
+    with tempfile.TemporaryFile() as said:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        before = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in before:
+                os.dup2(said.fileno(), number)
+            yield
+        except Exception:
+            said.seek(0)
+            os.write(before[1][1], said.read())
+            raise
+        finally:
+            for number, kept in before:
+                os.dup2(kept, number)
+                os.close(kept)

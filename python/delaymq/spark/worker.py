@@ -35,8 +35,12 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
         MissingFile: A file has been retired since the plan was made, or the executor does not see the store.
     """
     _warm()
-    stream = read_range(part.path, part.range, columns=part.columns, on_damage=part.on_damage)
-    yield from pyarrow.RecordBatchReader.from_stream(stream)
+    rows = read_range(part.path, part.range, columns=part.columns, on_damage=part.on_damage)
+    try:
+        yield from pyarrow.RecordBatchReader.from_stream(rows)
+    except pyarrow.ArrowException:
+        rows.check()  # raises what it was; a stream of Arrow has room for its words alone
+        raise
 
 
 def damages_of(part: Part) -> pyarrow.RecordBatch:
