@@ -113,7 +113,7 @@ class Snapshot:
         due_before: datetime | None = None,
         split_bytes: int = SPLIT_BYTES,
     ) -> tuple[Range, ...]:
-        """The ranges that have all rows that are asked for, each row in one of them, in the order of the log.
+        """The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
 
         Files of which no row is asked for are in none. What a range does not need is left out when it is read, so
         that what comes out of all of them is exactly what was asked for.
@@ -127,7 +127,8 @@ class Snapshot:
             published_before: Only what was published before this time.
             due_from: Only what is due at this time or later.
             due_before: Only what is due before this time.
-            split_bytes: About so many bytes of files are in a range; a range has at least one batch of the log.
+            split_bytes: About so many bytes of files are in a range; a range has at least one batch of the log, or
+                some hundred messages that are pending.
 
         Raises:
             WrongType, InvalidArgument: An argument is refused.
@@ -183,7 +184,7 @@ class Snapshot:
         due_from: datetime | None = None,
         due_before: datetime | None = None,
     ) -> Rows:
-        """All rows of a table that are asked for, in the order of the log; the arguments are those of `plan`, `read`.
+        """All rows of a table that are asked for, in its order; the arguments are those of `plan` and `read`.
 
         Raises:
             WrongType, InvalidArgument: An argument is refused.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -96,6 +96,42 @@ def test_options_and_columns(folder: Path) -> None:
         assert narrow.to_pylist() == [{name: row[name] for name in ("due", "published_sequence")} for row in rows]
         schema = oracle.table_of(snapshot.to_arrow_batches("pending")).schema
         assert tuple((field.name, str(field.type)) for field in schema) == tables.columns_of("pending")
+
+
+def test_ranges_follow_the_due_times_of_runs_and_of_what_is_recent(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    start = datetime.now(tz=UTC)
+    with delaymq.open(folder, durability="os") as store:
+        for turn in range(4):
+            delays = [3_600 + (place * 7 + turn) % 14_000 for place in range(2_000)]
+            receipts = store.publish_many("far", [b"x" * (turn * 100)] * 2_000, delays)
+            if turn < 3:
+                store.checkpoint()
+        wait_until(lambda: end_of(folder) > receipts[-1].sequence)
+        snapshot = delaymq.snapshot(folder)
+    with snapshot:
+        rows = oracle.read(snapshot.to_arrow_batches("pending", columns=("sequence", "due")))
+        assert len(rows) == 8_000
+        (whole,) = snapshot.plan("pending")
+        ranges = snapshot.plan("pending", split_bytes=whole.bytes // 10)
+        assert 8 <= len(ranges) <= 14
+        assert max(one.bytes for one in ranges) <= whole.bytes // 10
+        found = [oracle.read(snapshot.read(one, columns=("sequence", "due"))) for one in ranges]
+        assert [row for part in found for row in part] == rows
+        assert all(len(part) <= one.rows_max <= 3_000 for part, one in zip(found, ranges, strict=True))
+        assert len(whole.files) == 3
+        hours = [start + timedelta(hours=hour) for hour in (3, 4)]
+        pruned = snapshot.plan("pending", split_bytes=20_000, due_from=hours[0], due_before=hours[1])
+        asked = [row for row in rows if hours[0] <= row["due"] < hours[1]]
+        again = [row for one in pruned for row in oracle.read(snapshot.read(one, columns=("sequence", "due")))]
+        assert again == asked
+        assert sum(one.bytes for one in pruned) < whole.bytes / 3
+        for nothing in ({"due_from": start + timedelta(hours=7)}, {"due_before": start + timedelta(minutes=59)}):
+            assert snapshot.plan("pending", **nothing) == ()  # type: ignore[arg-type]
+        last = max(row["sequence"] for row in rows)
+        assert snapshot.plan("pending", first_sequence=last + 1) == ()
+        # The tail is in no run: without those, it is what is left.
+        assert {one.files for one in snapshot.plan("pending", first_sequence=last, split_bytes=1)} == {()}
 
 
 def test_an_empty_schedule(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ mod reading;
 mod rows;
 mod schema;
 mod snapshot;
+mod stretches;
 mod token;
 mod verify;
 

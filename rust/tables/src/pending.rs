@@ -1,5 +1,6 @@
 //! The table `pending`: what is scheduled and neither dispatched nor cancelled, in the order of due times.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
@@ -7,9 +8,9 @@ use delaymq_core::message_log::segment_path;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::run::{read_payload, run_path};
-use delaymq_core::schedule_log::Entry;
+use delaymq_core::schedule_log::{Entry, HiddenBlock};
 use delaymq_core::storage::{Storage, StorageFile};
-use delaymq_core::store::{Owner, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
+use delaymq_core::store::{Owner, PendingCursor, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
 use delaymq_core::units::{Epoch, Location, LocationFile, RunNumber, Sequence};
 
 use crate::content::Content;
@@ -17,35 +18,47 @@ use crate::message::Sink;
 use crate::range::Range;
 use crate::rows::Row;
 use crate::schema::{Choice, Column};
+use crate::stretches::DuePart;
 
 /// Entries of one look at the schedule.
 const PIECE_ENTRIES: usize = 10_000;
 
 /// From what the schedule is made again.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct PendingPart {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Replay {
     pub(crate) checkpoint: Option<u32>,
     /// The end of the log behind it.
     pub(crate) end: Location,
-    pub(crate) rows: u64,
-    pub(crate) runs: Vec<RunNumber>,
 }
 
-/// One reading of the schedule.
+/// Which part of the schedule a range is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PendingPart {
+    pub(crate) replay: Replay,
+    pub(crate) due: DuePart,
+}
+
+/// One reading of parts of a schedule, which is made again once.
 pub(crate) struct PendingReader {
+    replay: Replay,
     owner: Owner,
     scan: PendingScan,
     payloads: Payloads,
+    /// Damaged blocks that were named: one may reach over several parts.
+    named: BTreeSet<(RunNumber, u32)>,
 }
 
 impl PendingReader {
     pub(crate) fn open(storage: &Arc<dyn Storage>, range: &Range, part: &PendingPart) -> Result<Self> {
-        let owner = state_at(storage, range.stream, part.checkpoint, part.end)?;
-        let (due_from, due_before) = (range.filter.due_from, range.filter.due_before);
-        // What groups gave back waits in subjects of theirs, and is pending as all else.
-        let of = PendingOf::Prefix(String::new());
-        let scan = PendingScan::new(range.stream.id, &PendingQuery { of, due_from, due_before, after: None })?;
-        Ok(Self { owner, scan, payloads: Payloads { storage: Arc::clone(storage), open: None, bytes: Vec::new() } })
+        let owner = state_at(storage, range.stream, part.replay.checkpoint, part.replay.end)?;
+        let payloads = Payloads { storage: Arc::clone(storage), open: None, bytes: Vec::new() };
+        Ok(Self { replay: part.replay, owner, scan: scan_of(range, part)?, payloads, named: BTreeSet::new() })
+    }
+
+    /// Goes on with another part: false where that is one of another schedule.
+    pub(crate) fn turns_to(&mut self, range: &Range, part: &PendingPart) -> Result<bool> {
+        self.scan = scan_of(range, part)?;
+        Ok(self.replay == part.replay)
     }
 
     /// Shows some more of it; false at the end.
@@ -56,7 +69,11 @@ impl PendingReader {
             PendingLook::View(view) => view,
         };
         let piece = self.scan.read(view, PIECE_ENTRIES)?;
-        piece.hidden.into_iter().for_each(|hidden| sink.damage(hidden.block.error));
+        for HiddenBlock { block, .. } in piece.hidden {
+            if self.named.insert((block.run, block.block)) {
+                sink.damage(block.error);
+            }
+        }
         for entry in &piece.entries {
             if let Err(error) = show(self.owner.state(), &mut self.payloads, entry, (range, choice), sink) {
                 if matches!(error, Error::Storage { .. }) {
@@ -67,6 +84,15 @@ impl PendingReader {
         }
         Ok(true)
     }
+}
+
+fn scan_of(range: &Range, part: &PendingPart) -> Result<PendingScan> {
+    // What groups gave back waits in subjects of theirs, and is pending as all else.
+    let of = PendingOf::Prefix(String::new());
+    let after = Some(PendingCursor { stream: range.stream.id, key: part.due.after });
+    let (due_from, due_before) = (range.filter.due_from, range.filter.due_before);
+    let scan = PendingScan::new(range.stream.id, &PendingQuery { of, due_from, due_before, after })?;
+    Ok(scan.up_to(part.due.to))
 }
 
 fn show(

@@ -9,8 +9,10 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::cut::{Measured, cut};
 use crate::filter::{Filter, Names};
+use crate::pending::PendingPart;
 use crate::range::{Range, Table};
 use crate::snapshot::TableSnapshot;
+use crate::stretches::{DuePart, parts_of};
 
 /// A piece with so few facts is looked through, so that its bytes are known: its file may be long and mostly empty.
 const FEW_FACTS: u64 = 1_024;
@@ -22,11 +24,11 @@ pub struct Asked {
     pub subjects: Option<Vec<String>>,
     /// Which rows.
     pub filter: Filter,
-    /// About so many bytes of files are in one range, and never less than one batch of the log.
+    /// About so many bytes of files are in one range, and never less than one batch of the log, or some hundred rows of what is pending.
     pub split_bytes: u64,
 }
 
-/// The ranges that have all rows that are asked for, each row in one of them, in the order of the log.
+/// The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
 ///
 /// # Errors
 /// `InvalidArgument` where bounds are upside down or `split_bytes` is zero; `Storage`.
@@ -39,7 +41,7 @@ pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked
         return Ok(Vec::new());
     }
     if table == Table::Pending {
-        return Ok(pending(snapshot, filter, names).into_iter().collect());
+        return Ok(pending(snapshot, &filter, &names, asked.split_bytes));
     }
     let mut measured: Vec<Measured> = Vec::new();
     for piece in snapshot.pieces.iter().filter(|piece| may_have(piece, &filter)) {
@@ -70,19 +72,23 @@ pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked
     Ok(ranges)
 }
 
-/// All that is pending, where something is: the schedule is in the order of due times, and read in one go.
-fn pending(snapshot: &TableSnapshot, filter: Filter, names: Arc<Names>) -> Option<Range> {
-    (snapshot.pending.rows > 0).then(|| Range {
+/// What is pending, cut where footers and memory say that it lies.
+fn pending(snapshot: &TableSnapshot, filter: &Filter, names: &Arc<Names>, split_bytes: u64) -> Vec<Range> {
+    let range = |due: DuePart| Range {
         table: Table::Pending,
         stream: snapshot.stream,
-        bytes: snapshot.pending_bytes,
+        bytes: due.bytes,
         first_sequence: Sequence(0),
         end_sequence: snapshot.end_sequence,
         pieces: Vec::new(),
-        pending: Some(snapshot.pending.clone()),
-        filter,
-        names,
-    })
+        pending: Some(PendingPart {
+            replay: snapshot.replay,
+            due: DuePart { rows: due.rows.min(snapshot.pending), ..due },
+        }),
+        filter: filter.clone(),
+        names: Arc::clone(names),
+    };
+    parts_of(&snapshot.sources, filter, split_bytes).into_iter().map(range).collect()
 }
 
 fn may_have(piece: &LogPiece, filter: &Filter) -> bool {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{LogPiece, Stream, segment_path};
 use delaymq_core::run::run_path;
-use delaymq_core::units::{Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::filter::{Filter, Names};
-use crate::pending::PendingPart;
+use crate::pending::{PendingPart, Replay};
+use crate::stretches::DuePart;
 use crate::token::{TokenReader, TokenWriter, malformed};
 
 /// A table of a store.
@@ -59,21 +60,21 @@ pub struct Range {
 }
 
 /// Rises with the layout of a token.
-const TOKEN_VERSION: u64 = 1;
+const TOKEN_VERSION: u64 = 2;
 const MESSAGE: u64 = 0;
 const PENDING: u64 = 1;
 
 impl Range {
     /// No more rows than this come of it.
     pub fn rows_max(&self) -> u64 {
-        let pending = self.pending.as_ref().map_or(0, |part| part.rows);
+        let pending = self.pending.as_ref().map_or(0, |part| part.due.rows);
         self.pieces.iter().map(|piece| piece.end.since(piece.first)).fold(pending, u64::saturating_add)
     }
 
     /// Every file with the offsets between which it is read; where the end is not known, it is the seal's.
     pub fn files(&self) -> impl Iterator<Item = (String, u32, Option<u32>)> + '_ {
         let pieces = self.pieces.iter().map(|piece| (segment_path(piece.segment), piece.from, piece.to));
-        let runs = self.pending.iter().flat_map(|part| &part.runs);
+        let runs = self.pending.iter().flat_map(|part| &part.due.runs);
         pieces.chain(runs.map(|run| (run_path(*run), 0, None)))
     }
 
@@ -113,11 +114,13 @@ impl Range {
             }
         }
         if let Some(part) = &self.pending {
-            out.optional(part.checkpoint.map(u64::from));
-            out.number(part.end.0);
-            out.number(part.rows);
-            out.number(part.runs.len() as u64);
-            part.runs.iter().for_each(|run| out.number(u64::from(run.0)));
+            let (replay, due) = (part.replay, &part.due);
+            out.optional(replay.checkpoint.map(u64::from));
+            let keys = [due.after.due.0, due.after.sequence.0, due.to.due.0, due.to.sequence.0];
+            for number in [replay.end.0].into_iter().chain(keys).chain([due.rows, due.bytes, due.runs.len() as u64]) {
+                out.number(number);
+            }
+            due.runs.iter().for_each(|run| out.number(u64::from(run.0)));
         }
         out.number(self.names.len() as u64);
         for (number, name) in self.names.iter() {
@@ -169,12 +172,18 @@ impl Range {
 fn pending_part(from: &mut TokenReader<'_>) -> Result<PendingPart> {
     let checkpoint = from.optional()?.map(u32::try_from).transpose();
     let checkpoint = checkpoint.map_err(|_| malformed("a checkpoint beyond every number"))?;
-    let (end, rows) = (Location(from.number()?), from.number()?);
+    let replay = Replay { checkpoint, end: Location(from.number()?) };
+    let (after, to) = (due_key(from)?, due_key(from)?);
+    let (rows, bytes) = (from.number()?, from.number()?);
     let mut runs = Vec::new();
     for _ in 0..from.number()? {
         runs.push(RunNumber(from.narrow()?));
     }
-    Ok(PendingPart { checkpoint, end, rows, runs })
+    Ok(PendingPart { replay, due: DuePart { after, to, rows, bytes, runs } })
+}
+
+fn due_key(from: &mut TokenReader<'_>) -> Result<DueKey> {
+    Ok(DueKey { due: Millis(from.number()?), sequence: Sequence(from.number()?) })
 }
 
 fn piece(from: &mut TokenReader<'_>) -> Result<LogPiece> {
@@ -220,8 +229,10 @@ mod tests {
     fn a_token_reads_back() {
         assert_eq!(Range::from_token(&range().to_token()).unwrap(), range());
         assert_eq!(range().rows_max(), 4);
-        let (end, runs) = (Location(77), vec![RunNumber(3), RunNumber(5)]);
-        let part = PendingPart { checkpoint: Some(4), end, rows: 6, runs };
+        let key = |due, sequence| DueKey { due: Millis(due), sequence: Sequence(sequence) };
+        let runs = vec![RunNumber(3), RunNumber(5)];
+        let due = DuePart { after: key(1, 2), to: key(3, u64::MAX), rows: 6, bytes: 7, runs };
+        let part = PendingPart { replay: Replay { checkpoint: Some(4), end: Location(77) }, due };
         let pending = Range { table: Table::Pending, pieces: vec![], pending: Some(part), ..range() };
         assert_eq!(Range::from_token(&pending.to_token()).unwrap(), pending);
         assert_eq!(pending.rows_max(), 6);

@@ -47,6 +47,8 @@ pub struct Reading {
     next_piece: usize,
     reader: Option<PieceReader>,
     pending: Option<PendingReader>,
+    /// Some of the range of what is pending was read, or is to be.
+    is_in_range: bool,
     gathered: Gathered,
     is_done: bool,
 }
@@ -90,6 +92,7 @@ pub fn open_ranges(
         next_piece: 0,
         reader: None,
         pending: None,
+        is_in_range: false,
         gathered,
         is_done: false,
     }
@@ -130,7 +133,7 @@ impl Reading {
                 return Ok(None);
             }
             if !self.read_on()? {
-                self.is_done = true;
+                (self.is_done, self.pending) = (true, None);
                 if !self.gathered.rows.is_empty() {
                     self.gathered.full.push_back(self.gathered.rows.take());
                 }
@@ -154,12 +157,17 @@ impl Reading {
         let Self { ranges, choice, gathered, .. } = self;
         let range = ranges.get(self.next_range);
         let Some((range, part)) = range.and_then(|range| Some((range, range.pending.as_ref()?))) else { return Ok(()) };
-        let reader = match &mut self.pending {
-            Some(reader) => reader,
-            none => none.insert(PendingReader::open(&self.storage, range, part)?),
-        };
+        if !std::mem::replace(&mut self.is_in_range, true) {
+            // Made anew only for ranges of another snapshot.
+            let is_same = self.pending.as_mut().map(|reader| reader.turns_to(range, part)).transpose()?;
+            if is_same != Some(true) {
+                self.pending = None;
+                self.pending = Some(PendingReader::open(&self.storage, range, part)?);
+            }
+        }
+        let Some(reader) = &mut self.pending else { return Ok(()) };
         if !reader.read_next(range, choice, gathered)? {
-            self.pending = None;
+            self.is_in_range = false;
             self.next_range = self.next_range.saturating_add(1);
         }
         Ok(())

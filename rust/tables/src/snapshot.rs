@@ -9,7 +9,8 @@ use delaymq_core::store::visible_state;
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::filter::Names;
-use crate::pending::PendingPart;
+use crate::pending::Replay;
+use crate::stretches::{Source, sources_of};
 
 /// What is visible of a store: everything that is read of it says the same, however much is written to the
 /// store meanwhile.
@@ -24,8 +25,10 @@ pub struct TableSnapshot {
     /// The trusted time of that fact.
     pub trusted: Millis,
     pub(crate) pieces: Vec<LogPiece>,
-    pub(crate) pending: PendingPart,
-    pub(crate) pending_bytes: u64,
+    pub(crate) replay: Replay,
+    /// How many entries are pending, and where they lie.
+    pub(crate) pending: u64,
+    pub(crate) sources: Arc<[Source]>,
     pub(crate) names: Arc<Names>,
 }
 
@@ -38,17 +41,10 @@ impl TableSnapshot {
         let visible = visible_state(storage, identity)?;
         let state = visible.state();
         let names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
-        let windows = state.schedule.windows().iter().filter(|window| window.pending() > 0);
-        let runs: Vec<_> = windows.filter_map(|window| window.run()).collect();
-        let pending = PendingPart {
-            checkpoint: visible.checkpoint(),
-            end: state.position.end,
-            rows: state.schedule.pending(),
-            runs: runs.iter().map(|run| run.number()).collect(),
-        };
         Ok(Self {
-            pending,
-            pending_bytes: runs.iter().map(|run| run.length()).fold(0, u64::saturating_add),
+            replay: Replay { checkpoint: visible.checkpoint(), end: state.position.end },
+            pending: state.schedule.pending(),
+            sources: sources_of(&state.schedule)?.into(),
             stream: identity.stream,
             first_sequence: visible.first_sequence(),
             end_sequence: state.position.next_sequence,

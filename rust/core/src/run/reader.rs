@@ -180,6 +180,13 @@ impl Run {
         self.footer.fences.first().copied()
     }
 
+    /// The first key of each few blocks that stand together, and how many rows these have.
+    pub fn fenced(&self) -> impl Iterator<Item = (RowKey, u64)> + '_ {
+        let rows = u64::from(GROUP_BLOCKS) * BLOCK_ROWS as u64;
+        let left = move |group: u64| self.row_count().saturating_sub(group.saturating_mul(rows)).min(rows);
+        (0_u64..).zip(&self.footer.fences).map(move |(group, key)| (*key, left(group)))
+    }
+
     /// The blocks among which the row with `key` stands, if there is one.
     pub(super) fn group_of(&self, key: RowKey) -> u32 {
         let above = self.footer.fences.partition_point(|fence| *fence <= key);

@@ -159,6 +159,14 @@ impl PendingScan {
         })
     }
 
+    /// The same, of which nothing behind this key is shown: what comes there is another scan's.
+    #[must_use]
+    pub fn up_to(mut self, last: DueKey) -> Self {
+        self.to = self.to.min(last);
+        self.is_done = self.from >= self.to;
+        self
+    }
+
     /// Where it has come to, to go on from some day.
     pub fn cursor(&self) -> PendingCursor {
         PendingCursor { stream: self.stream, key: self.from }
