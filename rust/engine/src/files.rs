@@ -16,6 +16,9 @@ use crate::mapping::Mapping;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
+/// Bytes of a block as `stat` counts them, whatever the file system's are.
+const STAT_BLOCK_BYTES: u64 = 512;
+
 /// How often one call is made that signals interrupt.
 const INTERRUPTIONS_MAX: u32 = 1000;
 /// How much is written at once where room is taken by writing.
@@ -175,6 +178,11 @@ impl StorageFile for RealFile {
     fn length(&self) -> Result<u64> {
         let stat = rustix::fs::fstat(&self.descriptor).map_err(|errno| failed("stat", &self.path, errno))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    fn allocated(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.descriptor).map_err(|errno| failed("stat", &self.path, errno))?;
+        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES))
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {

@@ -8,16 +8,12 @@ use delaymq_core::record::message::{KIND_MESSAGE, decode_message};
 use delaymq_core::record::terms::{KIND_TERMS, MessageTerms, NameHash, decode_terms};
 use delaymq_core::units::{Epoch, Location, Millis, Sequence};
 
+use crate::column::Column;
 use crate::content::Content;
 use crate::filter::{Filter, Names};
-use crate::rows::Row;
-use crate::schema::{Choice, Column};
-
-/// What a reader of rows is told.
-pub(crate) trait Sink {
-    fn row(&mut self, row: &Row<'_>);
-    fn damage(&mut self, error: Error);
-}
+use crate::message_row::MessageRow;
+use crate::rows::Sink;
+use crate::schema::Choice;
 
 /// Makes rows of what is found in a piece of the log.
 pub(crate) struct MessageRows<'a> {
@@ -104,7 +100,7 @@ impl<'a> MessageRows<'a> {
             let malformed = || Error::corrupt(&self.path, u64::from(offset), "id, tags and attributes", "other bytes");
             content = Some(read.ok_or_else(malformed)?);
         }
-        sink.row(&Row {
+        sink.row(&MessageRow {
             sequence: record.sequence,
             epoch: of_batch.epoch,
             subject,

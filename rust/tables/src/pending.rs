@@ -13,11 +13,12 @@ use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::store::{Owner, PendingCursor, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
 use delaymq_core::units::{Epoch, Location, LocationFile, RunNumber, Sequence};
 
+use crate::column::Column;
 use crate::content::Content;
-use crate::message::Sink;
+use crate::message_row::MessageRow;
 use crate::range::Range;
-use crate::rows::Row;
-use crate::schema::{Choice, Column};
+use crate::rows::Sink;
+use crate::schema::Choice;
 use crate::stretches::DuePart;
 
 /// Entries of one look at the schedule.
@@ -108,7 +109,7 @@ fn show(
         return Ok(());
     }
     let file = path_of(location);
-    let mut row = Row {
+    let mut row = MessageRow {
         sequence: key.sequence,
         epoch: epoch_of(state, key.sequence),
         subject,

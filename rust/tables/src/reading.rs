@@ -9,11 +9,15 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::PieceReader;
 use delaymq_core::storage::Storage;
 
-use crate::message::{MessageRows, Sink};
+use crate::action::ActionRows;
+use crate::message::MessageRows;
 use crate::pending::PendingReader;
-use crate::range::{Range, Table};
-use crate::rows::{Row, Rows};
+use crate::range::{Part, Range};
+use crate::ready::ReadyReader;
+use crate::rows::{Row, Rows, Sink};
 use crate::schema::Choice;
+use crate::segments::show_file;
+use crate::table::Table;
 
 /// What is done where something is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +51,7 @@ pub struct Reading {
     next_piece: usize,
     reader: Option<PieceReader>,
     pending: Option<PendingReader>,
+    ready: Option<ReadyReader>,
     /// Some of the range of what is pending was read, or is to be.
     is_in_range: bool,
     gathered: Gathered,
@@ -61,7 +66,7 @@ struct Gathered {
 }
 
 impl Sink for Gathered {
-    fn row(&mut self, row: &Row<'_>) {
+    fn row(&mut self, row: &dyn Row) {
         self.rows.push(row);
         if self.rows.is_full() {
             self.full.push_back(self.rows.take());
@@ -92,6 +97,7 @@ pub fn open_ranges(
         next_piece: 0,
         reader: None,
         pending: None,
+        ready: None,
         is_in_range: false,
         gathered,
         is_done: false,
@@ -116,7 +122,7 @@ impl Reading {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.read();
         if let Err(error) = &next {
-            (self.is_done, self.reader, self.pending) = (true, None, None);
+            (self.is_done, self.reader, self.pending, self.ready) = (true, None, None, None);
             self.gathered.full.clear();
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.error.get_or_insert_with(|| error.clone());
@@ -144,10 +150,11 @@ impl Reading {
     /// Reads a little more of the range; false at the end of the last one.
     fn read_on(&mut self) -> Result<bool> {
         let Some(range) = self.ranges.get(self.next_range) else { return Ok(false) };
-        if range.pending.is_some() {
-            self.read_schedule()?;
-        } else {
-            self.read_log()?;
+        match &range.part {
+            Part::Log => self.read_log()?,
+            Part::Pending(_) => self.read_schedule()?,
+            Part::Ready(_) => self.read_ready()?,
+            Part::Files(_) => self.read_file()?,
         }
         self.tell_damage()
     }
@@ -155,8 +162,8 @@ impl Reading {
     /// Some more of what is pending.
     fn read_schedule(&mut self) -> Result<()> {
         let Self { ranges, choice, gathered, .. } = self;
-        let range = ranges.get(self.next_range);
-        let Some((range, part)) = range.and_then(|range| Some((range, range.pending.as_ref()?))) else { return Ok(()) };
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Pending(part) = &range.part else { return Ok(()) };
         if !std::mem::replace(&mut self.is_in_range, true) {
             // Made anew only for ranges of another snapshot.
             let is_same = self.pending.as_mut().map(|reader| reader.turns_to(range, part)).transpose()?;
@@ -173,6 +180,34 @@ impl Reading {
         Ok(())
     }
 
+    /// Some more of what became ready.
+    fn read_ready(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, storage, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Ready(part) = range.part else { return Ok(()) };
+        let reader = match &mut self.ready {
+            Some(reader) => reader,
+            none => none.insert(ReadyReader::open(storage, range, part, choice)?),
+        };
+        if !reader.read_next(storage, range, gathered)? {
+            self.ready = None;
+            self.next_range = self.next_range.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// One more file.
+    fn read_file(&mut self) -> Result<()> {
+        let Some(range) = self.ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Files(files) = &range.part else { return Ok(()) };
+        let Some(file) = files.get(self.next_piece) else {
+            (self.next_range, self.next_piece) = (self.next_range.saturating_add(1), 0);
+            return Ok(());
+        };
+        self.next_piece = self.next_piece.saturating_add(1);
+        show_file(&self.storage, &range.stream, file, &mut self.gathered)
+    }
+
     /// One more batch of the log.
     fn read_log(&mut self) -> Result<()> {
         let Self { ranges, choice, gathered, .. } = self;
@@ -182,8 +217,14 @@ impl Reading {
             return Ok(());
         };
         let reader = self.reader.get_or_insert_with(|| PieceReader::new(&self.storage, range.stream, *piece));
-        let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
-        if !reader.read_next(&mut |find| rows.take(find, gathered))? {
+        let is_more = if range.table == Table::Action {
+            let rows = ActionRows::new(range, piece);
+            reader.read_next(&mut |find| rows.take(find, gathered))?
+        } else {
+            let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
+            reader.read_next(&mut |find| rows.take(find, gathered))?
+        };
+        if !is_more {
             self.reader = None;
             self.next_piece = self.next_piece.saturating_add(1);
         }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, LogPiece, Stream};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::visible_state;
+use delaymq_core::store::{State, VisibleState, visible_state};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::filter::Names;
+use crate::parties::Parties;
 use crate::pending::Replay;
+use crate::segments::{KnownFile, KnownSegment};
 use crate::stretches::{Source, sources_of};
 
 /// What is visible of a store: everything that is read of it says the same, however much is written to the
@@ -29,7 +31,11 @@ pub struct TableSnapshot {
     /// How many entries are pending, and where they lie.
     pub(crate) pending: u64,
     pub(crate) sources: Arc<[Source]>,
+    /// How many messages became ready, ever.
+    pub(crate) ready: u64,
+    pub(crate) files: Arc<[KnownFile]>,
     pub(crate) names: Arc<Names>,
+    pub(crate) parties: Arc<Parties>,
 }
 
 impl TableSnapshot {
@@ -40,17 +46,50 @@ impl TableSnapshot {
     pub fn take(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Self> {
         let visible = visible_state(storage, identity)?;
         let state = visible.state();
-        let names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
+        let names: Names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
+        let ready = names.keys().map(|subject| state.dispatch.next_number(*subject).0);
         Ok(Self {
             replay: Replay { checkpoint: visible.checkpoint(), end: state.position.end },
             pending: state.schedule.pending(),
             sources: sources_of(&state.schedule)?.into(),
+            ready: ready.fold(0, u64::saturating_add),
+            files: files_of(&visible).into(),
             stream: identity.stream,
             first_sequence: visible.first_sequence(),
             end_sequence: state.position.next_sequence,
             trusted: state.position.trusted,
             pieces: visible.pieces(),
+            parties: Arc::new(parties_of(&visible)),
             names: Arc::new(names),
         })
     }
+}
+
+/// The segments from the oldest that is surely there on, and the runs.
+fn files_of(visible: &VisibleState) -> Vec<KnownFile> {
+    let State { segments, runs, position, .. } = visible.state();
+    let nexts = segments.iter().skip(1).map(|next| Some(next.position)).chain([None]);
+    let known = segments.iter().zip(nexts).filter(|(start, _)| visible.is_kept(start.segment));
+    let segment = |(start, next): (&delaymq_core::store::SegmentStart, Option<_>)| {
+        let end = next.unwrap_or(*position);
+        KnownFile::Segment(KnownSegment {
+            number: start.segment,
+            first: start.position.next_sequence,
+            end: end.next_sequence,
+            trusted_to: end.trusted,
+            is_sealed: next.is_some() || visible.is_sealed(),
+        })
+    };
+    known.map(segment).chain(runs.keys().map(|run| KnownFile::Run(*run))).collect()
+}
+
+/// Groups and consumers that are there, or were at one of the kept checkpoints.
+fn parties_of(visible: &VisibleState) -> Parties {
+    let mut parties = Parties::default();
+    for group in visible.groups() {
+        parties.groups.insert(group.number, (group.subject, group.name.clone()));
+        let consumers = group.consumers.values().map(|consumer| (consumer.number, consumer.name.clone()));
+        parties.consumers.extend(consumers);
+    }
+    parties
 }
