@@ -132,6 +132,7 @@ class Snapshot:
 
         Raises:
             WrongType, InvalidArgument: An argument is refused.
+            Corrupt, MissingFile: What says where it lies that is pending is damaged or gone.
             StorageError: The operating system refused a call.
             Closed: The snapshot is closed.
         """

@@ -59,7 +59,7 @@ impl TableStore {
             due_before: due_before.map(Millis),
         };
         let asked = Asked { subjects, filter, split_bytes };
-        let planned = py.detach(|| plan(&self.snapshot, self.storage.as_ref(), table_of(table)?, &asked));
+        let planned = py.detach(|| plan(&self.snapshot, &self.storage, table_of(table)?, &asked));
         let ranges = planned.map_err(|error| errors::raised(py, error))?;
         PyList::new(py, ranges.iter().map(|range| described(py, range)).collect::<PyResult<Vec<_>>>()?)
     }

@@ -36,9 +36,7 @@ impl ReaderPin {
         };
         (1..=ALIKE_MAX).find_map(left).flatten()
     }
-}
 
-impl ReaderPin {
     /// Lets it end by itself: other processes read on.
     pub fn outlive(self) {
         std::mem::forget(self);

@@ -31,8 +31,9 @@ pub struct Asked {
 /// The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
 ///
 /// # Errors
-/// `InvalidArgument` where bounds are upside down or `split_bytes` is zero; `Storage`.
-pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked: &Asked) -> Result<Vec<Range>> {
+/// `InvalidArgument` where bounds are upside down or `split_bytes` is zero; `Storage`; of what is pending also `Corrupt`,
+/// `MissingFile`, `NewerFormat`.
+pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, asked: &Asked) -> Result<Vec<Range>> {
     check(asked)?;
     let names = names_of(snapshot, asked);
     let mut filter = asked.filter.clone();
@@ -41,11 +42,12 @@ pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked
         return Ok(Vec::new());
     }
     if table == Table::Pending {
-        return Ok(pending(snapshot, &filter, &names, asked.split_bytes));
+        let parts = parts_of(&snapshot.sources(storage)?, &filter, asked.split_bytes);
+        return Ok(parts.into_iter().map(|due| pending(snapshot, &filter, &names, due)).collect());
     }
     let mut measured: Vec<Measured> = Vec::new();
     for piece in snapshot.pieces.iter().filter(|piece| may_have(piece, &filter)) {
-        let parts = measure(storage, piece, asked.split_bytes)?;
+        let parts = measure(storage.as_ref(), piece, asked.split_bytes)?;
         measured.extend(parts.into_iter().filter(|(part, _)| may_have(part, &filter)));
     }
     let mut ranges: Vec<Range> = Vec::new();
@@ -72,23 +74,20 @@ pub fn plan(snapshot: &TableSnapshot, storage: &dyn Storage, table: Table, asked
     Ok(ranges)
 }
 
-/// What is pending, cut where footers and memory say that it lies.
-fn pending(snapshot: &TableSnapshot, filter: &Filter, names: &Arc<Names>, split_bytes: u64) -> Vec<Range> {
-    let range = |due: DuePart| Range {
+/// A part of what is pending.
+fn pending(snapshot: &TableSnapshot, filter: &Filter, names: &Arc<Names>, due: DuePart) -> Range {
+    let due = DuePart { rows: due.rows.min(snapshot.pending), ..due };
+    Range {
         table: Table::Pending,
         stream: snapshot.stream,
         bytes: due.bytes,
         first_sequence: Sequence(0),
         end_sequence: snapshot.end_sequence,
         pieces: Vec::new(),
-        pending: Some(PendingPart {
-            replay: snapshot.replay,
-            due: DuePart { rows: due.rows.min(snapshot.pending), ..due },
-        }),
+        pending: Some(PendingPart { replay: snapshot.replay, due }),
         filter: filter.clone(),
         names: Arc::clone(names),
-    };
-    parts_of(&snapshot.sources, filter, split_bytes).into_iter().map(range).collect()
+    }
 }
 
 fn may_have(piece: &LogPiece, filter: &Filter) -> bool {

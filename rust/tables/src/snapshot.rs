@@ -1,11 +1,11 @@
 //! A store as of one fact.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, LogPiece, Stream};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::visible_state;
+use delaymq_core::store::{state_at, visible_state};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::filter::Names;
@@ -26,9 +26,10 @@ pub struct TableSnapshot {
     pub trusted: Millis,
     pub(crate) pieces: Vec<LogPiece>,
     pub(crate) replay: Replay,
-    /// How many entries are pending, and where they lie.
+    /// How many entries are pending.
     pub(crate) pending: u64,
-    pub(crate) sources: Arc<[Source]>,
+    /// Where they lie, once somebody has asked for it.
+    sources: OnceLock<Arc<[Source]>>,
     pub(crate) names: Arc<Names>,
 }
 
@@ -44,7 +45,7 @@ impl TableSnapshot {
         Ok(Self {
             replay: Replay { checkpoint: visible.checkpoint(), end: state.position.end },
             pending: state.schedule.pending(),
-            sources: sources_of(&state.schedule)?.into(),
+            sources: OnceLock::new(),
             stream: identity.stream,
             first_sequence: visible.first_sequence(),
             end_sequence: state.position.next_sequence,
@@ -52,5 +53,19 @@ impl TableSnapshot {
             pieces: visible.pieces(),
             names: Arc::new(names),
         })
+    }
+
+    /// Where what is pending lies. It is found by making the state again, once: a table of the log has no need of it,
+    /// and all recent entries have to be sorted for it.
+    ///
+    /// # Errors
+    /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+    pub(crate) fn sources(&self, storage: &Arc<dyn Storage>) -> Result<Arc<[Source]>> {
+        if let Some(found) = self.sources.get() {
+            return Ok(Arc::clone(found));
+        }
+        let owner = state_at(storage, self.stream, self.replay.checkpoint, self.replay.end)?;
+        let found = sources_of(&owner.state().schedule)?.into();
+        Ok(Arc::clone(self.sources.get_or_init(|| found)))
     }
 }

@@ -4,6 +4,7 @@
 use delaymq_core::error::Result;
 use delaymq_core::run::{Run, TIME_BUCKET_MS, TimeBucket};
 use delaymq_core::schedule_log::{DUE_MAX, Schedule};
+use delaymq_core::store::keys_between;
 use delaymq_core::units::{DueKey, Millis, RunNumber, Sequence};
 
 use crate::filter::Filter;
@@ -125,7 +126,10 @@ fn source_in_memory(mut recent: Vec<(DueKey, u32)>) -> Option<Source> {
 
 /// The parts that have all entries which may be asked for, in the order of due times, each of about `split_bytes`.
 pub(crate) fn parts_of(sources: &[Source], filter: &Filter, split_bytes: u64) -> Vec<DuePart> {
-    let Some((after, to)) = keys_of(filter) else { return Vec::new() };
+    let (after, to) = keys_between(filter.due_from, filter.due_before);
+    if after >= to {
+        return Vec::new();
+    }
     let may_have = |source: &&Source| {
         filter.first_sequence.is_none_or(|first| source.last_sequence >= first)
             && filter.end_sequence.is_none_or(|end| source.first_sequence < end)
@@ -165,16 +169,6 @@ impl DuePart {
         self.rows = self.rows.saturating_add(one.rows);
         self.runs.extend(run.filter(|run| !self.runs.contains(run)));
     }
-}
-
-/// The keys that may be asked for: above the first and up to the second, which is included.
-fn keys_of(filter: &Filter) -> Option<(DueKey, DueKey)> {
-    let after = filter.due_from.map_or(DueKey::START, |from| before(DueKey { due: from, sequence: Sequence(0) }));
-    let last = match filter.due_before {
-        Some(due) => Millis(due.0.checked_sub(1)?).min(DUE_MAX),
-        None => DUE_MAX,
-    };
-    (after < DueKey::end_of(last)).then_some((after, DueKey::end_of(last)))
 }
 
 /// The last key below this one.

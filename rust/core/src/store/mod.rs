@@ -99,7 +99,7 @@ pub use options::OwnerOptions;
 pub use owing::Owed;
 pub use owner::{Owner, VisibleBatch};
 pub use pending_cursor::PendingCursor;
-pub use pending_scan::{PendingLook, PendingOf, PendingPiece, PendingQuery, PendingScan};
+pub use pending_scan::{PendingLook, PendingOf, PendingPiece, PendingQuery, PendingScan, keys_between};
 pub use proposals::{Proposal, Proposals};
 pub use proposing::RetryTarget;
 pub use pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};

@@ -143,10 +143,8 @@ impl PendingScan {
         if let Some(cursor) = &query.after {
             cursor.check_stream(&stream)?;
         }
-        let first = query.due_from.and_then(last_before).unwrap_or(DueKey::START);
-        let last = query.due_before.map_or(Some(DueKey::end_of(DUE_MAX)), last_before);
+        let (first, to) = keys_between(query.due_from, query.due_before);
         let from = query.after.map_or(first, |cursor| cursor.key.max(first));
-        let to = last.unwrap_or(DueKey::START).min(DueKey::end_of(DUE_MAX));
         Ok(Self {
             stream,
             of: query.of.clone(),
@@ -223,6 +221,14 @@ impl PendingScan {
         self.chosen.next = SubjectNumber(end);
         end == self.chosen.end.0
     }
+}
+
+/// What is due between two times has keys above the first and up to the second, which is included. Where the first is
+/// not below the second there are none.
+pub fn keys_between(due_from: Option<Millis>, due_before: Option<Millis>) -> (DueKey, DueKey) {
+    let first = due_from.and_then(last_before).unwrap_or(DueKey::START);
+    let last = due_before.map_or(Some(DueKey::end_of(DUE_MAX)), last_before);
+    (first, last.unwrap_or(DueKey::START).min(DueKey::end_of(DUE_MAX)))
 }
 
 /// The last key before this time; `None` before the first.
