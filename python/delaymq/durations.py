@@ -18,6 +18,7 @@ __all__ = [
     "MOMENT_MS_MAX",
     "TIMEDELTA_MS_MAX",
     "Duration",
+    "begin_of",
     "delay_ms",
     "due_ms",
     "due_of",
@@ -190,6 +191,11 @@ def moment(milliseconds: int) -> datetime:
 def moment_or_none(milliseconds: int | None) -> datetime | None:
     """A time that may be none, as `moment` has it; one behind the year 9999 is its end."""
     return None if milliseconds is None else moment(min(milliseconds, MOMENT_MS_MAX))
+
+
+def begin_of(time: datetime, width: timedelta) -> datetime:
+    """Where the span of this width begins in which a time lies, counted from 1970."""
+    return time - (time - EPOCH) % width
 
 
 def _rounded_up(milliseconds: float) -> int:

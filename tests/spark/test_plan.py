@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import delaymq
 from delaymq import InvalidArgument
 from delaymq.spark.plan import NAMES, TableOptions, explain, planned
 
@@ -73,3 +74,13 @@ def test_what_is_not_asked_for_is_not_read(filled: Path) -> None:
     assert 0 < len(some) < len(whole)
     said = explain(TableOptions(path=str(filled), split_bytes=256 << 10, first_sequence=1, end_sequence=100))
     assert said.startswith(f"message of {filled}: {len(some)} of {len(whole)} parts, ")
+
+
+def test_what_is_explained_is_not_kept(tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "store", durability="os") as store:
+        store.publish("a", b"body", delay=60)
+    asked = TableOptions(path=str(tmp_path / "store"), log="pending")
+    assert "1 of 1 parts" in explain(asked)
+    assert delaymq.inspect(tmp_path / "store").pins == ()
+    assert len(planned(asked)) == 1
+    assert len(delaymq.inspect(tmp_path / "store").pins) == 1, "a plan's tasks come later"

@@ -65,6 +65,26 @@ def test_batches_follow_each_other_and_are_the_same_again(tmp_path: Path) -> Non
     stream.stop()
 
 
+def test_a_batch_of_so_many_bytes_is_the_same_however_much_of_the_log_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = stream_of(filled(tmp_path / "store", count=8_000))
+    start = instance.initialOffset()
+
+    def ends() -> list[int]:
+        found, at_sequence = [], start
+        while (end := instance.latestOffset(at_sequence, ReadMaxBytes(150_000))) != at_sequence:
+            found.append(end["sequence"])
+            at_sequence = end
+        return found
+
+    whole = ends()
+    assert len(whole) > 3
+    for facts in (1, 7, 300):
+        monkeypatch.setattr("delaymq.spark.stream.LOOKED_FACTS", facts)
+        assert ends() == whole
+
+
 def test_fewer_than_are_waited_for_are_no_batch(tmp_path: Path) -> None:
     stream = stream_of(filled(tmp_path / "store"))
     start = stream.initialOffset()

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from delaymq.cli.administered import administered
@@ -15,12 +15,13 @@ from delaymq.cli.arguments import add_verb, count, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place
 from delaymq.cli.terminal import byte_words, can_show, strong
+from delaymq.durations import begin_of
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
-    from delaymq.forecast import Forecast, Slot
+    from delaymq.forecast import Forecast
 
-__all__ = ["add_to", "drawn", "run"]
+__all__ = ["ROWS", "add_to", "drawn", "print_picture", "run"]
 
 ROWS = 24
 """Lines of a picture."""
@@ -35,7 +36,6 @@ WIDTHS = tuple(
 )
 """What a line may stand for."""
 BAR_COLUMNS_MIN = 10
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 EXAMPLES = (
     "delaymq forecast --store ./data",
@@ -74,15 +74,19 @@ def run(chosen: argparse.Namespace) -> int:
         for slot in found.slots:
             print(json.dumps({"start": slot.start.isoformat(), "messages": slot.messages, "bytes": slot.bytes}))
     else:
-        columns = shutil.get_terminal_size().columns
-        block = "\u2588" if can_show("\u2588", sys.stdout) else "#"
-        for line in drawn(found, chosen.rows, columns, block):
-            print(line)
+        print_picture(found, chosen.rows)
     if found.hidden_rows:
         words = f"up to {found.hidden_rows:,} messages are in damaged blocks of files and are not counted"
         print(f"delaymq: {words}; `delaymq verify` names them", file=sys.stderr)
         return Exit.PART
     return Exit.DONE
+
+
+def print_picture(found: Forecast, rows: int) -> None:
+    """Draws it as wide as the terminal is."""
+    block = "\u2588" if can_show("\u2588", sys.stdout) else "#"
+    for line in drawn(found, rows, shutil.get_terminal_size().columns, block):
+        print(line)
 
 
 def drawn(found: Forecast, rows: int, columns: int, block: str) -> Iterator[str]:
@@ -113,7 +117,7 @@ def _joined(found: Forecast, rows: int) -> tuple[timedelta, dict[datetime, tuple
     for width in fitting:
         spans: dict[datetime, tuple[int, int]] = {}
         for slot in found.slots:
-            start = _begin(slot, width)
+            start = begin_of(slot.start, width)
             messages, size = spans.get(start, (0, 0))
             spans[start] = (messages + slot.messages, size + slot.bytes)
             if len(spans) > rows and width is not fitting[-1]:
@@ -121,10 +125,6 @@ def _joined(found: Forecast, rows: int) -> tuple[timedelta, dict[datetime, tuple
         else:
             return width, spans
     raise AssertionError(fitting)
-
-
-def _begin(slot: Slot, width: timedelta) -> datetime:
-    return slot.start - (slot.start - EPOCH) % width
 
 
 def _words(width: timedelta) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import struct
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,9 @@ from delaymq import errors
 from delaymq.cli.arguments import CommandParser, add_verb, count, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
-from delaymq.cli.forecast import ROWS, drawn
+from delaymq.cli.forecast import ROWS, print_picture
 from delaymq.cli.opening import add_files, folder_of, settings_of
-from delaymq.cli.terminal import byte_words, can_show, table
+from delaymq.cli.terminal import byte_words, table
 from delaymq.durations import due_ms
 from delaymq.errors import DelaymqError, StoreError
 from delaymq.forecast import Forecast, Slots
@@ -103,7 +102,7 @@ def run_forecast(chosen: argparse.Namespace) -> int:
         for one in found:
             print(json.dumps(_said(one), ensure_ascii=False))
     else:
-        _print_picture(found, chosen.rows)
+        _print(found, chosen.rows)
     return Exit.DONE
 
 
@@ -138,25 +137,18 @@ def _said(one: Due) -> dict[str, object]:
     return {"minute": one.start.isoformat(), "subject": one.subject, "messages": one.messages, "bytes": one.bytes}
 
 
-def _print_picture(found: Sequence[Due], rows: int) -> None:
-    minutes: dict[int, tuple[int, int]] = {}
-    by_subject: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for one in found:
-        start = due_ms(one.start, "minute")
-        messages, size = minutes.get(start, (0, 0))
-        minutes[start] = (messages + one.messages, size + one.bytes)
-        by_subject[one.subject] += one.messages
-        sizes[one.subject] += one.bytes
-    slots = Slots(b"".join(struct.pack("=QQQ", start, *sums) for start, sums in sorted(minutes.items())))
-    block = "\u2588" if can_show("\u2588", sys.stdout) else "#"
-    for line in drawn(Forecast(slots, timedelta(minutes=1), 0), rows, shutil.get_terminal_size().columns, block):
-        print(line)
+def _print(found: Sequence[Due], rows: int) -> None:
+    """The picture, and the largest subjects."""
+    from delaymq.spark.jobs import summed  # noqa: PLC0415 - as above
+
+    minutes = sorted(summed(found, lambda one: one.start).items())
+    slots = Slots(b"".join(struct.pack("=QQQ", due_ms(start, "minute"), *sums) for start, sums in minutes))
+    print_picture(Forecast(slots, timedelta(minutes=1), 0), rows)
     if not found:
         return
-    most = sorted(by_subject, key=lambda subject: (-by_subject[subject], subject))
-    lines = [(subject, by_subject[subject], byte_words(sizes[subject])) for subject in most[:SUBJECTS]]
+    subjects = summed(found, lambda one: one.subject)
+    lines = [(subject, messages, byte_words(size)) for subject, (messages, size) in islice(subjects.items(), SUBJECTS)]
     print()
     print(table(("subject", "messages", "bytes"), lines, sys.stdout))
-    if len(most) > SUBJECTS:
-        print(f"and {len(most) - SUBJECTS:,} more subjects")
+    if len(subjects) > SUBJECTS:
+        print(f"and {len(subjects) - SUBJECTS:,} more subjects")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import InputPartition
 
 from delaymq.spark.plan import Part
+from delaymq.spark.worker import batches_of
 
-__all__ = ["PartOfTable"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["PartOfTable", "batches_in"]
 
 
 class PartOfTable(InputPartition):
@@ -15,3 +22,8 @@ class PartOfTable(InputPartition):
     def __init__(self, part: Part) -> None:
         super().__init__(part)
         self.part = part
+
+
+def batches_in(partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
+    """The batches of one part; of none where there is nothing to read, which Spark calls a partition of None."""
+    return batches_of(partition.part) if isinstance(partition, PartOfTable) else iter(())

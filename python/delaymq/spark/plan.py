@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import delaymq
 from delaymq._refusals import refused
@@ -14,7 +14,10 @@ from delaymq.tables import TABLES, columns_of
 if TYPE_CHECKING:
     from delaymq.tables import Range, Snapshot
 
-__all__ = ["NAMES", "Part", "TableOptions", "explain", "planned", "ranges_of"]
+__all__ = ["NAMES", "Named", "Part", "TableOptions", "explain", "parts_of", "planned", "taken"]
+
+Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
+"""What an option stands for, and how its text is read, given its name and the text."""
 
 SPLIT_BYTES = 64 << 20
 PINNED_FOR = timedelta(hours=6)
@@ -96,16 +99,30 @@ class TableOptions:
         Raises:
             InvalidArgument: An option is unknown, or its text cannot be read.
         """
-        found: dict[str, Any] = {}
-        by_name = {name.lower(): (field, read) for name, (field, read) in NAMES.items()}
-        for name, text in options.items():
-            if name.lower() not in by_name:
-                raise refused("option", f"one of {', '.join(NAMES)}", name)
-            field, read = by_name[name.lower()]
-            found[field] = read(name, text)
+        found, others = taken(options, NAMES)
+        for name in others:
+            raise refused("option", f"one of {', '.join(NAMES)}", name)
         if "path" not in found:
             raise refused("path", "the folder of a store: load(path), or option path", "none")
         return cls(**found)
+
+
+def taken(options: Mapping[str, str], names: Mapping[str, Named]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Reads the options that have a name of these, whatever its case, and gives the others back.
+
+    Raises:
+        InvalidArgument: A text cannot be read.
+    """
+    found: dict[str, Any] = {}
+    others: dict[str, str] = {}
+    by_name = {name.lower(): (name, *named) for name, named in names.items()}
+    for name, text in options.items():
+        if name.lower() in by_name:
+            written, field, read = by_name[name.lower()]
+            found[field] = read(written, text)
+        else:
+            others[name] = text
+    return found, others
 
 
 def planned(options: TableOptions) -> list[Part]:
@@ -115,19 +132,19 @@ def planned(options: TableOptions) -> list[Part]:
         StoreError, StorageError: As `delaymq.snapshot`.
     """
     with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
-        ranges = ranges_of(snapshot, options)
+        parts = parts_of(snapshot, options)
         snapshot.leave()
-    return [Part(options.path, found, options.wanted, options.on_damage) for found in ranges]
+    return parts
 
 
-def ranges_of(snapshot: Snapshot, options: TableOptions) -> tuple[Range, ...]:
-    """The ranges of a snapshot that answer it.
+def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
+    """The parts of a snapshot that answer it.
 
     Raises:
         InvalidArgument: Bounds are upside down.
-        StorageError: The operating system refused a call.
+        StoreError, StorageError: As `Snapshot.plan`.
     """
-    return snapshot.plan(
+    ranges = snapshot.plan(
         options.log,
         subjects=options.subjects,
         first_sequence=options.first_sequence,
@@ -138,6 +155,7 @@ def ranges_of(snapshot: Snapshot, options: TableOptions) -> tuple[Range, ...]:
         due_before=options.due_before,
         split_bytes=options.split_bytes,
     )
+    return [Part(options.path, found, options.wanted, options.on_damage) for found in ranges]
 
 
 def explain(options: TableOptions) -> str:
@@ -147,7 +165,8 @@ def explain(options: TableOptions) -> str:
         StoreError, StorageError: As `delaymq.snapshot`.
     """
     whole = TableOptions(path=options.path, log=options.log, split_bytes=options.split_bytes)
-    kept, all_parts = planned(options), planned(whole)
+    with delaymq.snapshot(options.path) as snapshot:  # nothing is read behind it, so no pin is left
+        kept, all_parts = parts_of(snapshot, options), parts_of(snapshot, whole)
     parts = f"{len(kept)} of {len(all_parts)} parts, {_bytes(kept)} of {_bytes(all_parts)} bytes"
     lines = [f"{options.log} of {options.path}: {parts}"]
     for number, part in enumerate(kept, 1):
@@ -204,7 +223,7 @@ def _hours(name: str, text: str) -> timedelta:
         raise refused(name, "a number of hours", text) from None
 
 
-NAMES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+NAMES: dict[str, Named] = {
     "path": ("path", _path),
     "log": ("log", _text),
     "columns": ("columns", _names),

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from delaymq.spark.partition import PartOfTable
+from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import TableOptions, planned
 from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
-from delaymq.spark.worker import batches_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,10 +61,8 @@ class TableReader(DataSourceReader):
         return [PartOfTable(part) for part in planned(self._options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
-        """The batches of one part; of none where there is nothing to read, which Spark calls a partition of None."""
-        if not isinstance(partition, PartOfTable):
-            return iter(())
-        return batches_of(partition.part)
+        """The batches of one part."""
+        return batches_in(partition)
 
 
 def register(spark: SparkSession) -> None:

@@ -23,9 +23,8 @@ from pyspark.sql.streaming.datasource import (
 import delaymq
 from delaymq._refusals import refused
 from delaymq.errors import StoreError
-from delaymq.spark.partition import PartOfTable
-from delaymq.spark.plan import Part, TableOptions, ranges_of
-from delaymq.spark.worker import batches_of
+from delaymq.spark.partition import PartOfTable, batches_in
+from delaymq.spark.plan import Named, TableOptions, parts_of, taken
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
     from delaymq.tables import Snapshot
 
 __all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
+
+LOOKED_FACTS = 1 << 16
+"""So many facts are looked at first for a part of about so many bytes."""
 
 STREAMED = ("message",)
 """The tables whose rows only come to be, in the order of the log."""
@@ -70,44 +72,43 @@ class StreamOptions:
         Raises:
             InvalidArgument: A text cannot be read, or two limits are set.
         """
-        found: dict[str, Any] = {}
-        others: dict[str, str] = {}
-        by_name = {name.lower(): (name, field) for name, field in NAMES.items()}
-        for name, text in options.items():
-            if name.lower() not in by_name:
-                others[name] = text
-                continue
-            written, field = by_name[name.lower()]
-            found[field] = _read(written, text)
+        found, others = taken(options, NAMES)
         if found.get("rows_max") is not None and found.get("bytes_max") is not None:
             raise refused("maxBytesPerTrigger", "none beside maxRowsPerTrigger", found["bytes_max"])
         return cls(**found), others
 
 
-NAMES = {
-    "startingOffset": "begin",
-    "maxRowsPerTrigger": "rows_max",
-    "maxBytesPerTrigger": "bytes_max",
-    "failOnDataLoss": "is_loss_an_error",
-}
-"""The options of a stream, and what each stands for."""
+def _begin(name: str, text: str) -> str | int:
+    return text if text in ("earliest", "latest") else _at_least(0, "earliest, latest or a sequence", name, text)
 
 
-def _read(name: str, text: str) -> str | int | bool:
-    if name == "failOnDataLoss":
-        if text.lower() not in ("true", "false"):
-            raise refused(name, "true or false", text)
-        return text.lower() == "true"
-    if name == "startingOffset" and text in ("earliest", "latest"):
-        return text
-    expected = "earliest, latest or a sequence" if name == "startingOffset" else "a whole number, 1 or more"
+def _limit(name: str, text: str) -> int:
+    return _at_least(1, "a whole number, 1 or more", name, text)
+
+
+def _at_least(least: int, expected: str, name: str, text: str) -> int:
     try:
         found = int(text)
     except ValueError:
         raise refused(name, expected, text) from None
-    if found < (0 if name == "startingOffset" else 1):
+    if found < least:
         raise refused(name, expected, text)
     return found
+
+
+def _truth(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise refused(name, "true or false", text)
+    return text.lower() == "true"
+
+
+NAMES: dict[str, Named] = {
+    "startingOffset": ("begin", _begin),
+    "maxRowsPerTrigger": ("rows_max", _limit),
+    "maxBytesPerTrigger": ("bytes_max", _limit),
+    "failOnDataLoss": ("is_loss_an_error", _truth),
+}
+"""The options of a stream, what each stands for, and how its text is read."""
 
 
 class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -178,14 +179,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin >= int(end["sequence"]):
             return []
         asked = replace(self._options, first_sequence=begin, end_sequence=int(end["sequence"]))
-        found = ranges_of(snapshot, asked)
-        return [PartOfTable(Part(asked.path, one, asked.wanted, asked.on_damage)) for one in found]
+        return [PartOfTable(part) for part in parts_of(snapshot, asked)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
-        """The batches of one part; of none where there is nothing to read, which Spark calls a partition of None."""
-        if not isinstance(partition, PartOfTable):
-            return iter(())
-        return batches_of(partition.part)
+        """The batches of one part."""
+        return batches_in(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has the rows; nothing here waits for that."""
@@ -221,6 +219,13 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise LostBeforeRead(f"{self._options.path}: {what}", store=self._options.path, reason=what)
 
     def _behind(self, begin: int, bytes_max: int, snapshot: Snapshot) -> int:
-        """The end of the first part of about so many bytes."""
-        ranges = ranges_of(snapshot, replace(self._options, first_sequence=begin, split_bytes=bytes_max, subjects=None))
-        return ranges[0].end_sequence if ranges else snapshot.end_sequence
+        """The end of the first part of about so many bytes. Only as much of the log is looked at as shows it: planning
+        all that is left, for each micro-batch, would follow its headers again and again.
+        """
+        asked, facts = replace(self._options, first_sequence=begin, split_bytes=bytes_max, subjects=None), LOOKED_FACTS
+        while True:
+            end = begin + facts
+            parts = parts_of(snapshot, replace(asked, end_sequence=min(end, snapshot.end_sequence)))
+            if len(parts) > 1 or end >= snapshot.end_sequence:
+                return parts[0].range.end_sequence if parts else snapshot.end_sequence
+            facts *= 8

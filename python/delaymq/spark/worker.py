@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["batches_of", "damages_of"]
 
 
-DAMAGED = (
-    ("path", pyarrow.string()),
-    ("offset", pyarrow.int64()),
-    ("expected", pyarrow.string()),
-    ("found", pyarrow.string()),
-    ("sequence", pyarrow.int64()),
+DAMAGED = pyarrow.schema(
+    [
+        ("path", pyarrow.string()),
+        ("offset", pyarrow.int64()),
+        ("expected", pyarrow.string()),
+        ("found", pyarrow.string()),
+        ("sequence", pyarrow.int64()),
+    ]
 )
 
 
@@ -48,10 +51,7 @@ def damages_of(part: Part) -> pyarrow.RecordBatch:
     rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
     for _ in rows:
         pass
-    found = [(one.path, one.offset, one.expected, one.found, one.sequence) for one in rows.damages]
-    columns = zip(DAMAGED, zip(*found, strict=True) if found else [()] * len(DAMAGED), strict=True)
-    arrays = {name: pyarrow.array(values, kind) for (name, kind), values in columns}
-    return pyarrow.RecordBatch.from_pydict(arrays)
+    return pyarrow.RecordBatch.from_pylist([asdict(damage) for damage in rows.damages], schema=DAMAGED)
 
 
 @functools.cache

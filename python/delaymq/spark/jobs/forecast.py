@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow
 import pyarrow.compute
 
 from delaymq._refusals import refused
+from delaymq.durations import moment
 from delaymq.spark.scan import map_segments
 
 if TYPE_CHECKING:
@@ -18,13 +19,23 @@ if TYPE_CHECKING:
 
     from delaymq.spark.plan import TableOptions
 
-__all__ = ["SCHEMA", "Due", "forecast", "told"]
+__all__ = ["SCHEMA", "Due", "forecast", "summed", "told"]
 
 COLUMNS = ("subject", "due", "body_bytes")
 SCHEMA = "minute timestamp, subject string, messages bigint, bytes bigint"
 """The columns of a forecast."""
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+COUNTED = pyarrow.schema(
+    [
+        ("minute", pyarrow.timestamp("us", tz="UTC")),
+        ("subject", pyarrow.string()),
+        ("messages", pyarrow.int64()),
+        ("bytes", pyarrow.int64()),
+    ]
+)
+"""The same, as a task gives them."""
+
+Place = TypeVar("Place", datetime, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +77,18 @@ def forecast(spark: SparkSession, options: TableOptions) -> DataFrame:
 
 def told(frame: DataFrame) -> list[Due]:
     """The rows of a forecast, in order."""
-    # By the number of microseconds: Spark gives a time by the clock of this process.
-    rows = frame.selectExpr("unix_micros(minute) AS at", "subject", "messages", "bytes").collect()
-    return [
-        Due(EPOCH + timedelta(microseconds=row["at"]), row["subject"], row["messages"], row["bytes"]) for row in rows
-    ]
+    # By the number of milliseconds: Spark gives a time by the clock of this process.
+    rows = frame.selectExpr("unix_millis(minute) AS at", "subject", "messages", "bytes").collect()
+    return [Due(moment(row["at"]), row["subject"], row["messages"], row["bytes"]) for row in rows]
+
+
+def summed(found: Iterable[Due], by: Callable[[Due], Place]) -> dict[Place, tuple[int, int]]:
+    """Messages and bytes of all that has the same place, the place with the most messages first."""
+    sums: dict[Place, tuple[int, int]] = {}
+    for one in found:
+        messages, size = sums.get(by(one), (0, 0))
+        sums[by(one)] = (messages + one.messages, size + one.bytes)
+    return dict(sorted(sums.items(), key=lambda of: (-of[1][0], of[0])))
 
 
 def _counted(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -86,12 +104,8 @@ def _counted(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordB
             place = row["minute"], row["subject"]
             messages, size = found.get(place, (0, 0))
             found[place] = messages + row["count_all"], size + (row["bytes_sum"] or 0)
-    places, sums = list(found), list(found.values())
-    yield pyarrow.RecordBatch.from_pydict(
-        {
-            "minute": pyarrow.array([minute for minute, _ in places], pyarrow.timestamp("us", tz="UTC")),
-            "subject": pyarrow.array([subject for _, subject in places], pyarrow.string()),
-            "messages": pyarrow.array([messages for messages, _ in sums], pyarrow.int64()),
-            "bytes": pyarrow.array([size for _, size in sums], pyarrow.int64()),
-        }
+    rows = (
+        {"minute": minute, "subject": subject, "messages": messages, "bytes": size}
+        for (minute, subject), (messages, size) in found.items()
     )
+    yield pyarrow.RecordBatch.from_pylist(list(rows), schema=COUNTED)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from html import escape
+from itertools import islice
 
-from delaymq.spark.jobs.forecast import EPOCH, Due
+from delaymq.durations import begin_of
+from delaymq.spark.jobs.forecast import Due, summed
 
 __all__ = ["page"]
 
@@ -57,12 +58,9 @@ def _chart(found: Sequence[Due]) -> str:
         (width for width in MINUTES if (last - first) / timedelta(minutes=width) < BARS_MAX - 1), MINUTES[-1]
     )
     width = timedelta(minutes=minutes)
-    bars: Counter[datetime] = Counter()
-    for one in found:
-        bars[_begin(one.start, width)] += one.messages
-    begin = _begin(first, width)
-    count = (_begin(last, width) - begin) // width + 1
-    most, each = max(bars.values()), WIDTH / count
+    bars = {start: messages for start, (messages, _) in summed(found, lambda one: begin_of(one.start, width)).items()}
+    begin, end = min(bars), max(bars)
+    most, each = max(bars.values()), WIDTH / ((end - begin) // width + 1)
     drawn = [
         f'<rect x="{(start - begin) // width * each:.2f}" y="{HEIGHT - height:.1f}" width="{max(each - 1, 0.5):.2f}" '
         f'height="{height:.1f}"><title>{_words(start)}: {messages:,}</title></rect>'
@@ -71,7 +69,7 @@ def _chart(found: Sequence[Due]) -> str:
     ]
     labels = (
         f'<text x="0" y="{HEIGHT + 16}">{_words(begin)}</text>'
-        f'<text x="{WIDTH}" y="{HEIGHT + 16}" text-anchor="end">{_words(begin + (count - 1) * width)}</text>'
+        f'<text x="{WIDTH}" y="{HEIGHT + 16}" text-anchor="end">{_words(end)}</text>'
     )
     words = f"messages due, by {_span(minutes)}; the highest bar is {most:,}"
     svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT + LABELS}" role="img" aria-label="{escape(words)}">'
@@ -79,34 +77,22 @@ def _chart(found: Sequence[Due]) -> str:
 
 
 def _hottest(found: Sequence[Due]) -> str:
-    messages: Counter[datetime] = Counter()
-    sizes: Counter[datetime] = Counter()
-    for one in found:
-        messages[one.start] += one.messages
-        sizes[one.start] += one.bytes
-    hottest = sorted(messages, key=lambda start: (-messages[start], start))[:ROWS]
-    return _table("The hottest minutes (UTC)", ((_words(start), messages[start], sizes[start]) for start in hottest))
+    minutes = summed(found, lambda one: one.start)
+    return _table(
+        "The hottest minutes (UTC)", ((_words(start), *sums) for start, sums in islice(minutes.items(), ROWS))
+    )
 
 
 def _largest(found: Sequence[Due]) -> str:
-    messages: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for one in found:
-        messages[one.subject] += one.messages
-        sizes[one.subject] += one.bytes
-    largest = sorted(messages, key=lambda subject: (-messages[subject], subject))[:ROWS]
-    heading = f"The largest of {len(messages):,} subjects" if len(messages) > ROWS else "Subjects"
-    return _table(heading, ((subject, messages[subject], sizes[subject]) for subject in largest))
+    subjects = summed(found, lambda one: one.subject)
+    heading = f"The largest of {len(subjects):,} subjects" if len(subjects) > ROWS else "Subjects"
+    return _table(heading, ((subject, *sums) for subject, sums in islice(subjects.items(), ROWS)))
 
 
 def _table(heading: str, rows: Iterable[tuple[str, int, int]]) -> str:
     lines = [f"<tr><td>{escape(name)}</td><td>{count:,}</td><td>{size:,}</td></tr>" for name, count, size in rows]
     head = "<tr><th></th><th>messages</th><th>bytes</th></tr>"
     return f"<h2>{escape(heading)}</h2>\n<table>{head}{''.join(lines)}</table>"
-
-
-def _begin(start: datetime, width: timedelta) -> datetime:
-    return start - (start - EPOCH) % width
 
 
 def _words(start: datetime) -> str:
