@@ -18,9 +18,9 @@ use crate::run::DamagedBlock;
 use crate::units::{DueKey, Millis};
 use crate::wheel::Wheel;
 
-/// Entries of a slice at most: whoever loads one holds the owner, and others wait for it. So many take about five
-/// milliseconds, and are enough that what of each run is read twice costs little.
-const SLICE_MAX: usize = 1 << 16;
+/// Entries of a slice at most: whoever loads one holds the owner, and others wait for it. So many take two to
+/// three milliseconds, and are enough that what of each run is read twice costs little.
+const SLICE_MAX: usize = 1 << 15;
 
 /// A sorted piece of the schedule.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::units::{DueKey, Millis, ReadyNumber, SubjectNumber};
 /// Entries that may be proposed and not yet applied, at most.
 pub(super) const IN_FLIGHT_ENTRIES_MAX: usize = 1 << 18;
 /// And so many of subjects that make a flood: what another one has due waits until these are applied.
-const IN_FLIGHT_OF_FLOODS_MAX: usize = 1 << 15;
+const IN_FLIGHT_OF_FLOODS_MAX: usize = 1 << 14;
 /// Entries that one ready fact lists, at most, however large the log's submissions may be.
 pub(super) const READY_ENTRIES_MAX: usize = 1 << 14;
 /// How soon to look again while dispatch is held, in milliseconds.
