@@ -69,7 +69,12 @@ def _add_forecast(parts: Verbs) -> None:
     verb.add_argument("--html", type=Path, metavar="FILE", help="write a page with a chart, which needs nothing else")
     verb.add_argument("--parquet", metavar="DIR", help="write minutes and subjects as Parquet into a new folder")
     verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the picture (default {ROWS})")
-    verb.add_argument("--master", default="local[*]", metavar="URL", help="where it runs (default: all cores here)")
+    verb.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where it runs (default: all cores here): a master of Spark, or sc://HOST:PORT for Spark Connect",
+    )
     verb.add_argument("--json", action="store_true", help="one JSON object for each minute and subject")
     add_files(verb, "give --store DIR, which may be open meanwhile")
     verb.set_defaults(verb="spark forecast")
@@ -111,10 +116,10 @@ def _session(master: str) -> Iterator[Any]:
     """A session of this command, which says nothing by itself."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
-    from delaymq.spark.session import local_session, silenced  # noqa: PLC0415
+    from delaymq.spark.session import session_at, silenced  # noqa: PLC0415
 
     with silenced():
-        spark = local_session(master)
+        spark = session_at(master)
     try:
         yield spark
     except PySparkException as error:
