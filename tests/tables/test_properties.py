@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import delaymq
 from tables import oracle, oracle_actions, oracle_files
+from tables.oracle_deliveries import Deliveries
 from tables.replaying import Replay
 from tables.worlds import Step, World, histories
 
@@ -77,6 +78,15 @@ def test_what_was_done_and_became_ready_is_what_the_log_says(history: list[Step]
             row["ranges"] = None if row["ranges"] is None else json.loads(row["ranges"])
         assert found == expected
         assert oracle.read(snapshot.to_arrow_batches("segments")) == oracle_files.segments(folder)
+
+
+@told
+@given(histories(), st.sampled_from(SPLITS))
+def test_what_became_of_each_message_is_what_the_log_says(history: list[Step], split_bytes: int) -> None:
+    with stored(history) as folder, delaymq.snapshot(folder) as snapshot:
+        expected = Deliveries(folder).rows()
+        ranges = snapshot.plan("deliveries", split_bytes=split_bytes)
+        assert [row for one in ranges for row in oracle.table_of(snapshot.read(one)).to_pylist()] == expected
 
 
 @told

@@ -141,6 +141,20 @@ columns! {
     Sealed "sealed" Flag,
     /// The sequence of the fact that made an entry ready.
     ReadySequence "ready_sequence" Long,
+    /// When a group was given a message first.
+    Delivered "delivered" Time,
+    /// When a group had finished it.
+    Acknowledged "acknowledged" Time,
+    /// How often a group was given it.
+    Attempts "attempts" Short,
+    /// What became of it.
+    Outcome "outcome" Text,
+    /// How much later than it was due it was given.
+    LatenessMs "lateness_ms" Long,
+    /// When it came to that, where it is finished.
+    Ended "ended" Time,
+    /// The sequence of the fact that made its entry last.
+    EntrySequence "entry_sequence" Long,
 }
 
 const MESSAGE: &[Column] = &[
@@ -203,6 +217,24 @@ const ACTION: &[Column] = &[
     Column::Segment,
     Column::Offset,
 ];
+const DELIVERIES: &[Column] = &[
+    Column::Sequence,
+    Column::Subject,
+    Column::Group,
+    Column::Number,
+    Column::MessageId,
+    Column::Published,
+    Column::Due,
+    Column::Ready,
+    Column::Delivered,
+    Column::Acknowledged,
+    Column::Attempts,
+    Column::Outcome,
+    Column::LatenessMs,
+    Column::Ended,
+    Column::EntrySequence,
+    Column::GroupNumber,
+];
 const SEGMENTS: &[Column] = &[
     Column::Log,
     Column::Path,
@@ -223,6 +255,7 @@ pub(crate) fn columns_of(table: Table) -> Vec<Column> {
         Table::Pending => [MESSAGE, PENDING].concat(),
         Table::Ready => READY.to_vec(),
         Table::Action => ACTION.to_vec(),
+        Table::Deliveries => DELIVERIES.to_vec(),
         Table::Segments => SEGMENTS.to_vec(),
     }
 }

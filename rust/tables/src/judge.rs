@@ -51,7 +51,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn known_from(state: &State, first: Sequence) -> Sequence {
+/// The first sequence of which it is known what became of it, but those of `first` and later ones anyway.
+pub(crate) fn known_from(state: &State, first: Sequence) -> Sequence {
     state.schedule.windows().first().map_or(first, Window::first).min(first)
 }
 
@@ -99,6 +100,16 @@ fn ended_by(fact: &Fact<'_>) -> Option<Sequence> {
         Fact::ByKey(ByKey { target, .. }) => target.map(|target| target.sequence),
         Fact::Void(Void::Pending { sequence, .. }) => Some(sequence),
         _ => fact.as_move().map(|moving| moving.target.sequence),
+    }
+}
+
+/// Shows the entries and messages that a fact is about.
+pub(crate) fn each_named(fact: &Fact<'_>, show: &mut impl FnMut(Sequence)) {
+    match fact {
+        Fact::Ready(list) => list.entries().for_each(|(key, _)| show(key.sequence)),
+        Fact::Retry(retry) => retry.payload_sequence.into_iter().for_each(show),
+        Fact::Redrive(redrive) => show(redrive.payload_sequence),
+        _ => ended_by(fact).into_iter().for_each(show),
     }
 }
 

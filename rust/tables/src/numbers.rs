@@ -11,7 +11,7 @@ use delaymq_core::store::State;
 use delaymq_core::units::{Sequence, SubjectNumber};
 
 use crate::facts::{Walked, each_record, fact_of};
-use crate::judge::{FirstJudge, Refused};
+use crate::judge::{FirstJudge, Refused, each_named};
 
 /// How many messages became ready in each piece of a log.
 pub(crate) struct Counts {
@@ -20,7 +20,12 @@ pub(crate) struct Counts {
     known_from: (usize, u64),
     next: BTreeMap<SubjectNumber, u64>,
     pub(crate) refused: Refused,
+    /// How often facts name sequences of before the log, by the first of so many.
+    pub(crate) older: BTreeMap<Sequence, u64>,
 }
+
+/// So many sequences of before the log are counted together.
+pub(crate) const OLDER_STEP: u64 = 1 << 16;
 
 /// From where on numbers are known in some pieces that follow each other, and what they are there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,14 +56,15 @@ impl Counts {
     ) -> Result<Self> {
         let next = state.subjects.iter().map(|(number, _)| (number, state.dispatch.next_number(number).0));
         let (next, mut judge) = (next.collect(), FirstJudge::new(state, first));
-        let mut counts = Self { pieces: Vec::new(), known_from: (0, 0), next, refused: Refused::new() };
+        let mut counts =
+            Self { pieces: Vec::new(), known_from: (0, 0), next, refused: Refused::new(), older: BTreeMap::new() };
         for (place, piece) in pieces.iter().enumerate() {
             counts.pieces.push(HashMap::new());
             let (path, mut finds) = (segment_path(piece.segment), 0_u64);
             let mut reader = PieceReader::new(storage, stream, *piece);
             while reader.read_next(&mut |find| {
                 finds = finds.saturating_add(1);
-                if !counts.find(find, &path, &mut judge, state) {
+                if !counts.find(find, &path, &mut judge, (state, first)) {
                     counts.pieces.iter_mut().for_each(HashMap::clear);
                     counts.known_from = (place, finds);
                 }
@@ -69,9 +75,10 @@ impl Counts {
     }
 
     /// Counts what one find made ready; false where something of it is lost.
-    fn find(&mut self, find: Find<'_>, path: &str, judge: &mut FirstJudge, state: &State) -> bool {
+    fn find(&mut self, find: Find<'_>, path: &str, judge: &mut FirstJudge, (state, first): (&State, Sequence)) -> bool {
         let mut is_whole = matches!(find, Find::Batch { .. });
-        let Some(counted) = self.pieces.last_mut() else { return is_whole };
+        let Self { pieces, older, .. } = self;
+        let Some(counted) = pieces.last_mut() else { return is_whole };
         each_record(
             find,
             path,
@@ -82,10 +89,17 @@ impl Counts {
                     return;
                 };
                 match fact_of(&record, &at, path) {
-                    Ok(fact) => judge.take(state, &fact, at, &mut |event| {
-                        let count = counted.entry(event.subject).or_default();
-                        *count = count.saturating_add(1);
-                    }),
+                    Ok(fact) => {
+                        each_named(&fact, &mut |named| {
+                            if named < first {
+                                note_older(older, named);
+                            }
+                        });
+                        judge.take(state, &fact, at, &mut |event| {
+                            let count = counted.entry(event.subject).or_default();
+                            *count = count.saturating_add(1);
+                        });
+                    }
                     Err(_) => is_whole = false,
                 }
             },
@@ -129,6 +143,12 @@ impl Counts {
     pub(crate) fn refused_in(&self, first: Sequence, end: Sequence) -> Refused {
         self.refused.range((first, Sequence(0))..(end, Sequence(0))).copied().collect()
     }
+}
+
+/// Counts a sequence of before the log.
+pub(crate) fn note_older(older: &mut BTreeMap<Sequence, u64>, named: Sequence) {
+    let count = older.entry(Sequence(named.0 / OLDER_STEP * OLDER_STEP)).or_default();
+    *count = count.saturating_add(1);
 }
 
 /// Gives numbers while pieces are read.

@@ -9,11 +9,10 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::cut::{Measured, cut};
 use crate::filter::{Filter, Names};
-use crate::numbers::Counts;
 use crate::parties::Parties;
 use crate::pending::PendingPart;
+use crate::plan_ready::{deliveries, ready};
 use crate::range::{Part, Range};
-use crate::ready::ReadyPart;
 use crate::snapshot::TableSnapshot;
 use crate::stretches::{DuePart, parts_of};
 use crate::table::Table;
@@ -68,6 +67,10 @@ pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, 
         }
         Table::Pending => pending(snapshot, storage, &range, asked.split_bytes),
         Table::Ready => ready(snapshot, storage, &range, asked.split_bytes),
+        Table::Deliveries => {
+            let parties = Arc::new(groups_of(snapshot));
+            deliveries(snapshot, storage, &Range { parties, ..range }, asked.split_bytes)
+        }
         Table::Segments => {
             let part = Part::Files(snapshot.files.to_vec());
             Ok(vec![Range { part, names: Arc::default(), ..range }])
@@ -76,7 +79,7 @@ pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, 
 }
 
 /// Pieces of the log, each read by itself.
-fn log_ranges(
+pub(crate) fn log_ranges(
     snapshot: &TableSnapshot,
     storage: &Arc<dyn Storage>,
     range: &Range,
@@ -125,52 +128,6 @@ fn pending(
     Ok(parts_of(&snapshot.sources(storage)?, &range.filter, split_bytes).into_iter().map(of).collect())
 }
 
-/// What became ready, cut by the facts that made it so. All of the log is read once for it, since a number is one
-/// more than that of the message before it.
-fn ready(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, range: &Range, split_bytes: u64) -> Result<Vec<Range>> {
-    // Whatever of an entry is asked for: the fact that makes it ready may lie anywhere behind it.
-    let by_facts = Range { filter: Filter::default(), ..range.clone() };
-    let mut ranges = log_ranges(snapshot, storage, &by_facts, split_bytes)?;
-    if ranges.is_empty() {
-        ranges.push(by_facts);
-    }
-    let pieces: Vec<LogPiece> = ranges.iter().flat_map(|range| range.pieces.iter().copied()).collect();
-    let owner = snapshot.state(storage)?;
-    let counts = Counts::counted(storage, snapshot.stream, &pieces, owner.state(), snapshot.first_sequence)?;
-    let (mut planned, mut place) = (Vec::new(), 0_usize);
-    for mut one in ranges {
-        let its = place..place.saturating_add(one.pieces.len());
-        let before = pieces.get(..place).unwrap_or_default().to_vec();
-        place = its.end;
-        let has_older = before.is_empty() && snapshot.unfinished > 0 && !range.filter.is_by_published();
-        let mut rows = counts.rows_max(its.clone(), one.end_sequence);
-        if !may_have_ready(&one, &range.filter) {
-            (one.pieces, one.bytes, rows) = (Vec::new(), 0, 0);
-            if !has_older {
-                continue;
-            }
-        }
-        let part = Part::Ready(ReadyPart {
-            replay: snapshot.replay,
-            before,
-            has_older,
-            rows: rows.saturating_add(if has_older { snapshot.unfinished } else { 0 }),
-            numbering: counts.numbering(its),
-            refused: counts.refused_in(one.first_sequence, one.end_sequence),
-        });
-        planned.push(Range { part, filter: range.filter.clone(), ..one });
-    }
-    Ok(planned)
-}
-
-/// Whether facts of a range may make something ready that is asked for: what they make ready came before them.
-fn may_have_ready(range: &Range, filter: &Filter) -> bool {
-    let (Some(first), Some(last)) = (range.pieces.first(), range.pieces.last()) else { return false };
-    let times = (first.trusted_from, last.trusted_to);
-    filter.first_sequence.is_none_or(|first| first < range.end_sequence)
-        && filter.may_take((Sequence(0), Sequence(u64::MAX)), times)
-}
-
 fn measure(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<Vec<Measured>> {
     let bytes = length_of(storage, piece)?;
     if bytes <= split_bytes && (piece.to.is_some() || piece.end.since(piece.first) > FEW_FACTS) {
@@ -179,7 +136,7 @@ fn measure(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<
     cut(storage, piece, split_bytes)
 }
 
-fn length_of(storage: &dyn Storage, piece: &LogPiece) -> Result<u64> {
+pub(crate) fn length_of(storage: &dyn Storage, piece: &LogPiece) -> Result<u64> {
     let length = match piece.to {
         Some(to) => u64::from(to),
         None => match storage.open(&segment_path(piece.segment)).and_then(|file| file.length()) {
@@ -208,6 +165,11 @@ fn parties_of(snapshot: &TableSnapshot, range: &Range) -> Parties {
         groups: groups.map(|(number, group)| (*number, group.clone())).collect(),
         consumers: known.consumers.clone(),
     }
+}
+
+/// Every group: what was given back goes on in another subject.
+fn groups_of(snapshot: &TableSnapshot) -> Parties {
+    Parties { groups: snapshot.parties.groups.clone(), ..Parties::default() }
 }
 
 fn check(asked: &Asked) -> Result<()> {

@@ -7,6 +7,7 @@ use delaymq_core::message_log::{LogPiece, Stream, segment_path};
 use delaymq_core::run::run_path;
 use delaymq_core::units::Sequence;
 
+use crate::deliveries::DeliveriesPart;
 use crate::filter::{Filter, Names};
 use crate::parties::Parties;
 use crate::pending::PendingPart;
@@ -42,6 +43,7 @@ pub(crate) enum Part {
     Log,
     Pending(PendingPart),
     Ready(ReadyPart),
+    Deliveries(DeliveriesPart),
     Files(Vec<KnownFile>),
 }
 
@@ -52,6 +54,7 @@ impl Range {
             Part::Log => self.pieces.iter().map(|piece| piece.end.since(piece.first)).fold(0, u64::saturating_add),
             Part::Pending(part) => part.due.rows,
             Part::Ready(part) => part.rows,
+            Part::Deliveries(part) => part.rows,
             Part::Files(files) => files.len() as u64,
         }
     }
@@ -60,11 +63,18 @@ impl Range {
     pub fn files(&self) -> Vec<(String, u32, Option<u32>)> {
         let pieces = self.pieces.iter().map(|piece| (segment_path(piece.segment), piece.from, piece.to));
         let others: Vec<String> = match &self.part {
-            Part::Log | Part::Ready(_) => Vec::new(),
+            Part::Log | Part::Ready(_) | Part::Deliveries(_) => Vec::new(),
             Part::Pending(part) => part.due.runs.iter().map(|run| run_path(*run)).collect(),
             Part::Files(files) => files.iter().map(KnownFile::path).collect(),
         };
         pieces.chain(others.into_iter().map(|path| (path, 0, None))).collect()
+    }
+
+    /// Whether a piece is one that this range has to verify: of what became of messages each piece is read for many
+    /// ranges, and verified by the one that has its first fact.
+    pub(crate) fn verifies(&self, piece: &LogPiece) -> bool {
+        let is_shared = matches!(self.part, Part::Deliveries(_));
+        !is_shared || (self.first_sequence..self.end_sequence).contains(&piece.first)
     }
 
     /// Checks that it is of this store.

@@ -9,6 +9,7 @@ use delaymq_core::units::{
     ConsumerNumber, DueKey, GroupNumber, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber,
 };
 
+use crate::deliveries::DeliveriesPart;
 use crate::filter::{Filter, Names};
 use crate::judge::Refused;
 use crate::numbers::Numbering;
@@ -43,6 +44,7 @@ impl Range {
             Part::Log => {}
             Part::Pending(part) => put_pending(&mut out, part),
             Part::Ready(part) => put_ready(&mut out, part),
+            Part::Deliveries(part) => put_deliveries(&mut out, part),
             Part::Files(files) => {
                 out.number(files.len() as u64);
                 for file in files {
@@ -84,6 +86,7 @@ impl Range {
             Table::Message | Table::Action => Part::Log,
             Table::Pending => Part::Pending(pending_part(&mut from)?),
             Table::Ready => Part::Ready(ready_part(&mut from)?),
+            Table::Deliveries => Part::Deliveries(deliveries_part(&mut from)?),
             Table::Segments => Part::Files(files(&mut from)?),
         };
         let (names, parties) = (Arc::new(names(&mut from)?), Arc::new(parties(&mut from)?));
@@ -100,6 +103,7 @@ fn table_number(table: Table) -> u64 {
         Table::Ready => 2,
         Table::Action => 3,
         Table::Segments => 4,
+        Table::Deliveries => 5,
     }
 }
 
@@ -209,6 +213,24 @@ fn ready_part(from: &mut TokenReader<'_>) -> Result<ReadyPart> {
         replay: replay(from)?,
         before: pieces(from)?,
         has_older: from.number()? != 0,
+        rows: from.number()?,
+        numbering: numbering(from)?,
+        refused: refused(from)?,
+    })
+}
+
+fn put_deliveries(out: &mut TokenWriter, part: &DeliveriesPart) {
+    put_replay(out, part.replay);
+    out.number(part.log_first.0);
+    out.number(part.rows);
+    put_numbering(out, &part.numbering);
+    put_refused(out, &part.refused);
+}
+
+fn deliveries_part(from: &mut TokenReader<'_>) -> Result<DeliveriesPart> {
+    Ok(DeliveriesPart {
+        replay: replay(from)?,
+        log_first: Sequence(from.number()?),
         rows: from.number()?,
         numbering: numbering(from)?,
         refused: refused(from)?,
@@ -359,6 +381,10 @@ mod tests {
             groups: BTreeMap::from([(GroupNumber(7), (SubjectNumber(2), "g".to_owned()))]),
             consumers: BTreeMap::from([(ConsumerNumber(8), "host@1".to_owned())]),
         };
+        let numbering = Numbering { from: None, next: BTreeMap::new() };
+        let refused = Refused::new();
+        let part = DeliveriesPart { replay, log_first: Sequence(5), rows: 3, numbering, refused };
+        let deliveries = Part::Deliveries(part);
         let ready = Part::Ready(ReadyPart {
             replay: Replay { checkpoint: None, ..replay },
             before: range().pieces,
@@ -371,6 +397,7 @@ mod tests {
             (range(), 4),
             (Range { table: Table::Pending, part: Part::Pending(PendingPart { replay, due }), ..range() }, 6),
             (Range { table: Table::Ready, part: ready, ..range() }, 5),
+            (Range { table: Table::Deliveries, part: deliveries, ..range() }, 3),
             (Range { table: Table::Action, parties: Arc::new(parties), ..range() }, 4),
             (Range { table: Table::Segments, pieces: vec![], part: Part::Files(files), ..range() }, 2),
         ]

@@ -9,6 +9,7 @@ use delaymq_core::message_log::PieceReader;
 use delaymq_core::storage::Storage;
 
 use crate::action::ActionRows;
+use crate::deliveries::DeliveriesReader;
 use crate::message::MessageRows;
 use crate::pending::PendingReader;
 use crate::range::{Part, Range};
@@ -51,6 +52,7 @@ pub struct Reading {
     reader: Option<PieceReader>,
     pending: Option<PendingReader>,
     ready: Option<ReadyReader>,
+    deliveries: Option<DeliveriesReader>,
     /// Some of the range of what is pending was read, or is to be.
     is_in_range: bool,
     gathered: Gathered,
@@ -77,6 +79,7 @@ pub fn open_ranges(
         reader: None,
         pending: None,
         ready: None,
+        deliveries: None,
         is_in_range: false,
         gathered,
         is_done: false,
@@ -101,7 +104,8 @@ impl Reading {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.read();
         if let Err(error) = &next {
-            (self.is_done, self.reader, self.pending, self.ready) = (true, None, None, None);
+            (self.is_done, self.reader, self.pending) = (true, None, None);
+            (self.ready, self.deliveries) = (None, None);
             self.gathered.forget();
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.error.get_or_insert_with(|| error.clone());
@@ -133,6 +137,7 @@ impl Reading {
             Part::Log => self.read_log()?,
             Part::Pending(_) => self.read_schedule()?,
             Part::Ready(_) => self.read_ready()?,
+            Part::Deliveries(_) => self.read_deliveries()?,
             Part::Files(_) => self.read_file()?,
         }
         self.tell_damage()
@@ -175,6 +180,22 @@ impl Reading {
         Ok(())
     }
 
+    /// Some more of the log for what became of messages, or some of them.
+    fn read_deliveries(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, storage, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Deliveries(part) = &range.part else { return Ok(()) };
+        let reader = match &mut self.deliveries {
+            Some(reader) => reader,
+            none => none.insert(DeliveriesReader::open(storage, range, part, choice, gathered)?),
+        };
+        if !reader.read_next(storage, range, part, gathered)? {
+            self.deliveries = None;
+            self.next_range = self.next_range.saturating_add(1);
+        }
+        Ok(())
+    }
+
     /// One more file.
     fn read_file(&mut self) -> Result<()> {
         let Some(range) = self.ranges.get(self.next_range) else { return Ok(()) };
@@ -212,11 +233,13 @@ impl Reading {
 
     /// Ends the reading at the first damage, or lists it.
     fn tell_damage(&mut self) -> Result<bool> {
-        if self.gathered.damages.is_empty() {
-            return Ok(true);
-        }
+        let elsewhere = std::mem::take(&mut self.gathered.elsewhere);
         match self.on_damage {
-            OnDamage::Raise => Err(self.gathered.damages.remove(0)),
+            OnDamage::Raise => {
+                let first = std::mem::take(&mut self.gathered.damages).into_iter().chain(elsewhere).next();
+                first.map_or(Ok(true), Err)
+            }
+            OnDamage::Report if self.gathered.damages.is_empty() => Ok(true),
             OnDamage::Report => {
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
                 told.damages.append(&mut self.gathered.damages);

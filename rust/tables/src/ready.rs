@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
-use delaymq_core::schedule_log::Entry;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Owner, ReadyCursor, ReadyPiece, state_at};
-use delaymq_core::units::{Millis, ReadyNumber, Sequence, SubjectNumber};
+use delaymq_core::store::{Owner, state_at};
+use delaymq_core::units::{Millis, Sequence};
 
 use crate::column::Column;
 use crate::facts::{At, Walked, each_record, fact_of};
 use crate::judge::{Event, Judge, Messages, Refused};
 use crate::numbers::{Numbering, Numbers};
+use crate::older::each_older_ready;
 use crate::pending::Replay;
 use crate::range::Range;
 use crate::rows::{Cell, Gathered, Row};
@@ -73,33 +73,19 @@ impl ReadyReader {
 
     /// What is ready and not finished, whose ready facts are not in the log: by subject and number.
     fn show_older(&self, range: &Range, part: &ReadyPart, sink: &mut Gathered) -> Result<()> {
-        for subject in self.owner.state().subjects.iter().map(|(number, _)| number) {
-            let Some(end) = part.numbering.first_of(subject).filter(|_| is_asked(range, subject)) else { continue };
-            let first = self.owner.state().dispatch.finished_below(subject);
-            let mut cursor = ReadyCursor::new(subject, first, ReadyNumber(end));
-            let name = range.names.get(&subject).map(String::as_str);
-            let show = |(number, entry): (ReadyNumber, Entry), sink: &mut Gathered| {
-                let row = ReadyRow {
-                    subject: name,
-                    number: Some(number.0),
-                    sequence: entry.sequence(),
-                    message: Some(entry.payload_sequence()),
-                    due: entry.due(),
-                    fact: None,
-                };
-                row.show(range, sink);
-            };
-            loop {
-                match self.owner.look_at_ready(&mut cursor) {
-                    ReadyPiece::End => break,
-                    ReadyPiece::Entries(entries) => entries.into_iter().for_each(|one| show(one, sink)),
-                    ReadyPiece::Load(load) => {
-                        let read = load.read()?;
-                        read.entries.into_iter().for_each(|one| show(one, sink));
-                        sink.damages.extend(read.error);
-                    }
-                }
-            }
+        let mut rows = Vec::new();
+        each_older_ready(&self.owner, &part.numbering, sink, &mut |subject, number, entry| {
+            rows.push(ReadyRow {
+                subject: range.names.get(&subject).map(String::as_str),
+                number: Some(number),
+                sequence: entry.sequence(),
+                message: Some(entry.payload_sequence()),
+                due: entry.due(),
+                fact: None,
+            });
+        })?;
+        for row in rows {
+            row.show(range, sink);
         }
         Ok(())
     }
@@ -239,9 +225,4 @@ impl Row for ReadyRow<'_> {
             _ => Cell::Null,
         }
     }
-}
-
-/// True where a subject's messages are asked for.
-fn is_asked(range: &Range, subject: SubjectNumber) -> bool {
-    !range.filter.only_named || range.names.contains_key(&subject)
 }

@@ -61,11 +61,13 @@ pub(crate) struct Gathered {
     rows: Rows,
     full: VecDeque<Result<RecordBatch, ArrowError>>,
     pub(crate) damages: Vec<Error>,
+    /// What is damaged and told by another range: rows may lack what stood there.
+    pub(crate) elsewhere: Vec<Error>,
 }
 
 impl Gathered {
     pub(crate) fn new(table: Table, choice: &Choice) -> Self {
-        Self { rows: Rows::new(table, choice), full: VecDeque::new(), damages: Vec::new() }
+        Self { rows: Rows::new(table, choice), full: VecDeque::new(), damages: Vec::new(), elsewhere: Vec::new() }
     }
 
     pub(crate) fn schema(&self) -> SchemaRef {
@@ -82,6 +84,10 @@ impl Gathered {
 
     pub(crate) fn damage(&mut self, error: Error) {
         self.damages.push(error);
+    }
+
+    pub(crate) fn damage_elsewhere(&mut self, error: Error) {
+        self.elsewhere.push(error);
     }
 
     /// The next full batch.

@@ -9,15 +9,18 @@ pub enum Table {
     Pending,
     /// Every message that became ready.
     Ready,
-    /// Every fact in the log that is a command, or changes what is handed over.
+    /// Every fact in the log that is no message.
     Action,
+    /// What became of each message for each group.
+    Deliveries,
     /// Every file of the log, and every run.
     Segments,
 }
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 5] = [Self::Message, Self::Pending, Self::Ready, Self::Action, Self::Segments];
+    pub const ALL: [Self; 6] =
+        [Self::Message, Self::Pending, Self::Ready, Self::Action, Self::Deliveries, Self::Segments];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -26,6 +29,7 @@ impl Table {
             Self::Pending => "pending",
             Self::Ready => "ready",
             Self::Action => "action",
+            Self::Deliveries => "deliveries",
             Self::Segments => "segments",
         }
     }
