@@ -50,7 +50,7 @@ __all__ = [
 VERSION: Final = 1
 """Of the columns of all tables: it rises when one is added, and none is ever taken away."""
 
-TABLES: Final = ("message", "pending")
+TABLES: Final = ("message", "pending", "ready", "action", "deliveries", "segments")
 """The names of the tables."""
 
 SPLIT_BYTES: Final = 64 << 20

@@ -43,10 +43,11 @@ class Replay:
         self._ended_before: dict[int, int] = {}
         for placed in self.batches:
             self._batch = placed
-            for _, record in placed.batch.records:
+            for self._offset, record in placed.batch.records:
                 getattr(self, f"_{record.kind}", lambda _: None)(record)
 
     _batch: Placed
+    _offset: int
 
     def _place(self, entry: Entry, *, at_once: bool = False) -> None:
         header = self._batch.batch.header
@@ -58,17 +59,18 @@ class Replay:
     def _make_ready(self, entry: Entry, fact: int) -> None:
         number = self._numbers.get(entry.subject, 0)
         self._numbers[entry.subject] = number + 1
-        trusted = moment(self._batch.batch.header["trusted_ms"])
         self.ready.append(
             {
-                "sequence": fact,
-                "epoch": self._batch.batch.header["epoch"],
+                "sequence": entry.sequence,
                 "subject": self.names[entry.subject],
                 "number": number,
-                "entry_sequence": entry.sequence,
                 "published_sequence": entry.message,
                 "due": moment(entry.due_ms),
-                "ready": trusted,
+                "ready": moment(self._batch.batch.header["trusted_ms"]),
+                "ready_sequence": fact,
+                "epoch": self._batch.batch.header["epoch"],
+                "segment": f"log/{self._batch.segment:010}.segment",
+                "offset": self._offset,
             }
         )
 

@@ -1,0 +1,251 @@
+//! The table `deliveries`: what became of each message for each group.
+//!
+//! A range is the messages of some sequences. Its reader walks the log from the segment on in which they begin, and
+//! keeps of it what concerns them: bodies are passed over, and checked where an id is read out of them.
+
+use std::sync::Arc;
+
+use delaymq_core::error::{Error, Result};
+use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
+use delaymq_core::record::Fact;
+use delaymq_core::record::command::{Cancel, Void};
+use delaymq_core::record::message::Message;
+use delaymq_core::record::name::GroupEnd;
+use delaymq_core::record::terms::{ByKey, KeyCommand};
+use delaymq_core::storage::Storage;
+use delaymq_core::store::{Owner, state_at};
+use delaymq_core::units::Sequence;
+
+use crate::column::Column;
+use crate::content::Content;
+use crate::facts::{At, Walked, each_record, fact_of};
+use crate::judge::{Judge, Refused, known_from};
+use crate::ledger::{Ending, Gone, Ledger};
+use crate::ledger_rows::show_slot;
+use crate::message::check_payload;
+use crate::numbers::{Numbering, Numbers};
+use crate::older::{each_older_pending, each_older_ready};
+use crate::pending::Replay;
+use crate::range::Range;
+use crate::rows::Gathered;
+use crate::schema::Choice;
+
+/// Messages whose rows are made at once.
+const PORTION: usize = 10_000;
+
+/// Beside its pieces, which go from its messages to the end of the log, from what a range of the table is made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DeliveriesPart {
+    pub(crate) replay: Replay,
+    /// The first sequence of the log.
+    pub(crate) log_first: Sequence,
+    /// No more rows are in it.
+    pub(crate) rows: u64,
+    pub(crate) numbering: Numbering,
+    pub(crate) refused: Refused,
+}
+
+/// One reading of a range.
+pub(crate) struct DeliveriesReader {
+    owner: Owner,
+    ledger: Ledger,
+    numbers: Numbers,
+    reads_ids: bool,
+    reader: Option<PieceReader>,
+    next_piece: usize,
+    next_slot: usize,
+    /// The log is read to its end.
+    is_walked: bool,
+}
+
+impl DeliveriesReader {
+    pub(crate) fn open(
+        storage: &Arc<dyn Storage>,
+        range: &Range,
+        part: &DeliveriesPart,
+        choice: &Choice,
+        sink: &mut Gathered,
+    ) -> Result<Self> {
+        let owner = state_at(storage, range.stream, part.replay.checkpoint, part.replay.end)?;
+        let known_from = known_from(owner.state(), part.log_first);
+        let mut ledger = Ledger::new(range.first_sequence, range.end_sequence, part.log_first, known_from);
+        if range.end_sequence <= part.log_first {
+            each_older_ready(&owner, &part.numbering, sink, &mut |subject, number, entry| {
+                if ledger.has(entry.payload_sequence()) {
+                    ledger.add_older_ready(entry.payload_sequence(), entry.key(), subject, number);
+                }
+            })?;
+        }
+        let (numbers, reads_ids) = (Numbers::new(&part.numbering), choice.has(Column::MessageId));
+        Ok(Self { owner, ledger, numbers, reads_ids, reader: None, next_piece: 0, next_slot: 0, is_walked: false })
+    }
+
+    /// Reads some more of the log, or shows some rows; false at the end.
+    pub(crate) fn read_next(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        range: &Range,
+        part: &DeliveriesPart,
+        sink: &mut Gathered,
+    ) -> Result<bool> {
+        if let Some(piece) = range.pieces.get(self.next_piece) {
+            self.walk(storage, range, part, piece, sink)?;
+            return Ok(true);
+        }
+        if !std::mem::replace(&mut self.is_walked, true) && range.end_sequence <= part.log_first {
+            self.add_older_pending(sink);
+        }
+        let portion = self.ledger.slots.get(self.next_slot..).unwrap_or_default();
+        for slot in portion.iter().take(PORTION) {
+            show_slot(&self.ledger, slot, self.owner.state(), range, sink);
+        }
+        self.next_slot = self.next_slot.saturating_add(PORTION);
+        Ok(self.next_slot < self.ledger.slots.len())
+    }
+
+    fn walk(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        range: &Range,
+        part: &DeliveriesPart,
+        piece: &LogPiece,
+        sink: &mut Gathered,
+    ) -> Result<()> {
+        let path = segment_path(piece.segment);
+        let Self { owner, ledger, numbers, reader, reads_ids, .. } = self;
+        let mut walk = Walk { owner, ledger, numbers, range, part, path: &path, reads_ids: *reads_ids };
+        // Damage is told by one of the ranges that read it.
+        let is_own = range.verifies(piece);
+        let reader = reader.get_or_insert_with(|| PieceReader::new(storage, range.stream, *piece));
+        let is_more = reader.read_next(&mut |find| walk.take(find, is_own, sink))?;
+        if !is_more {
+            self.reader = None;
+            self.next_piece = self.next_piece.saturating_add(1);
+            self.numbers.next_piece();
+        }
+        Ok(())
+    }
+
+    /// What is pending since before the log begins.
+    fn add_older_pending(&mut self, sink: &mut Gathered) {
+        let ledger = &mut self.ledger;
+        each_older_pending(&self.owner, ledger.log_first, sink, &mut |entry| {
+            if ledger.has(entry.sequence()) {
+                ledger.add_older(entry.sequence(), entry.payload_sequence(), entry.key(), entry.subject());
+            }
+        });
+        self.ledger.slots.sort_by_key(|slot| slot.sequence.unwrap_or(slot.entry));
+    }
+}
+
+struct Walk<'a> {
+    owner: &'a Owner,
+    ledger: &'a mut Ledger,
+    numbers: &'a mut Numbers,
+    range: &'a Range,
+    part: &'a DeliveriesPart,
+    path: &'a str,
+    reads_ids: bool,
+}
+
+impl Walk<'_> {
+    fn take(&mut self, find: Find<'_>, is_own: bool, sink: &mut Gathered) {
+        let mut is_whole = matches!(find, Find::Batch { .. });
+        each_record(
+            find,
+            self.path,
+            |_| true,
+            |walked| {
+                let result = match &walked {
+                    Walked::Damage(error) => Err(error.clone()),
+                    Walked::Record(record, at) => fact_of(record, at, self.path).map(|fact| {
+                        self.fact(&fact, *at);
+                        if let Fact::Message(message) = &fact {
+                            let check = || check_payload(record, self.path, at.location.offset());
+                            if let Err(error) = self.message(message, *at, check) {
+                                sink.damage(error);
+                            }
+                        }
+                        self.readies(&fact, *at);
+                    }),
+                };
+                if let Err(error) = result {
+                    is_whole = false;
+                    if is_own { sink.damage(error) } else { sink.damage_elsewhere(error) }
+                }
+            },
+        );
+        self.numbers.pass(is_whole);
+    }
+
+    /// A message of the range comes to be; its id is read where somebody asks for it.
+    fn message(&mut self, message: &Message<'_>, at: At, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        let filter = &self.range.filter;
+        let is_other = filter.only_named && !self.range.names.contains_key(&message.subject);
+        if !self.ledger.has(at.fact) || is_other || !filter.takes_published(at.trusted) {
+            return Ok(());
+        }
+        let content = if self.reads_ids { Some(check().map(|()| Content::of(message))) } else { None };
+        let id = match &content {
+            Some(Ok(Some(content))) => content.message_id,
+            _ => "",
+        };
+        self.ledger.publish(message, at, id);
+        match content {
+            Some(Err(error)) => Err(error),
+            Some(Ok(None)) => {
+                let offset = u64::from(at.location.offset());
+                Err(Error::corrupt(self.path, offset, "id, tags and attributes", "other bytes"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn readies(&mut self, fact: &Fact<'_>, at: At) {
+        let judge = Judge::new(self.owner.state(), self.part.log_first, &self.part.refused);
+        judge.take(self.owner.state(), fact, at, &mut |event| {
+            let number = self.numbers.take(event.subject);
+            self.ledger.ready(&event, number);
+        });
+    }
+
+    fn fact(&mut self, fact: &Fact<'_>, at: At) {
+        let (state, ledger, parties) = (self.owner.state(), &mut *self.ledger, self.range.parties.as_ref());
+        if let Some(moving) = fact.as_move() {
+            ledger.moved(state, moving.target, moving.due, moving.subject, at);
+            return;
+        }
+        match fact {
+            Fact::Cancel(Cancel { target, subject, .. })
+            | Fact::ByKey(ByKey { target: Some(target), subject, command: KeyCommand::Cancel, .. }) => {
+                let (entry, due) = (target.sequence, Some(target.due));
+                ledger.cancelled(state, Ending { entry, due, subject: *subject, is_void: false }, at);
+            }
+            Fact::Void(Void::Pending { subject, sequence }) => {
+                let ending = Ending { entry: *sequence, due: None, subject: *subject, is_void: true };
+                ledger.cancelled(state, ending, at);
+            }
+            Fact::Void(Void::Ready { subject, number }) => {
+                ledger.finish(*subject, number.0, number.0.saturating_add(1), Gone::Voided, at);
+            }
+            Fact::Expire(expire) => {
+                for range in expire.numbers.iter() {
+                    let end = range.first.saturating_add(range.count);
+                    ledger.finish(expire.subject, range.first, end, Gone::Expired, at);
+                }
+            }
+            Fact::Assign(assign) => ledger.assign(parties, assign, at),
+            Fact::Acknowledge(acknowledge) => ledger.acknowledge(acknowledge, at),
+            Fact::Retry(retry) => {
+                let subject = parties.groups.get(&retry.group).map(|(subject, _)| *subject);
+                let base = subject.and_then(|subject| self.part.numbering.first_of(subject));
+                ledger.retry(parties, retry, at, base.is_some_and(|base| retry.number.0 < base));
+            }
+            Fact::Redrive(redrive) => ledger.redrive(state, parties, redrive, at),
+            Fact::ConsumerEnd { consumer, .. } => ledger.consumer_ended(*consumer),
+            Fact::GroupEnd { group, end } => ledger.group_ended(state, *group, at, *end == GroupEnd::Alone),
+            Fact::GroupReset { group, .. } => ledger.group_ended(state, *group, at, false),
+            _ => {}
+        }
+    }
+}
