@@ -36,6 +36,7 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "salvage": (),
     "simulate": ("--rate", "1", "--to", "2100-01-01T00:00:00Z"),
     "spark forecast": (),
+    "spark audit": (),
 }
 """Each verb that works on a store, and what it needs beside its place."""
 

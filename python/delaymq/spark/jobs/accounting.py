@@ -123,12 +123,13 @@ def accounted(as_of_ms: int, stuck_ms: int, part: Part) -> Iterator[pyarrow.Reco
     """Reads one part and tells what it comes to."""
     tally = Tally(as_of_ms, stuck_ms)
     rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
-    take = {
+    takes: dict[str, Callable[[pyarrow.RecordBatch], None]] = {
         "deliveries": Deliveries(tally).take,
         "message": partial(_take_message, tally),
         "pending": partial(_take_pending, tally),
         "action": partial(_take_action, tally),
-    }[part.range.table]
+    }
+    take = takes[part.range.table]
     for batch in pyarrow.RecordBatchReader.from_stream(rows):
         take(batch)
     for damage in rows.damages:

@@ -23,12 +23,15 @@ from delaymq.spark.scan import map_parts
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from delaymq.durations import Duration
     from delaymq.tables import Snapshot
 
-__all__ = ["KINDS", "PERCENTILES", "Audit", "Finding", "audit"]
+__all__ = ["FINDINGS", "KINDS", "PERCENTILES", "STUCK_AFTER", "Audit", "Finding", "audit", "audited", "findings_frame"]
+
+FINDINGS = "kind string, sequence bigint, subject string, group string, words string"
+"""The columns of `findings_frame`."""
 
 KINDS = ("lost", "doubled", "early", "corrupt", "stuck")
 """What can be wrong with a message."""
@@ -119,6 +122,12 @@ def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration =
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     return audited(options, partial(_collected, spark), stuck_after=stuck_after)
+
+
+def findings_frame(spark: SparkSession, found: Audit) -> DataFrame:
+    """The findings of an audit as a DataFrame."""
+    rows = [(one.kind, one.sequence, one.subject, one.group, one.words) for one in found.findings]
+    return spark.createDataFrame(rows, FINDINGS)
 
 
 def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
