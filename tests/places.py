@@ -37,6 +37,7 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "simulate": ("--rate", "1", "--to", "2100-01-01T00:00:00Z"),
     "spark forecast": (),
     "spark audit": (),
+    "spark archive": ("--parquet", "archive"),
 }
 """Each verb that works on a store, and what it needs beside its place."""
 

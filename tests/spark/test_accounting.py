@@ -1,4 +1,4 @@
-"""What tasks of an audit account for, without Spark: of what is whole nothing is wrong, and what is planted is found."""
+"""What tasks of an audit account for, without Spark: in what is whole nothing is wrong, what is planted is found."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delaymq.cli import spark_audit, spark_forecast
+from delaymq.cli import spark_archive, spark_audit, spark_forecast
 from delaymq.cli.arguments import CommandParser, add_verb
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-EXAMPLES = (spark_forecast.EXAMPLES[0], spark_audit.EXAMPLES[0])
+EXAMPLES = (spark_forecast.EXAMPLES[0], spark_audit.EXAMPLES[0], spark_archive.EXAMPLES[0])
 
 
 def add_to(verbs: Verbs) -> None:
@@ -21,3 +21,4 @@ def add_to(verbs: Verbs) -> None:
     parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
     spark_forecast.add_forecast(parts)
     spark_audit.add_audit(parts)
+    spark_archive.add_archive(parts)
