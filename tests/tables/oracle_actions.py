@@ -21,7 +21,7 @@ def actions(folder: Path) -> list[Row]:
     """The table `action` of a store whose log has its first fact."""
     replay = Replay(folder)
     groups: dict[int, tuple[int, str]] = dict(replay.groups)
-    consumers: dict[int, str] = {}
+    consumers = {number: name for number, (group, name) in replay.consumers.items() if group in groups}
     for path in numbered(folder / "checkpoints", "checkpoint").values():
         for group in read_checkpoint(path.read_bytes())["body"]["groups"]:
             groups[group["number"]] = (group["subject"], group["name"])
