@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import delaymq
 from format_reader.store import numbered
