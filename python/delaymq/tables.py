@@ -34,6 +34,7 @@ from delaymq.errors import Closed, StoreError
 __all__ = [
     "SPLIT_BYTES",
     "TABLES",
+    "UNFINISHED",
     "VERSION",
     "ArrowBatch",
     "Damage",
@@ -52,6 +53,9 @@ VERSION: Final = 1
 
 TABLES: Final = ("message", "pending", "ready", "action", "deliveries", "segments")
 """The names of the tables."""
+
+UNFINISHED: Final = ("pending", "ready", "in_flight", "retrying")
+"""Outcomes in `deliveries` of what somebody is still owed. Every other one but `unknown` is final."""
 
 SPLIT_BYTES: Final = 64 << 20
 """About so many bytes of a store's files are in one range."""

@@ -323,6 +323,7 @@ class Deliveries(Replay):
         self._settle(subject)
 
     def _consumer_end(self, record: Record) -> None:
+        super()._consumer_end(record)
         fields = record.fields
         queue = self.queues.get(fields["group"], Queue(0))
         for consumer, offset in list(queue.held):

@@ -13,6 +13,7 @@ from tables.oracle import Row, moment
 
 HOUR_MS = 3_600_000
 
+
 def segments(folder: Path) -> list[Row]:
     """The table `segments` of a store that was closed: segments with facts, then runs that a checkpoint names."""
     newest = max(numbered(folder / "checkpoints", "checkpoint").items(), default=None)
@@ -27,7 +28,7 @@ def segments(folder: Path) -> list[Row]:
         if first < end:
             times = (moment(headers[0]["trusted_ms"]), moment(headers[-1]["trusted_ms"]))
             spans = (first, end)
-            rows.append(_file("message", folder, path, number, spans, end - first, times, is_sealed=segment.is_sealed))
+            rows.append(_file("message", path, spans, end - first, times, is_sealed=segment.is_sealed))
     runs: set[int] = set()
     for path in numbered(folder / "checkpoints", "checkpoint").values():
         body = read_checkpoint(path.read_bytes())["body"]
@@ -40,18 +41,16 @@ def segments(folder: Path) -> list[Row]:
         is_schedule = run.header["kind"] == SCHEDULE
         dues = [row["due_ms"] for row in run.rows]
         last = max(dues) // HOUR_MS * HOUR_MS + HOUR_MS - 1
-        times = (moment(min(dues)), moment(last)) if is_schedule else (None, None)
+        of_schedule = (moment(min(dues)), moment(last)) if is_schedule else (None, None)
         log = "schedule" if is_schedule else "dispatch"
         spans = (min(sequences), max(sequences) + 1)
-        rows.append(_file(log, folder, path, number, spans, len(run.rows), times, is_sealed=True))
+        rows.append(_file(log, path, spans, len(run.rows), of_schedule, is_sealed=True))
     return rows
 
 
 def _file(
     log: str,
-    folder: Path,
     path: Path,
-    number: int,
     sequences: tuple[int, int],
     rows: int,
     times: tuple[Any, Any],
@@ -60,8 +59,8 @@ def _file(
 ) -> Row:
     return {
         "log": log,
-        "path": str(path.relative_to(folder)),
-        "number": number,
+        "path": str(path.relative_to(path.parents[1])),
+        "number": int(path.stem),
         "base_sequence": sequences[0],
         "end_sequence": sequences[1],
         "rows": rows,

@@ -32,7 +32,10 @@ class Replay:
         self.ready: list[Row] = []
         self.groups: dict[int, tuple[int, str]] = {}
         self._numbers: dict[int, int] = {}
+        self.consumers: dict[int, tuple[int, str]] = {}
         self._group_count = 0
+        self._consumer_count = 0
+        self._lasting: dict[int, bool] = {}
         self._keys: dict[Any, int] = {}
         self._ids: dict[Any, int] = {}
         self._id_window_ms = 0
@@ -147,7 +150,25 @@ class Replay:
         self._ensure(record.fields["subject"], record.fields["name"])
 
     def _attach(self, record: Record) -> None:
-        self._ensure(record.fields["subject"], record.fields["group"])
+        fields = record.fields
+        self._ensure(fields["subject"], fields["group"])
+        named = (fields["subject"], fields["group"])
+        group = next(number for number, one in self.groups.items() if one == named)
+        self._ensure_consumer(group, fields["consumer"], is_lasting=True)
+
+    def _consumer(self, record: Record) -> None:
+        if record.fields["group"] in self.groups:
+            self._ensure_consumer(record.fields["group"], record.fields["name"], is_lasting=False)
+
+    def _ensure_consumer(self, group: int, name: str, *, is_lasting: bool) -> None:
+        there = [number for number, one in self.consumers.items() if one == (group, name)]
+        if all(self._lasting[number] != is_lasting for number in there):
+            self._consumer_count += 1
+            self.consumers[self._consumer_count] = (group, name)
+            self._lasting[self._consumer_count] = is_lasting
+
+    def _consumer_end(self, record: Record) -> None:
+        self.consumers.pop(record.fields["consumer"], None)
 
     def _ensure(self, subject: int, name: str) -> None:
         if (subject, name) not in self.groups.values():
@@ -173,8 +194,10 @@ class Replay:
         if fields["group"] not in self.groups:
             return
         self._ensure(fields["target"], self.groups[fields["group"]][1])
-        entry = Entry(record.sequence, fields["due_ms"], fields["payload_sequence"], fields["target"])
-        self._place(entry, at_once=fields["destination"] == "dead_letter")
+        # Format 1 has neither the message nor dead letters.
+        message, destination = fields.get("payload_sequence", 0), fields.get("destination", "again")
+        entry = Entry(record.sequence, fields["due_ms"], message, fields["target"])
+        self._place(entry, at_once=destination == "dead_letter")
 
     def _redrive(self, record: Record) -> None:
         fields = record.fields

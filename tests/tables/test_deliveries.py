@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pickle
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import delaymq
-from delaymq import tables
+from crafting import flip, place_of
+from delaymq import Corrupt, DamagedPayload, Publish, tables
+from delaymq.testing import Clock
 from tables import oracle
 from tables.oracle_deliveries import Deliveries
 from tables.worlds import Step, World
-
 
 # Every word but those of damage: acknowledged and put away, given back and brought back, expired, removed.
 QUEUES: list[Step] = [
@@ -78,3 +81,141 @@ def test_every_message_has_its_rows(folder: Path) -> None:
     words = {row["outcome"] for row in expected}
     assert words >= {"pending", "ready", "retrying", "acknowledged", "dead_letter", "expired", "cancelled", "refused"}
     assert words >= {"removed", "skipped"}
+
+
+def test_what_is_held_and_late_is_told_while_the_store_is_open(tmp_path: Path) -> None:
+    clock = Clock()
+    with delaymq.open(tmp_path / "store", clock=clock, durability="os") as store:
+        store.publish_many("a", [b"%d" % number for number in range(5)], 60)
+        store.publish("b", b"for nobody", delay=1)
+        clock.advance(90)
+        with store.subscribe("a", group="g") as g, store.subscribe("a", group="h") as h:
+            mine, theirs = next(g.batches(3, wait=0)), next(h.batches(5, wait=0))
+            g.ack(mine[:1])
+            g.nack(mine[1:2], 600)
+            h.ack(theirs)
+            g.flush()
+            h.flush()
+            wait_for(tmp_path / "store", lambda row: row["outcome"] == "acknowledged", 6)
+            with delaymq.snapshot(tmp_path / "store") as snapshot:
+                rows = read(snapshot.to_arrow_batches("deliveries"))
+    words = [(row["group"], row["outcome"], row["attempts"], row["lateness_ms"]) for row in rows]
+    late = 30_000
+    assert words == [
+        ("g", "acknowledged", 1, late),
+        ("h", "acknowledged", 1, late),
+        ("g", "retrying", 1, late),
+        ("h", "acknowledged", 1, late),
+        ("g", "in_flight", 1, late),
+        ("h", "acknowledged", 1, late),
+        ("g", "ready", 0, None),
+        ("h", "acknowledged", 1, late),
+        ("g", "ready", 0, None),
+        ("h", "acknowledged", 1, late),
+        (None, "ready", None, None),
+    ]
+    assert {word for _, word, _, _ in words} & set(tables.UNFINISHED) == {"retrying", "in_flight", "ready"}
+
+
+def wait_for(path: Path, is_one: Callable[[dict[str, Any]], bool], count: int) -> None:
+    """Until so many rows are visible to whoever reads without the lock."""
+    end = time.monotonic() + 20
+    while True:
+        with delaymq.snapshot(path) as snapshot:
+            if sum(map(is_one, read(snapshot.to_arrow_batches("deliveries")))) == count:
+                return
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def middle_of(rows: list[dict[str, Any]], name: str) -> Any:
+    known = sorted(row[name] for row in rows if row[name] is not None)
+    return known[len(known) // 2]
+
+
+@pytest.mark.parametrize(
+    ("table", "times"), [("deliveries", "published"), ("ready", "ready"), ("action", "time")], ids=lambda one: one
+)
+def test_every_option_is_the_same_filter(folder: Path, table: str, times: str) -> None:
+    with delaymq.snapshot(folder) as snapshot:
+        rows = read(snapshot.to_arrow_batches(table))
+        sequence, time_, due = (middle_of(rows, name) for name in ("sequence", times, "due"))
+        for asked, keeps in (
+            ({"subjects": ["a", "größe"]}, lambda row: row["subject"] in {"a", "größe"}),
+            ({"subjects": ["nobody"]}, lambda _: False),
+            ({"first_sequence": sequence}, lambda row: row["sequence"] >= sequence),
+            ({"end_sequence": sequence}, lambda row: row["sequence"] < sequence),
+            ({"published_from": time_}, lambda row: row[times] >= time_),
+            ({"published_before": time_}, lambda row: row[times] < time_),
+            ({"due_from": due}, lambda row: row["due"] is not None and row["due"] >= due),
+            ({"due_before": due}, lambda row: row["due"] is not None and row["due"] < due),
+            ({"first_sequence": 9, "end_sequence": sequence}, lambda row: 9 <= row["sequence"] < sequence),
+        ):
+            expected = [row for row in rows if keeps(row)]
+            for split_bytes in (1, 1 << 40):
+                ranges = snapshot.plan(table, split_bytes=split_bytes, **asked)
+                assert [row for one in ranges for row in read(snapshot.read(one))] == expected, asked
+        names = ("outcome", "sequence") if table == "deliveries" else ("sequence", "subject")
+        found = read(snapshot.to_arrow_batches(table, columns=names))
+        assert found == [{name: row[name] for name in names} for row in rows]
+        assert sum(len(batch) for batch in snapshot.to_arrow_batches(table, columns=())) == len(rows)
+
+
+def test_time_leaves_out_what_it_can(folder: Path) -> None:
+    with delaymq.snapshot(folder) as snapshot:
+        whole = snapshot.plan("deliveries", split_bytes=1)
+        published = [row["published"] for row in read(snapshot.to_arrow_batches("deliveries"))]
+        bounds = {"deliveries": {"published_before": published[1]}, "ready": {"published_from": published[-1]}}
+        for table, bound in {**bounds, "action": {"published_from": published[-1]}}.items():
+            everything = snapshot.plan(table, split_bytes=1)
+            assert 0 < len(snapshot.plan(table, split_bytes=1, **bound)) < len(everything)
+        assert len(snapshot.plan("deliveries", split_bytes=1, first_sequence=whole[-1].first_sequence)) == 1
+
+
+def test_damage_is_told_once_and_what_it_hides_is_unknown(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    World(folder).tell(QUEUES)
+    with delaymq.snapshot(folder) as snapshot:
+        whole = read(snapshot.to_arrow_batches("deliveries"))
+        facts = read(snapshot.to_arrow_batches("action"))
+        # A fact in the middle that made many ready.
+        spoiled = max((row for row in facts if row["kind"] == "ready"), key=lambda row: row["count"])
+        flip(folder / spoiled["segment"], spoiled["offset"] + 30)
+        ranges = snapshot.plan("deliveries", split_bytes=1)
+        rows = [snapshot.read(one, on_damage="report") for one in ranges]
+        found = [row for one in rows for row in read(one)]
+        damages = [damage for one in rows for damage in one.damages]
+        assert [(damage.path, damage.offset) for damage in damages] == [(spoiled["segment"], spoiled["offset"])]
+        verified = [one.damages for one in map(snapshot.verify, ranges) if one.damages]
+        assert [[(damage.path, damage.offset) for damage in one] for one in verified] == [
+            [(spoiled["segment"], spoiled["offset"])]
+        ]
+        with pytest.raises(Corrupt):
+            list(snapshot.to_arrow_batches("deliveries"))
+        with pytest.raises(Corrupt):
+            list(snapshot.read(ranges[0]))
+    hidden = [row for row in found if row["outcome"] == "unknown"]
+    assert len(hidden) >= spoiled["count"] * 0.9
+    by_row = {(row["sequence"], row["group_number"]): row for row in whole}
+    for row in found:
+        if row["outcome"] not in {"unknown", "finished"}:
+            theirs = by_row[row["sequence"], row["group_number"]]
+            assert row["number"] == theirs["number"], row
+    assert {row["sequence"] for row in found} == {row["sequence"] for row in whole}
+
+
+def test_an_id_in_a_damaged_payload_is_not_told(tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "store", durability="os") as store:
+        store.publish_many(
+            [Publish("a", b"body-%d" % number, delay=60, message_id=f"id-{number}") for number in range(3)]
+        )
+    with delaymq.snapshot(tmp_path / "store") as snapshot:
+        flip(*place_of(tmp_path / "store", b"body-1"))
+        rows = snapshot.to_arrow_batches("deliveries", on_damage="report")
+        assert [row["message_id"] for row in read(rows)] == ["id-0", None, "id-2"]
+        (damage,) = rows.damages
+        assert damage.sequence is not None
+        with pytest.raises(DamagedPayload):
+            list(snapshot.to_arrow_batches("deliveries"))
+        named = read(snapshot.to_arrow_batches("deliveries", columns=("sequence", "outcome")))
+        assert [row["outcome"] for row in named] == ["pending"] * 3

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(rows: tables.Rows) -> list[dict[str, Any]]:
-    found = oracle.table_of(rows).to_pylist()
+    found: list[dict[str, Any]] = oracle.table_of(rows).to_pylist()
     for row in found:
         if row.get("ranges") is not None:
             row["ranges"] = json.loads(row["ranges"])
@@ -108,8 +108,8 @@ def test_every_action_is_what_its_fact_says(folder: Path) -> None:
             ({"published_before": middle["time"]}, lambda row: row["time"] < middle["time"]),
             ({"due_from": middle["time"]}, lambda row: row["due"] is not None and row["due"] >= middle["time"]),
         ):
-            found = read(snapshot.to_arrow_batches("action", **asked))  # type: ignore[arg-type]
-            assert found == [row for row in expected if keeps(row)], asked  # type: ignore[no-untyped-call]
+            found = read(snapshot.to_arrow_batches("action", **asked))
+            assert found == [row for row in expected if keeps(row)], asked
             assert found
     kinds = {row["kind"] for row in expected}
     assert kinds >= {"cancel", "move", "cancel_by_key", "move_by_key", "group", "group_end_with_retries", "consumer"}
@@ -135,8 +135,8 @@ def test_every_ready_message_has_its_number(folder: Path) -> None:
             ({"published_from": middle["ready"]}, lambda row: row["ready"] >= middle["ready"]),
             ({"due_before": middle["due"]}, lambda row: row["due"] < middle["due"]),
         ):
-            found = read(snapshot.to_arrow_batches("ready", **asked))  # type: ignore[arg-type]
-            assert found == [row for row in rows if keeps(row)], asked  # type: ignore[no-untyped-call]
+            found = read(snapshot.to_arrow_batches("ready", **asked))
+            assert found == [row for row in rows if keeps(row)], asked
             assert found
     assert any(row["sequence"] != row["ready_sequence"] for row in rows)
     assert any(row["sequence"] != row["published_sequence"] for row in rows)
@@ -151,7 +151,7 @@ def test_columns_are_those_that_are_told(folder: Path, table: str) -> None:
         assert pyarrow.table(snapshot.to_arrow_batches(table, columns=())).column_names == []
 
 
-def test_a_file_that_is_damaged_or_gone_has_no_row(folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_or_gone_has_no_row(tmp_path: Path) -> None:
     copied = tmp_path / "copy"
     World(copied).tell(HISTORY)
     whole = oracle_files.segments(copied)

@@ -13,7 +13,7 @@ use delaymq_core::record::message::Message;
 use delaymq_core::record::name::GroupEnd;
 use delaymq_core::record::terms::{ByKey, KeyCommand};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Owner, state_at};
+use delaymq_core::store::Owner;
 use delaymq_core::units::Sequence;
 
 use crate::column::Column;
@@ -59,14 +59,14 @@ pub(crate) struct DeliveriesReader {
 }
 
 impl DeliveriesReader {
+    /// Opens a range, by the state at the end of the log.
     pub(crate) fn open(
-        storage: &Arc<dyn Storage>,
+        owner: Owner,
         range: &Range,
         part: &DeliveriesPart,
         choice: &Choice,
         sink: &mut Gathered,
     ) -> Result<Self> {
-        let owner = state_at(storage, range.stream, part.replay.checkpoint, part.replay.end)?;
         let known_from = known_from(owner.state(), part.log_first);
         let mut ledger = Ledger::new(range.first_sequence, range.end_sequence, part.log_first, known_from);
         if range.end_sequence <= part.log_first {
@@ -78,6 +78,11 @@ impl DeliveriesReader {
         }
         let (numbers, reads_ids) = (Numbers::new(&part.numbering), choice.has(Column::MessageId));
         Ok(Self { owner, ledger, numbers, reads_ids, reader: None, next_piece: 0, next_slot: 0, is_walked: false })
+    }
+
+    /// The state that it was opened with.
+    pub(crate) fn into_owner(self) -> Owner {
+        self.owner
     }
 
     /// Reads some more of the log, or shows some rows; false at the end.

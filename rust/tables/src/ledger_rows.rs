@@ -6,7 +6,8 @@ use delaymq_core::store::State;
 use delaymq_core::units::{GroupNumber, Millis, Sequence};
 
 use crate::column::Column;
-use crate::ledger::{Delivery, Gone, Ledger, Slot, Time, Word};
+use crate::ledger::{Gone, Ledger, Slot, Time};
+use crate::ledger_queues::{Delivery, Word};
 use crate::range::Range;
 use crate::rows::{Cell, Gathered, Row};
 

@@ -22,9 +22,10 @@ use crate::schema::Choice;
 use crate::snapshot::TableSnapshot;
 use crate::table::Table;
 
-/// So much memory a reader of what became of messages takes for each sequence of its range, about.
-const SEQUENCE_BYTES: u64 = 256;
-/// A range of it has so many sequences.
+/// A range of what became of messages has a sequence for so many bytes of a split: its reader keeps about twice as many
+/// for a message and a group, beside what every reader has.
+const SEQUENCE_BYTES: u64 = 128;
+/// It has so many sequences.
 const SEQUENCES_MIN: u64 = 64;
 const SEQUENCES_MAX: u64 = 1 << 20;
 

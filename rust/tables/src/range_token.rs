@@ -5,27 +5,19 @@ use std::sync::Arc;
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{LogPiece, Stream};
-use delaymq_core::units::{
-    ConsumerNumber, DueKey, GroupNumber, Location, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber,
-};
+use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, SegmentNumber, Sequence, SubjectNumber};
 
-use crate::deliveries::DeliveriesPart;
 use crate::filter::{Filter, Names};
-use crate::judge::Refused;
-use crate::numbers::Numbering;
 use crate::parties::Parties;
-use crate::pending::{PendingPart, Replay};
 use crate::range::{Part, Range};
-use crate::ready::ReadyPart;
-use crate::segments::{KnownFile, KnownSegment};
-use crate::stretches::DuePart;
+use crate::range_parts::{
+    deliveries_part, files, pending_part, put_deliveries, put_file, put_pending, put_ready, ready_part,
+};
 use crate::table::Table;
 use crate::token::{TokenReader, TokenWriter, malformed};
 
 /// Rises with the layout of a token.
 const TOKEN_VERSION: u64 = 3;
-const SEGMENT: u64 = 0;
-const RUN: u64 = 1;
 
 impl Range {
     /// All of it as bytes.
@@ -128,14 +120,14 @@ fn filter(from: &mut TokenReader<'_>) -> Result<Filter> {
     })
 }
 
-fn put_pieces(out: &mut TokenWriter, pieces: &[LogPiece]) {
+pub(crate) fn put_pieces(out: &mut TokenWriter, pieces: &[LogPiece]) {
     out.number(pieces.len() as u64);
     for piece in pieces {
         put_piece(out, piece);
     }
 }
 
-fn pieces(from: &mut TokenReader<'_>) -> Result<Vec<LogPiece>> {
+pub(crate) fn pieces(from: &mut TokenReader<'_>) -> Result<Vec<LogPiece>> {
     let mut pieces = Vec::new();
     for _ in 0..from.number()? {
         pieces.push(piece(from)?);
@@ -161,153 +153,6 @@ fn piece(from: &mut TokenReader<'_>) -> Result<LogPiece> {
     let chain = from.narrow()?;
     let (trusted_from, trusted_to) = (Millis(from.number()?), Millis(from.number()?));
     Ok(LogPiece { segment, from: start, to, first, end, chain, trusted_from, trusted_to })
-}
-
-fn put_replay(out: &mut TokenWriter, replay: Replay) {
-    out.optional(replay.checkpoint.map(u64::from));
-    out.number(replay.end.0);
-}
-
-fn replay(from: &mut TokenReader<'_>) -> Result<Replay> {
-    let checkpoint = from.optional()?.map(u32::try_from).transpose();
-    let checkpoint = checkpoint.map_err(|_| malformed("a checkpoint beyond every number"))?;
-    Ok(Replay { checkpoint, end: Location(from.number()?) })
-}
-
-fn put_pending(out: &mut TokenWriter, part: &PendingPart) {
-    put_replay(out, part.replay);
-    let due = &part.due;
-    let keys = [due.after.due.0, due.after.sequence.0, due.to.due.0, due.to.sequence.0];
-    for number in keys.into_iter().chain([due.rows, due.bytes, due.runs.len() as u64]) {
-        out.number(number);
-    }
-    due.runs.iter().for_each(|run| out.number(u64::from(run.0)));
-}
-
-fn pending_part(from: &mut TokenReader<'_>) -> Result<PendingPart> {
-    let replay = replay(from)?;
-    let (after, to) = (due_key(from)?, due_key(from)?);
-    let (rows, bytes) = (from.number()?, from.number()?);
-    let mut runs = Vec::new();
-    for _ in 0..from.number()? {
-        runs.push(RunNumber(from.narrow()?));
-    }
-    Ok(PendingPart { replay, due: DuePart { after, to, rows, bytes, runs } })
-}
-
-fn due_key(from: &mut TokenReader<'_>) -> Result<DueKey> {
-    Ok(DueKey { due: Millis(from.number()?), sequence: Sequence(from.number()?) })
-}
-
-fn put_ready(out: &mut TokenWriter, part: &ReadyPart) {
-    put_replay(out, part.replay);
-    put_pieces(out, &part.before);
-    out.number(u64::from(part.has_older));
-    out.number(part.rows);
-    put_numbering(out, &part.numbering);
-    put_refused(out, &part.refused);
-}
-
-fn ready_part(from: &mut TokenReader<'_>) -> Result<ReadyPart> {
-    Ok(ReadyPart {
-        replay: replay(from)?,
-        before: pieces(from)?,
-        has_older: from.number()? != 0,
-        rows: from.number()?,
-        numbering: numbering(from)?,
-        refused: refused(from)?,
-    })
-}
-
-fn put_deliveries(out: &mut TokenWriter, part: &DeliveriesPart) {
-    put_replay(out, part.replay);
-    out.number(part.log_first.0);
-    out.number(part.rows);
-    put_numbering(out, &part.numbering);
-    put_refused(out, &part.refused);
-}
-
-fn deliveries_part(from: &mut TokenReader<'_>) -> Result<DeliveriesPart> {
-    Ok(DeliveriesPart {
-        replay: replay(from)?,
-        log_first: Sequence(from.number()?),
-        rows: from.number()?,
-        numbering: numbering(from)?,
-        refused: refused(from)?,
-    })
-}
-
-fn put_numbering(out: &mut TokenWriter, numbering: &Numbering) {
-    out.number(u64::from(numbering.from.is_some()));
-    let (piece, finds) = numbering.from.unwrap_or_default();
-    for number in [piece, finds, numbering.next.len() as u64] {
-        out.number(number);
-    }
-    for (subject, next) in &numbering.next {
-        out.number(u64::from(subject.0));
-        out.number(*next);
-    }
-}
-
-fn numbering(from: &mut TokenReader<'_>) -> Result<Numbering> {
-    let (is_known, place) = (from.number()? != 0, (from.number()?, from.number()?));
-    let mut next = BTreeMap::new();
-    for _ in 0..from.number()? {
-        next.insert(SubjectNumber(from.narrow()?), from.number()?);
-    }
-    Ok(Numbering { from: is_known.then_some(place), next })
-}
-
-fn put_refused(out: &mut TokenWriter, refused: &Refused) {
-    out.number(refused.len() as u64);
-    for (fact, entry) in refused {
-        out.number(fact.0);
-        out.number(entry.0);
-    }
-}
-
-fn refused(from: &mut TokenReader<'_>) -> Result<Refused> {
-    let mut refused = Refused::new();
-    for _ in 0..from.number()? {
-        refused.insert((Sequence(from.number()?), Sequence(from.number()?)));
-    }
-    Ok(refused)
-}
-
-fn put_file(out: &mut TokenWriter, file: &KnownFile) {
-    match file {
-        KnownFile::Segment(one) => {
-            out.number(SEGMENT);
-            let sequences = [one.first.0, one.end.0];
-            for number in [u64::from(one.number.0)].into_iter().chain(sequences) {
-                out.number(number);
-            }
-            out.number(one.trusted_to.0);
-            out.number(u64::from(one.is_sealed));
-        }
-        KnownFile::Run(number) => {
-            out.number(RUN);
-            out.number(u64::from(number.0));
-        }
-    }
-}
-
-fn files(from: &mut TokenReader<'_>) -> Result<Vec<KnownFile>> {
-    let mut files = Vec::new();
-    for _ in 0..from.number()? {
-        files.push(match from.number()? {
-            SEGMENT => KnownFile::Segment(KnownSegment {
-                number: SegmentNumber(from.narrow()?),
-                first: Sequence(from.number()?),
-                end: Sequence(from.number()?),
-                trusted_to: Millis(from.number()?),
-                is_sealed: from.number()? != 0,
-            }),
-            RUN => KnownFile::Run(RunNumber(from.narrow()?)),
-            _ => return Err(malformed("a file of another kind")),
-        });
-    }
-    Ok(files)
 }
 
 fn put_names(out: &mut TokenWriter, names: &Names) {
@@ -341,6 +186,14 @@ fn parties(from: &mut TokenReader<'_>) -> Result<Parties> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deliveries::DeliveriesPart;
+    use crate::judge::Refused;
+    use crate::numbers::Numbering;
+    use crate::pending::{PendingPart, Replay};
+    use crate::ready::ReadyPart;
+    use crate::segments::{KnownFile, KnownSegment};
+    use crate::stretches::DuePart;
+    use delaymq_core::units::{DueKey, Location, RunNumber};
 
     fn range() -> Range {
         let piece = LogPiece {

@@ -7,11 +7,12 @@ use arrow_schema::{ArrowError, SchemaRef};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::PieceReader;
 use delaymq_core::storage::Storage;
+use delaymq_core::store::{Owner, state_at};
 
 use crate::action::ActionRows;
 use crate::deliveries::DeliveriesReader;
 use crate::message::MessageRows;
-use crate::pending::PendingReader;
+use crate::pending::{PendingReader, Replay};
 use crate::range::{Part, Range};
 use crate::ready::ReadyReader;
 use crate::rows::Gathered;
@@ -53,6 +54,8 @@ pub struct Reading {
     pending: Option<PendingReader>,
     ready: Option<ReadyReader>,
     deliveries: Option<DeliveriesReader>,
+    /// The state at the end of the log, for the next range of the same snapshot.
+    state: Option<(Replay, Owner)>,
     /// Some of the range of what is pending was read, or is to be.
     is_in_range: bool,
     gathered: Gathered,
@@ -80,6 +83,7 @@ pub fn open_ranges(
         pending: None,
         ready: None,
         deliveries: None,
+        state: None,
         is_in_range: false,
         gathered,
         is_done: false,
@@ -171,10 +175,13 @@ impl Reading {
         let Part::Ready(part) = &range.part else { return Ok(()) };
         let reader = match &mut self.ready {
             Some(reader) => reader,
-            none => none.insert(ReadyReader::open(storage, range, part, choice, gathered)?),
+            none => {
+                let owner = state_for(&mut self.state, storage, range, part.replay)?;
+                none.insert(ReadyReader::open(owner, storage, range, part, choice, gathered)?)
+            }
         };
         if !reader.read_next(storage, range, part, gathered)? {
-            self.ready = None;
+            self.state = self.ready.take().map(|reader| (part.replay, reader.into_owner()));
             self.next_range = self.next_range.saturating_add(1);
         }
         Ok(())
@@ -187,10 +194,13 @@ impl Reading {
         let Part::Deliveries(part) = &range.part else { return Ok(()) };
         let reader = match &mut self.deliveries {
             Some(reader) => reader,
-            none => none.insert(DeliveriesReader::open(storage, range, part, choice, gathered)?),
+            none => {
+                let owner = state_for(&mut self.state, storage, range, part.replay)?;
+                none.insert(DeliveriesReader::open(owner, range, part, choice, gathered)?)
+            }
         };
         if !reader.read_next(storage, range, part, gathered)? {
-            self.deliveries = None;
+            self.state = self.deliveries.take().map(|reader| (part.replay, reader.into_owner()));
             self.next_range = self.next_range.saturating_add(1);
         }
         Ok(())
@@ -246,6 +256,19 @@ impl Reading {
                 Ok(true)
             }
         }
+    }
+}
+
+/// The state that a range is judged by: that of the range before, or made again.
+fn state_for(
+    known: &mut Option<(Replay, Owner)>,
+    storage: &Arc<dyn Storage>,
+    range: &Range,
+    replay: Replay,
+) -> Result<Owner> {
+    match known.take() {
+        Some((of, owner)) if of == replay => Ok(owner),
+        _ => state_at(storage, range.stream, replay.checkpoint, replay.end),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Owner, state_at};
+use delaymq_core::store::Owner;
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::column::Column;
@@ -44,15 +44,15 @@ pub(crate) struct ReadyReader {
 }
 
 impl ReadyReader {
-    /// Opens a range, and shows what of it is older than the log.
+    /// Opens a range, by the state at the end of the log, and shows what of it is older than that.
     pub(crate) fn open(
+        owner: Owner,
         storage: &Arc<dyn Storage>,
         range: &Range,
         part: &ReadyPart,
         choice: &Choice,
         sink: &mut Gathered,
     ) -> Result<Self> {
-        let owner = state_at(storage, range.stream, part.replay.checkpoint, part.replay.end)?;
         let first = part.before.iter().chain(&range.pieces).map(|piece| piece.first).next().unwrap_or_default();
         let mut reader = Self {
             owner,
@@ -69,6 +69,11 @@ impl ReadyReader {
             reader.show_older(range, part, sink)?;
         }
         Ok(reader)
+    }
+
+    /// The state that it was opened with.
+    pub(crate) fn into_owner(self) -> Owner {
+        self.owner
     }
 
     /// What is ready and not finished, whose ready facts are not in the log: by subject and number.
