@@ -147,6 +147,37 @@ def test_a_run_that_is_killed_leaves_nothing_and_is_run_again(
     assert len(list((folder / "carried").iterdir())) == 1
 
 
+def retiring(store: delaymq.Store, turns: int = 12) -> int:
+    """Finishes so much that segments go where they may; the first sequence that is kept."""
+    for _ in range(turns):
+        store.cancel_many(store.publish_many("gone", [bytes(2_000)] * 10, 3_600))
+        store.checkpoint()
+    with delaymq.snapshot(store.path) as snapshot:
+        return snapshot.first_sequence
+
+
+def marks(path: Path) -> list[int]:
+    return [int(one.name.split("-")[1]) for one in (path / "pins").glob("archived-*")]
+
+
+def test_retention_waits_for_the_archive_where_it_is_told_to(spark: Any, tmp_path: Path) -> None:
+    path, folder = tmp_path / "store", tmp_path / "archive"
+    asked = TableOptions(path=str(path))
+    with delaymq.open(path, durability="os", segment_bytes=1 << 16, keep_finished=0) as store:
+        first = archive(spark, asked, folder, before_retire=True).manifest
+        assert marks(path) == [first.end_sequence]
+        assert retiring(store) <= first.end_sequence
+        second = archive(spark, asked, folder, before_retire=True).manifest
+        assert (second.missed, marks(path)) == (None, [second.end_sequence])
+        assert second.rows == 120
+        kept = retiring(store)
+        assert first.end_sequence < kept <= second.end_sequence, "what is archived goes"
+        third = archive(spark, asked, folder).manifest
+        assert (third.missed, third.rows, marks(path)) == (None, 120, [])
+        assert retiring(store) > third.end_sequence, "nothing is waited for"
+    assert archive(spark, asked, folder).manifest.missed is not None
+
+
 def test_an_archive_is_of_one_store_that_goes_on(spark: Any, tmp_path: Path) -> None:
     used, folder = Used(tmp_path / "store"), tmp_path / "archive"
     used.use()
@@ -157,7 +188,8 @@ def test_an_archive_is_of_one_store_that_goes_on(spark: Any, tmp_path: Path) -> 
         archive(spark, TableOptions(path=str(tmp_path / "copy")), folder)
     delaymq.open(tmp_path / "other").close()
     with pytest.raises(InvalidArgument, match="one of the store in"):
-        archive(spark, TableOptions(path=str(tmp_path / "other")), folder)
+        archive(spark, TableOptions(path=str(tmp_path / "other")), folder, before_retire=True)
+    assert marks(tmp_path / "other") == []
     with pytest.raises(InvalidArgument, match="leaves out some of it"):
         archive(spark, TableOptions(path=str(used.path), subjects=("a",)), folder)
     with pytest.raises(InvalidArgument, match="an archive"):

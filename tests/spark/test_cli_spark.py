@@ -16,6 +16,7 @@ from commanding import command
 from crafting import flip
 from end_to_end.test_cli_json import promised, shape
 from java import quick_java, require_java_here
+from spark import planting
 
 MESSAGES = 120
 
@@ -60,6 +61,49 @@ def test_each_minute_and_subject_is_what_the_store_forecasts(folder: Path, conne
     told = [(datetime.fromisoformat(one["minute"]), one["subject"], one["messages"], one["bytes"]) for one in found]
     assert told == expected != []
     assert {shape(one) for one in found} == {promised()["spark forecast --json"]}
+
+
+def test_an_audit_says_what_is_wrong_and_ends_with_1(tmp_path: Path, connected: str) -> None:
+    path = planting.waiting(tmp_path / "store")
+    clean = spark("audit", "--store", str(path), "--master", connected)
+    assert clean.stdout.startswith(f"{planting.MESSAGES} messages, sequences 1 to ")
+    assert "lost     0\n" in clean.stdout
+    lost, doubled = planting.lose_and_double(path)
+    early = planting.hasten(path)
+    damaged = planting.corrupt(path)
+    told = spark("audit", "--store", str(path), "--master", connected, "--rows", "3", code=1)
+    assert (told.stderr, told.stdout.splitlines()[-1]) == ("", "and 1 more")
+    words = ("--json", "--parquet", str(tmp_path / "findings"), "--stuck-after", "1d")
+    [line] = spark("audit", "--store", str(path), "--master", connected, *words, code=1).stdout.splitlines()
+    found = json.loads(line)
+    assert shape(found) == promised()["spark audit --json"]
+    assert {shape(one) for one in found["findings"]} == {promised()["findings of spark audit"]}
+    assert found["found"] == {"lost": 1, "doubled": 1, "early": 1, "corrupt": 1, "stuck": 0}
+    written = pyarrow.parquet.read_table(tmp_path / "findings").sort_by("kind").to_pylist()
+    assert [(one["kind"], one["sequence"]) for one in written if one["kind"] != "corrupt"] == [
+        ("doubled", doubled),
+        ("early", early),
+        ("lost", lost),
+    ]
+    assert damaged in next(one["words"] for one in written if one["kind"] == "corrupt")
+
+
+def test_what_ends_is_archived(tmp_path: Path, connected: str) -> None:
+    path, archive = tmp_path / "store", tmp_path / "archive"
+    with delaymq.open(path, durability="os") as store:
+        receipts = store.publish_many("order", [b"%d" % number for number in range(5)], 600)
+        store.cancel_many(receipts[:3])
+    place = ("--store", str(path), "--parquet", str(archive), "--master", connected)
+    told = spark("archive", *place, "--before-retire")
+    assert told.stdout.startswith(f"3 rows in run 1 of {archive}\nall that ended until ")
+    assert told.stdout.splitlines()[-1].split() == ["cancelled", "3"]
+    assert len(list((path / "pins").glob("archived-*"))) == 1
+    [line] = spark("archive", *place, "--json").stdout.splitlines()
+    found = json.loads(line)
+    assert shape(found) == promised()["spark archive --json"]
+    assert (found["run"], found["is_new"]) == (1, False)
+    assert list((path / "pins").iterdir()) == []
+    assert spark("archive", *place).stdout.startswith("nothing is new since run 1")
 
 
 def test_what_is_damaged_is_told_in_one_line_with_its_code(folder: Path, tmp_path: Path, connected: str) -> None:

@@ -25,7 +25,7 @@ __all__ = ["EXAMPLES", "add_archive"]
 
 EXAMPLES = (
     "delaymq spark archive --parquet ./archive --store ./data",
-    "delaymq spark archive --parquet /mnt/archive --master 'local[2]' --json --store ./data",
+    "delaymq spark archive --parquet /mnt/archive --before-retire --master 'local[2]' --json --store ./data",
 )
 
 
@@ -44,6 +44,11 @@ def add_archive(parts: Verbs) -> None:
     verb.add_argument(
         "--parquet", required=True, type=Path, metavar="DIR", help="the archive, which is made where there is none"
     )
+    verb.add_argument(
+        "--before-retire",
+        action="store_true",
+        help="the store keeps its log until a next run has archived it; a run without this lets go",
+    )
     add_running(verb, "one JSON object")
     verb.set_defaults(verb="spark archive")
 
@@ -56,7 +61,8 @@ def run_archive(chosen: argparse.Namespace) -> int:
 
     delaymq.snapshot(folder).close()  # what is no store is told at once, and not when Java is up
     with session(chosen.master) as spark:
-        done = archive(spark, TableOptions(path=str(folder.absolute())), chosen.parquet.absolute())
+        asked = TableOptions(path=str(folder.absolute()))
+        done = archive(spark, asked, chosen.parquet.absolute(), before_retire=chosen.before_retire)
     if chosen.json:
         print(json.dumps({**asdict(done.manifest), "is_new": done.is_new, "outcomes": done.outcomes}))
     else:

@@ -62,7 +62,7 @@ class Archived:
     outcomes: dict[str, int]
 
 
-def archive(spark: SparkSession, options: TableOptions, into: Path) -> Archived:
+def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_retire: bool = False) -> Archived:
     """Archives what has ended since the run before, a row for each message and group.
 
     Killed at any moment and run again, the archive has each end once. What was retired before a run looked is missed:
@@ -72,6 +72,8 @@ def archive(spark: SparkSession, options: TableOptions, into: Path) -> Archived:
         spark: The session.
         options: Which store; all of it is archived.
         into: The archive's folder, which executors see under this path; made where there is none.
+        before_retire: The store keeps its log, however old, until a next run has archived it; a run without it lets
+            go. It is marked in the store's folder, which must be one that may be written to.
 
     Raises:
         InvalidArgument: It is an archive of another store, or `options` asks for a part of one.
@@ -82,7 +84,18 @@ def archive(spark: SparkSession, options: TableOptions, into: Path) -> Archived:
     if TableOptions(path=options.path, pinned_for=options.pinned_for) != options:
         raise refused("options", "a store and nothing that leaves out some of it", options)
     folder = ArchiveFolder(into)
-    with folder.held(), delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
+    with folder.held():
+        with delaymq.snapshot(options.path) as snapshot:
+            before = _continued(folder, snapshot)  # what is refused leaves no mark
+        if before_retire:
+            folder.mark(Path(options.path), 0 if before is None else before.end_sequence)
+        done = _run(spark, options, folder)
+        folder.mark(Path(options.path), done.manifest.end_sequence if before_retire else None)
+        return done
+
+
+def _run(spark: SparkSession, options: TableOptions, folder: ArchiveFolder) -> Archived:
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
         before = _continued(folder, snapshot)
         staged, carried = folder.staged()
         Run(spark, options, folder, snapshot, before).write(staged, carried)

@@ -4,6 +4,7 @@
 
     archive/
       LOCK                                      one archives at a time
+      identity                                  the name of its mark in the store's folder, where it has one
       staging/                                  what is being written; swept when the next run begins
       data/run=0000000001/_manifest.json        until when and up to where this run and those before it have all
       data/run=0000000001/subject=a/day=2030-01-01/….parquet
@@ -130,7 +131,9 @@ class ArchiveFolder:
                 raise Busy(f"{self.path}: another run archives into it") from None
             kept = set(self.carried())
             for left in [*self._staging.iterdir(), *self._carried.iterdir()]:
-                if left not in kept:
+                if left.is_file():
+                    left.unlink()
+                elif left not in kept:
                     shutil.rmtree(left)
             yield
 
@@ -155,6 +158,40 @@ class ArchiveFolder:
             _sync(self.data)
         except OSError as error:
             raise StorageError(f"{staged} cannot be committed: {error}", errno=error.errno or 0) from error
+
+    def mark(self, store: Path, end_sequence: int | None) -> None:
+        """Has retention wait for this archive: what facts from `end_sequence` on told stays in the store's log. None
+        lets go. The mark is a file in the folder of pins; until the new one is there for sure, the old one is.
+
+        Raises:
+            StorageError: The folder of the store cannot be written to.
+        """
+        if end_sequence is None and not (self.path / "identity").exists():
+            return
+        try:
+            pins, name = store / "pins", self._identity()
+            others = list(pins.glob(f"archived-*-{name}"))
+            if end_sequence is not None:
+                mark = pins / f"archived-{end_sequence:020}-{name}"
+                mark.touch(mode=0o600)
+                _sync(pins)
+                others = [other for other in others if other != mark]
+            for other in others:
+                other.unlink()
+            _sync(pins)
+        except OSError as error:
+            raise StorageError(f"{store} cannot be marked: {error}", errno=error.errno or 0) from error
+
+    def _identity(self) -> str:
+        """The archive's own name, which it keeps wherever it is moved to."""
+        path = self.path / "identity"
+        if not path.exists():
+            new = self._staging / "identity"
+            new.write_text(uuid.uuid4().hex, "ascii")
+            _sync(new)
+            new.rename(path)
+            _sync(self.path)
+        return path.read_text("ascii").strip()
 
 
 def _synced(folder: Path) -> None:
