@@ -41,7 +41,7 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
 }
 """Each verb that works on a store, and what it needs beside its place."""
 
-ON_FILES = ("inspect", "verify", "salvage", "simulate", "spark forecast")
+ON_FILES = ("inspect", "verify", "salvage", "simulate", "spark forecast", "spark audit", "spark archive")
 """Those that read files, and so ask no server."""
 
 SERVED = {verb: arguments for verb, arguments in ON_A_STORE.items() if verb not in ON_FILES}

@@ -25,7 +25,7 @@ __all__ = ["EXAMPLES", "add_archive"]
 
 EXAMPLES = (
     "delaymq spark archive --parquet ./archive --store ./data",
-    "delaymq spark archive --parquet /mnt/archive --before-retire --master 'local[2]' --json --store ./data",
+    "delaymq spark archive --parquet ./archive --before-retire --master 'local[2]' --json --store ./data",
 )
 
 

@@ -21,15 +21,16 @@ from delaymq.spark.scan import map_parts
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.stream import LostBeforeRead
 from delaymq.spark.worker import batches_of
+from delaymq.tables import UNFINISHED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from delaymq.tables import Snapshot
 
-__all__ = ["UNFINISHED", "Archived", "archive", "archived"]
+__all__ = ["Archived", "archive", "archived"]
 
-UNFINISHED = ("pending", "ready", "in_flight", "retrying", "unknown")
+OPEN = (*UNFINISHED, "unknown")
 """The outcomes of what has not ended, or of which nobody knows it."""
 
 CONTENT = ("sequence", "message_id", "key", "tags", "attributes", "body", "body_bytes")
@@ -181,7 +182,7 @@ class Run:
     def _ended(self, deliveries: DataFrame) -> DataFrame:
         """What ended since the run before."""
         # What was refused ended when it was published.
-        found = deliveries.filter(~deliveries["outcome"].isin(*UNFINISHED)).selectExpr(
+        found = deliveries.filter(~deliveries["outcome"].isin(*OPEN)).selectExpr(
             *(name for name in deliveries.columns if name != "ended"),
             "coalesce(ended, CASE WHEN outcome = 'refused' THEN published END) AS ended",
             "coalesce(sequence, -entry_sequence) AS its",
@@ -206,5 +207,5 @@ class Run:
     def _carried(self, deliveries: DataFrame, content: DataFrame) -> DataFrame:
         """The content of messages that were published since the run before and have not ended."""
         first = 0 if self._before is None else self._before.end_sequence
-        open_ones = deliveries.filter(deliveries["outcome"].isin(*UNFINISHED)).select("sequence").distinct()
+        open_ones = deliveries.filter(deliveries["outcome"].isin(*OPEN)).select("sequence").distinct()
         return content.filter(f"sequence >= {first}").join(open_ones, "sequence", "left_semi")
