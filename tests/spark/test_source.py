@@ -16,6 +16,7 @@ from pyspark import TaskContext
 import delaymq
 import pyspark_delaymq
 from crafting import flip
+from delaymq import tables
 from delaymq.spark import TableOptions, damages, map_segments, segment_rdd
 from spark.conftest import MESSAGES, SUBJECTS
 from spark.engines import Engine
@@ -96,6 +97,42 @@ def test_pending_is_what_is_scheduled_and_neither_cancelled_nor_dispatched(engin
     assert len(found) == expected > 0
 
 
+@pytest.mark.parametrize("log", [log for log in tables.TABLES if log != "message"])
+def test_each_table_is_what_arrow_reads(spark: Any, filled: Path, log: str) -> None:
+    frame = loaded(Engine(spark), filled, log=log, splitBytes="65536")
+    with delaymq.snapshot(filled) as snapshot:
+        expected = pyarrow.table(snapshot.to_arrow_batches(log))
+    found = frame.toArrow()
+    assert found.schema.names == expected.schema.names
+    order = [(name, "ascending") for name in ("sequence", "number", "path") if name in expected.schema.names]
+    assert found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist() != []
+    assert frame.count() == expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("log", "options", "condition"),
+    [
+        ("deliveries", {"subject": "orders", "sequenceFrom": "100"}, "subject = 'orders' AND sequence >= 100"),
+        ("deliveries", {"publishedFrom": "2000-01-01T00:00:00Z", "sequenceTo": "900"}, "sequence < 900"),
+        ("ready", {"subject": "orders,reminders"}, "subject IN ('orders', 'reminders')"),
+        ("ready", {"sequenceFrom": "500", "sequenceTo": "700"}, "sequence >= 500 AND sequence < 700"),
+        ("action", {"sequenceTo": "2000"}, "sequence < 2000"),
+        ("action", {"publishedTo": "2000-01-01T00:00:00Z"}, "false"),
+    ],
+)
+def test_an_option_of_another_table_equals_the_same_filter(
+    engine: Engine, filled: Path, log: str, options: dict[str, str], condition: str
+) -> None:
+    chosen = loaded(engine, filled, log=log, columns="sequence,subject,due", splitBytes="65536", **options)
+    whole = loaded(engine, filled, log=log, columns="sequence,subject,due")
+    assert rows(chosen) == rows(whole.filter(condition))
+
+
+def test_files_take_no_choice_of_rows(spark: Any, filled: Path) -> None:
+    with pytest.raises(Exception, match="all files are rows of segments"):
+        loaded(Engine(spark), filled, log="segments", subject="orders").count()
+
+
 def wait_for_rows(path: Path, count: int) -> None:
     """Until so many messages are visible to whoever reads without the lock."""
     end = time.monotonic() + 20
@@ -122,7 +159,7 @@ def test_one_load_is_of_one_moment(spark: Any, tmp_path: Path) -> None:
 
 def test_an_empty_store_has_no_rows(engine: Engine, tmp_path: Path) -> None:
     delaymq.open(tmp_path / "store").close()
-    for log in ("message", "pending"):
+    for log in ("message", "pending", "ready", "deliveries"):
         assert loaded(engine, tmp_path / "store", log=log).count() == 0
 
 

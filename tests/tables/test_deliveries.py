@@ -14,6 +14,8 @@ import delaymq
 from crafting import flip, place_of
 from delaymq import Corrupt, DamagedPayload, Publish, tables
 from delaymq.testing import Clock
+from format_reader.checkpoints import read_checkpoint
+from format_reader.store import numbered
 from tables import oracle
 from tables.oracle_deliveries import Deliveries
 from tables.worlds import Step, World
@@ -172,36 +174,84 @@ def test_time_leaves_out_what_it_can(folder: Path) -> None:
         assert len(snapshot.plan("deliveries", split_bytes=1, first_sequence=whole[-1].first_sequence)) == 1
 
 
-def test_damage_is_told_once_and_what_it_hides_is_unknown(tmp_path: Path) -> None:
+def covered(folder: Path) -> int:
+    """Facts below are not needed to know what a store is."""
+    newest = list(numbered(folder / "checkpoints", "checkpoint").values())[-1]
+    return int(read_checkpoint(newest.read_bytes())["body"]["position"]["next_sequence"])
+
+
+def check_told(found: list[dict[str, Any]], whole: list[dict[str, Any]]) -> None:
+    """What is not finished is told as it is, and of the rest nothing is told otherwise."""
+    by_row = {(row["sequence"], row["group_number"]): row for row in whole}
+    for row in found:
+        theirs = by_row.get((row["sequence"], row["group_number"]))
+        if theirs is None:
+            assert row["group_number"] is None
+            assert row["outcome"] == "finished"
+            continue
+        if row["outcome"] != theirs["outcome"]:
+            assert theirs["outcome"] not in tables.UNFINISHED, (row, theirs)
+            assert row["outcome"] == "finished", (row, theirs)
+        assert row["number"] in {None, theirs["number"]}
+        assert row["due"] == theirs["due"] or theirs["outcome"] not in tables.UNFINISHED
+    told = {(row["sequence"], row["group_number"]) for row in found}
+    assert told >= {key for key, row in by_row.items() if row["outcome"] in tables.UNFINISHED}
+    assert {row["sequence"] for row in found} == {row["sequence"] for row in whole}
+
+
+KINDS = (
+    "ready",
+    "move",
+    "cancel",
+    "assign",
+    "acknowledge",
+    "retry",
+    "dead_letter",
+    "redrive",
+    "expire",
+    "consumer_end",
+)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_damage_hides_is_told_by_the_state_or_not_at_all(tmp_path: Path, kind: str, which: int) -> None:
     folder = tmp_path / "store"
-    World(folder).tell(QUEUES)
+    World(folder).tell([*QUEUES, ("ack", 0, 0), ("nack", 0, 0), ("checkpoint", 0, 0)])
     with delaymq.snapshot(folder) as snapshot:
         whole = read(snapshot.to_arrow_batches("deliveries"))
         facts = read(snapshot.to_arrow_batches("action"))
-        # A fact in the middle that made many ready.
-        spoiled = max((row for row in facts if row["kind"] == "ready"), key=lambda row: row["count"])
-        flip(folder / spoiled["segment"], spoiled["offset"] + 30)
+        spoiled = [row for row in facts if row["kind"] == kind and row["sequence"] < covered(folder)][which]
+        flip(folder / spoiled["segment"], spoiled["offset"] + 17)
         ranges = snapshot.plan("deliveries", split_bytes=1)
         rows = [snapshot.read(one, on_damage="report") for one in ranges]
         found = [row for one in rows for row in read(one)]
-        damages = [damage for one in rows for damage in one.damages]
-        assert [(damage.path, damage.offset) for damage in damages] == [(spoiled["segment"], spoiled["offset"])]
-        verified = [one.damages for one in map(snapshot.verify, ranges) if one.damages]
-        assert [[(damage.path, damage.offset) for damage in one] for one in verified] == [
-            [(spoiled["segment"], spoiled["offset"])]
-        ]
+        damages = [(damage.path, damage.offset) for one in rows for damage in one.damages]
+        assert {path for path, _ in damages} == {spoiled["segment"]}
+        verified = [(one.path, one.offset) for part in ranges for one in snapshot.verify(part).damages]
+        assert verified == damages
         with pytest.raises(Corrupt):
             list(snapshot.to_arrow_batches("deliveries"))
         with pytest.raises(Corrupt):
             list(snapshot.read(ranges[0]))
-    hidden = [row for row in found if row["outcome"] == "unknown"]
-    assert len(hidden) >= spoiled["count"] * 0.9
-    by_row = {(row["sequence"], row["group_number"]): row for row in whole}
-    for row in found:
-        if row["outcome"] not in {"unknown", "finished"}:
-            theirs = by_row[row["sequence"], row["group_number"]]
-            assert row["number"] == theirs["number"], row
-    assert {row["sequence"] for row in found} == {row["sequence"] for row in whole}
+    check_told(found, whole)
+
+
+def test_a_segment_that_is_gone_hides_nothing_that_is_owed(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    steps: list[Step] = [("publish", 0, 59), ("advance", 12, 0), ("nack", 0, 1), ("checkpoint", 0, 0), ("reopen", 0, 0)]
+    World(folder).tell([*QUEUES, ("reopen", 0, 0), *steps, *steps, ("ack", 0, 0), ("checkpoint", 0, 0)])
+    with delaymq.snapshot(folder) as snapshot:
+        whole = read(snapshot.to_arrow_batches("deliveries"))
+        segments = [row for row in read(snapshot.to_arrow_batches("segments")) if row["log"] == "message"]
+        gone = segments[len(segments) // 2]
+        assert gone["end_sequence"] < covered(folder)
+        (folder / gone["path"]).unlink()
+        rows = snapshot.to_arrow_batches("deliveries", on_damage="report")
+        found = read(rows)
+        assert {damage.path for damage in rows.damages} == {gone["path"]}
+    between = range(gone["base_sequence"], gone["end_sequence"])
+    check_told(found, [row for row in whole if row["sequence"] not in between])
 
 
 def test_an_id_in_a_damaged_payload_is_not_told(tmp_path: Path) -> None:

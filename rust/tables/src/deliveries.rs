@@ -3,6 +3,7 @@
 //! A range is the messages of some sequences. Its reader walks the log from the segment on in which they begin, and
 //! keeps of it what concerns them: bodies are passed over, and checked where an id is read out of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
@@ -12,6 +13,7 @@ use delaymq_core::record::command::{Cancel, Void};
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::GroupEnd;
 use delaymq_core::record::terms::{ByKey, KeyCommand};
+use delaymq_core::schedule_log::Entry;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
 use delaymq_core::units::Sequence;
@@ -24,7 +26,7 @@ use crate::ledger::{Ending, Gone, Ledger};
 use crate::ledger_rows::show_slot;
 use crate::message::check_payload;
 use crate::numbers::{Numbering, Numbers};
-use crate::older::{each_older_pending, each_older_ready};
+use crate::older::{each_older_ready, each_pending_below, each_unfinished};
 use crate::pending::Replay;
 use crate::range::Range;
 use crate::rows::Gathered;
@@ -56,6 +58,9 @@ pub(crate) struct DeliveriesReader {
     next_slot: usize,
     /// The log is read to its end.
     is_walked: bool,
+    /// Where the log does not say all: entries that are ready and not finished, and that the message did not make, with
+    /// their numbers.
+    moved: Vec<(Entry, u64)>,
 }
 
 impl DeliveriesReader {
@@ -77,7 +82,47 @@ impl DeliveriesReader {
             })?;
         }
         let (numbers, reads_ids) = (Numbers::new(&part.numbering), choice.has(Column::MessageId));
-        Ok(Self { owner, ledger, numbers, reads_ids, reader: None, next_piece: 0, next_slot: 0, is_walked: false })
+        let (reader, next_piece, next_slot, is_walked, moved) = (None, 0, 0, false, Vec::new());
+        let mut opened = Self { owner, ledger, numbers, reads_ids, reader, next_piece, next_slot, is_walked, moved };
+        if range.end_sequence > part.log_first && !part.numbering.is_whole() {
+            opened.note_unfinished(sink)?;
+        }
+        Ok(opened)
+    }
+
+    /// The log does not say all that became ready: what of it is not finished, the state does.
+    fn note_unfinished(&mut self, sink: &mut Gathered) -> Result<()> {
+        let (damages, mut numbered) = (sink.damages.len(), HashMap::new());
+        let Self { owner, ledger, moved, .. } = self;
+        for subject in owner.state().subjects.iter().map(|(number, _)| number) {
+            let end = owner.state().dispatch.next_number(subject);
+            each_unfinished(owner, (subject, end), sink, &mut |_, number, entry| {
+                if ledger.has(entry.payload_sequence()) {
+                    numbered.insert(entry.sequence(), number);
+                    if entry.sequence() != entry.payload_sequence() {
+                        moved.push((entry, number));
+                    }
+                }
+            })?;
+        }
+        ledger.is_doubtful = sink.damages.len() > damages;
+        ledger.numbered = Some(numbered);
+        Ok(())
+    }
+
+    /// What the state says of messages that facts which are not there have moved, given back or made ready.
+    fn fill_gaps(&mut self, range: &Range, sink: &mut Gathered) {
+        let Self { owner, ledger, moved, .. } = self;
+        let state = owner.state();
+        for (entry, number) in moved.drain(..) {
+            ledger.find_entry(state, &range.parties, &entry, Some(number));
+        }
+        each_pending_below(owner, Sequence(u64::MAX), sink, &mut |entry| {
+            if ledger.has(entry.payload_sequence()) {
+                ledger.find_entry(state, &range.parties, entry, None);
+            }
+        });
+        ledger.find_ready(state);
     }
 
     /// The state that it was opened with.
@@ -97,8 +142,12 @@ impl DeliveriesReader {
             self.walk(storage, range, part, piece, sink)?;
             return Ok(true);
         }
-        if !std::mem::replace(&mut self.is_walked, true) && range.end_sequence <= part.log_first {
-            self.add_older_pending(sink);
+        if !std::mem::replace(&mut self.is_walked, true) {
+            if range.end_sequence <= part.log_first {
+                self.add_older_pending(sink);
+            } else if self.ledger.numbered.is_some() {
+                self.fill_gaps(range, sink);
+            }
         }
         let portion = self.ledger.slots.get(self.next_slot..).unwrap_or_default();
         for slot in portion.iter().take(PORTION) {
@@ -134,7 +183,7 @@ impl DeliveriesReader {
     /// What is pending since before the log begins.
     fn add_older_pending(&mut self, sink: &mut Gathered) {
         let ledger = &mut self.ledger;
-        each_older_pending(&self.owner, ledger.log_first, sink, &mut |entry| {
+        each_pending_below(&self.owner, ledger.log_first, sink, &mut |entry| {
             if ledger.has(entry.sequence()) {
                 ledger.add_older(entry.sequence(), entry.payload_sequence(), entry.key(), entry.subject());
             }

@@ -85,6 +85,10 @@ pub(crate) struct Ledger {
     pub(crate) ended_groups: HashMap<GroupNumber, Time>,
     /// Groups that have surely ended: facts behind that change nothing.
     pub(crate) gone_groups: HashSet<GroupNumber>,
+    /// Numbers of what is not finished, by entries, where the log does not say them; `None` where it says all.
+    pub(crate) numbered: Option<HashMap<Sequence, u64>>,
+    /// Some of that could not be read.
+    pub(crate) is_doubtful: bool,
     /// When facts that end groups were written.
     pub(crate) ending_facts: HashMap<Sequence, Time>,
     pub(crate) index: Index,
@@ -107,6 +111,8 @@ impl Ledger {
             deliveries: Vec::new(),
             ids: String::new(),
             ended_groups: HashMap::new(),
+            numbered: None,
+            is_doubtful: false,
             gone_groups: HashSet::new(),
             ending_facts: HashMap::new(),
             index: if end <= log_first { Index::scattered() } else { Index::dense(first) },
@@ -168,7 +174,7 @@ impl Ledger {
     }
 
     /// Who has an entry now.
-    fn owner(&self, entry: Sequence) -> Option<Target> {
+    pub(crate) fn owner(&self, entry: Sequence) -> Option<Target> {
         if let Some(target) = self.entries.get(&entry).filter(|_| !self.entries.is_empty()) {
             return Some(*target);
         }
@@ -179,6 +185,7 @@ impl Ledger {
     /// An entry became ready.
     pub(crate) fn ready(&mut self, event: &Event, number: Option<u64>) {
         let entry = event.key.sequence;
+        let number = number.or_else(|| self.numbered.as_ref()?.get(&entry).copied());
         let target = self.owner(entry).or_else(|| {
             let due = Time::of(Some(event.key.due));
             let slot = || Slot { due, ..slot_of(event.subject, entry) };

@@ -268,7 +268,7 @@ fn found(slot: &Slot, deliveries: &[Delivery], group: GroupNumber) -> Option<u32
 }
 
 /// The delivery of a message to a group, made where there is none.
-fn delivery_to(slot: &mut Slot, deliveries: &mut Vec<Delivery>, group: GroupNumber) -> u32 {
+pub(crate) fn delivery_to(slot: &mut Slot, deliveries: &mut Vec<Delivery>, group: GroupNumber) -> u32 {
     if let Some(there) = found(slot, deliveries, group) {
         return there;
     }

@@ -1,12 +1,12 @@
 //! What a ledger comes to, by the state at the end of the log, as rows of the table `deliveries`.
 
-use delaymq_core::queues::Group;
 use delaymq_core::schedule_log::EntryState;
 use delaymq_core::store::State;
-use delaymq_core::units::{GroupNumber, Millis, Sequence};
+use delaymq_core::units::{GroupNumber, Millis};
 
 use crate::column::Column;
 use crate::ledger::{Gone, Ledger, Slot, Time};
+use crate::ledger_gaps::{unfinished_by_state, word_of};
 use crate::ledger_queues::{Delivery, Word};
 use crate::range::Range;
 use crate::rows::{Cell, Gathered, Row};
@@ -31,23 +31,20 @@ pub(crate) fn show_slot(ledger: &Ledger, slot: &Slot, state: &State, range: &Ran
         sink.row(&DeliveryRow { slot, range, ids: &ledger.ids, group, outcome });
     };
     if !slot.is_ready {
-        if let Some(outcome) = before_ready(slot, state, ledger.known_from) {
+        if let Some(outcome) = before_ready(ledger, slot, state) {
             show(sink, None, outcome);
         }
         return;
     }
-    let Some(number) = slot.number else {
-        show(sink, None, unfinished("unknown"));
-        return;
-    };
-    let groups = groups_of(ledger, slot, state, number);
+    let groups = groups_of(ledger, slot, state);
     if groups.is_empty() {
-        show(sink, None, of_nobody(slot, state, number));
+        let outcome = slot.number.map_or_else(|| untold(ledger), |number| of_nobody(slot, state, number));
+        show(sink, None, outcome);
     }
     for (group, delivery) in groups {
         let outcome = match delivery {
-            Some(delivery) => of_delivery(ledger, delivery, group, state),
-            None => of_group(slot, state.groups.get(&group), number),
+            Some(delivery) => of_delivery(ledger, delivery, (group, slot.number), state),
+            None => of_group(slot, group, state),
         };
         show(sink, Some((group, delivery)), outcome);
     }
@@ -63,37 +60,39 @@ fn is_asked(slot: &Slot, range: &Range) -> bool {
     !is_other && is_in_order && filter.takes_due(slot.due.get()) && filter.takes_published(slot.published.get())
 }
 
+/// What a message came to of which neither the log nor the state says it: it is not owed to anybody, unless the state
+/// could not be read whole.
+fn untold(ledger: &Ledger) -> Outcome {
+    unfinished(if ledger.is_doubtful { "unknown" } else { "finished" })
+}
+
 /// What a message came to that was never ready; `None` where nothing is known but a command that came too late.
-fn before_ready(slot: &Slot, state: &State, known_from: Sequence) -> Option<Outcome> {
+fn before_ready(ledger: &Ledger, slot: &Slot, state: &State) -> Option<Outcome> {
     let finished = |word| Some(Outcome { word, ended: slot.ended });
     match state.schedule.state(slot.entry) {
         EntryState::Pending => Some(unfinished("pending")),
         EntryState::Cancelled if slot.gone == Gone::Voided => finished("voided"),
         EntryState::Cancelled => finished("cancelled"),
-        EntryState::Nothing if slot.is_doubtful || slot.entry < known_from => None,
-        EntryState::Nothing => Some(unfinished("refused")),
-        // The fact that made it ready cannot be read.
-        EntryState::Dispatched => Some(unfinished("unknown")),
+        EntryState::Nothing if slot.is_doubtful || slot.entry < ledger.known_from => None,
+        EntryState::Nothing if ledger.numbered.is_none() => Some(unfinished("refused")),
+        // The fact that moved it, or made it ready, may be one that is not there.
+        EntryState::Nothing | EntryState::Dispatched => Some(untold(ledger)),
     }
 }
 
-/// The groups that have to do with a ready message, by number, and what they were given of it.
-fn groups_of<'a>(
-    ledger: &'a Ledger,
-    slot: &Slot,
-    state: &State,
-    number: u64,
-) -> Vec<(GroupNumber, Option<&'a Delivery>)> {
+/// The groups that have to do with a ready message, by number, and what they were given of it. Where its number is not
+/// known it is finished for all that were given nothing of it in the log.
+fn groups_of<'a>(ledger: &'a Ledger, slot: &Slot, state: &State) -> Vec<(GroupNumber, Option<&'a Delivery>)> {
     let mut groups: Vec<(GroupNumber, Option<&Delivery>)> = Vec::new();
     let mut next = slot.first_delivery;
     while let Some(delivery) = next.and_then(|place| ledger.deliveries.get(place as usize)) {
         groups.push((delivery.group, Some(delivery)));
         next = delivery.next;
     }
-    let subject = state.subjects.get(slot.subject);
+    let subject = state.subjects.get(slot.subject).filter(|_| slot.number.is_some());
     for group in subject.into_iter().flat_map(|subject| subject.groups.iter()) {
-        let begins = state.groups.get(group).map(|group| group.start.0);
-        if begins.is_some_and(|start| start <= number) && groups.iter().all(|(there, _)| there != group) {
+        let begins = Some(state.groups.get(group).map_or(u64::MAX, |group| group.start.0));
+        if begins <= slot.number && groups.iter().all(|(there, _)| there != group) {
             groups.push((*group, None));
         }
     }
@@ -114,12 +113,9 @@ fn of_nobody(slot: &Slot, state: &State, number: u64) -> Outcome {
 }
 
 /// A group that was given nothing of it in the log.
-fn of_group(slot: &Slot, group: Option<&Group>, number: u64) -> Outcome {
-    let Some(group) = group else { return unfinished("unknown") };
-    if !group.done.contains(number) {
-        let has = |(first, end): (_, _)| (first..end).contains(&delaymq_core::units::ReadyNumber(number));
-        let is_held = group.consumers.values().any(|consumer| consumer.held.number_ranges().any(has));
-        return unfinished(if is_held { "in_flight" } else { "ready" });
+fn of_group(slot: &Slot, group: GroupNumber, state: &State) -> Outcome {
+    if let Some(word) = slot.number.and_then(|number| word_of(state, group, number, "ready")) {
+        return unfinished(word);
     }
     match slot.gone {
         Gone::Expired => Outcome { word: "expired", ended: slot.ended },
@@ -128,7 +124,8 @@ fn of_group(slot: &Slot, group: Option<&Group>, number: u64) -> Outcome {
     }
 }
 
-fn of_delivery(ledger: &Ledger, delivery: &Delivery, group: GroupNumber, state: &State) -> Outcome {
+fn of_delivery(ledger: &Ledger, delivery: &Delivery, of: (GroupNumber, Option<u64>), state: &State) -> Outcome {
+    let (group, _) = of;
     let finished = |word| Outcome { word, ended: delivery.ended };
     let waits = match delivery.word {
         Word::Acknowledged => return finished("acknowledged"),
@@ -149,7 +146,12 @@ fn of_delivery(ledger: &Ledger, delivery: &Delivery, group: GroupNumber, state: 
         None if state.groups.contains_key(&group) => None,
         None => Some(ledger.ended_groups.get(&group).copied().unwrap_or(Time::NONE)),
     };
-    removed.map_or(unfinished(waits), |ended| Outcome { word: "removed", ended })
+    if let Some(ended) = removed {
+        return Outcome { word: "removed", ended };
+    }
+    // Facts that are not there may have ended it.
+    let word = ledger.numbered.as_ref().map(|_| unfinished_by_state(ledger, delivery, state, of));
+    unfinished(word.unwrap_or(Some(waits)).unwrap_or("finished"))
 }
 
 /// A message, and a group that it is told of.

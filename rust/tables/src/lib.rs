@@ -15,6 +15,7 @@ mod filter;
 mod json;
 mod judge;
 mod ledger;
+mod ledger_gaps;
 mod ledger_index;
 mod ledger_queues;
 mod ledger_rows;

@@ -36,9 +36,14 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
+    /// Whether all numbers are known.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.from == Some((0, 0))
+    }
+
     /// The number that comes first of those of a subject, where it is known from the first piece on.
     pub(crate) fn first_of(&self, subject: SubjectNumber) -> Option<u64> {
-        self.next.get(&subject).copied().filter(|_| self.from == Some((0, 0)))
+        self.next.get(&subject).copied().filter(|_| self.is_whole())
     }
 }
 
@@ -58,15 +63,22 @@ impl Counts {
         let (next, mut judge) = (next.collect(), FirstJudge::new(state, first));
         let mut counts =
             Self { pieces: Vec::new(), known_from: (0, 0), next, refused: Refused::new(), older: BTreeMap::new() };
+        let mut expected = first;
         for (place, piece) in pieces.iter().enumerate() {
             counts.pieces.push(HashMap::new());
             let (path, mut finds) = (segment_path(piece.segment), 0_u64);
             let mut reader = PieceReader::new(storage, stream, *piece);
             while reader.read_next(&mut |find| {
+                let before = finds;
                 finds = finds.saturating_add(1);
-                if !counts.find(find, &path, &mut judge, (state, first)) {
-                    counts.pieces.iter_mut().for_each(HashMap::clear);
-                    counts.known_from = (place, finds);
+                let is_whole = counts.find(find, &path, &mut judge, (state, first), &mut |fact| {
+                    // What was between is not there any more.
+                    let is_gap = fact > expected;
+                    expected = fact.next();
+                    is_gap.then_some((place, before))
+                });
+                if !is_whole {
+                    counts.forget((place, finds));
                 }
             })? {}
         }
@@ -74,11 +86,23 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Counts what one find made ready; false where something of it is lost.
-    fn find(&mut self, find: Find<'_>, path: &str, judge: &mut FirstJudge, (state, first): (&State, Sequence)) -> bool {
+    /// Numbers are not known before this place.
+    fn forget(&mut self, known_from: (usize, u64)) {
+        self.pieces.iter_mut().for_each(HashMap::clear);
+        self.known_from = known_from;
+    }
+
+    /// Counts what one find made ready; false where something of it is lost. `gap` says where something is lost
+    /// between a fact and the one before.
+    fn find(
+        &mut self,
+        find: Find<'_>,
+        path: &str,
+        judge: &mut FirstJudge,
+        (state, first): (&State, Sequence),
+        gap: &mut dyn FnMut(Sequence) -> Option<(usize, u64)>,
+    ) -> bool {
         let mut is_whole = matches!(find, Find::Batch { .. });
-        let Self { pieces, older, .. } = self;
-        let Some(counted) = pieces.last_mut() else { return is_whole };
         each_record(
             find,
             path,
@@ -88,20 +112,24 @@ impl Counts {
                     is_whole = false;
                     return;
                 };
-                match fact_of(&record, &at, path) {
-                    Ok(fact) => {
-                        each_named(&fact, &mut |named| {
-                            if named < first {
-                                note_older(older, named);
-                            }
-                        });
-                        judge.take(state, &fact, at, &mut |event| {
-                            let count = counted.entry(event.subject).or_default();
-                            *count = count.saturating_add(1);
-                        });
-                    }
-                    Err(_) => is_whole = false,
+                if let Some(known_from) = gap(at.fact) {
+                    self.forget(known_from);
                 }
+                let Ok(fact) = fact_of(&record, &at, path) else {
+                    is_whole = false;
+                    return;
+                };
+                each_named(&fact, &mut |named| {
+                    if named < first {
+                        note_older(&mut self.older, named);
+                    }
+                });
+                judge.take(state, &fact, at, &mut |event| {
+                    if let Some(counted) = self.pieces.last_mut() {
+                        let count = counted.entry(event.subject).or_default();
+                        *count = count.saturating_add(1);
+                    }
+                });
             },
         );
         is_whole

@@ -13,7 +13,7 @@ use delaymq_core::units::Sequence;
 use crate::deliveries::DeliveriesPart;
 use crate::filter::Filter;
 use crate::numbers::{Counts, OLDER_STEP, note_older};
-use crate::older::{each_older_pending, each_older_ready};
+use crate::older::{each_older_ready, each_pending_below};
 use crate::plan::{length_of, log_ranges};
 use crate::range::{Part, Range};
 use crate::ready::ReadyPart;
@@ -138,7 +138,7 @@ fn older_spans(owner: &Owner, counts: &Counts, log_first: Sequence, step: u64) -
     let mut older: BTreeMap<Sequence, u64> = counts.older.clone();
     // What is damaged is told by who reads it.
     let mut sink = Gathered::new(Table::Deliveries, &Choice::all(Table::Deliveries));
-    each_older_pending(owner, log_first, &mut sink, &mut |entry| note_older(&mut older, entry.sequence()));
+    each_pending_below(owner, log_first, &mut sink, &mut |entry| note_older(&mut older, entry.sequence()));
     each_older_ready(owner, &counts.numbering(0..usize::MAX), &mut sink, &mut |_, _, entry| {
         note_older(&mut older, entry.payload_sequence());
     })?;
