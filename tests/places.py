@@ -36,10 +36,12 @@ ON_A_STORE: dict[str, tuple[str, ...]] = {
     "salvage": (),
     "simulate": ("--rate", "1", "--to", "2100-01-01T00:00:00Z"),
     "spark forecast": (),
+    "spark audit": (),
+    "spark archive": ("--parquet", "archive"),
 }
 """Each verb that works on a store, and what it needs beside its place."""
 
-ON_FILES = ("inspect", "verify", "salvage", "simulate", "spark forecast")
+ON_FILES = ("inspect", "verify", "salvage", "simulate", "spark forecast", "spark audit", "spark archive")
 """Those that read files, and so ask no server."""
 
 SERVED = {verb: arguments for verb, arguments in ON_A_STORE.items() if verb not in ON_FILES}

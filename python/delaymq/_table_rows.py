@@ -51,8 +51,9 @@ class Verified:
     """What the check of a range found.
 
     Attributes:
-        records: Records that could be read, of every kind; of `pending`, messages whose payload could.
-        bytes: Bytes that they lie in; of `pending`, those of the range.
+        records: Records that could be read, of every kind; of `pending`, messages whose payload could; of `segments`,
+            files; of `ready` also the rows of runs.
+        bytes: Bytes that they lie in; of `pending`, those of the range; of `segments` none.
         damages: What is damaged.
     """
 
@@ -67,7 +68,7 @@ class Range:
 
     Attributes:
         table: Of which table.
-        bytes: Bytes of the files that are read, or few more.
+        bytes: Bytes of the files that are read, or few more; ranges of `deliveries` read some files in common.
         rows_max: No more rows than this come of it; facts that are no messages count too.
         first_sequence: The first sequence in it.
         end_sequence: The sequence behind the last one.

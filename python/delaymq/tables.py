@@ -1,4 +1,4 @@
-"""Tables of a store, read without its lock: every message and what is pending, also while a server writes.
+"""Tables of a store, read without its lock: messages, what became of them, every other fact, the files.
 
 `snapshot` opens what a store is as of one fact. What it reads comes as Arrow record batches, by the interface that
 pyarrow, Polars, DuckDB and pandas share (`__arrow_c_stream__`), so none of them is needed here::
@@ -34,6 +34,7 @@ from delaymq.errors import Closed, StoreError
 __all__ = [
     "SPLIT_BYTES",
     "TABLES",
+    "UNFINISHED",
     "VERSION",
     "ArrowBatch",
     "Damage",
@@ -50,8 +51,11 @@ __all__ = [
 VERSION: Final = 1
 """Of the columns of all tables: it rises when one is added, and none is ever taken away."""
 
-TABLES: Final = ("message", "pending")
+TABLES: Final = ("message", "pending", "ready", "action", "deliveries", "segments")
 """The names of the tables."""
+
+UNFINISHED: Final = ("pending", "ready", "in_flight", "retrying")
+"""Outcomes in `deliveries` of what somebody is still owed. Every other one but `unknown` is final."""
 
 SPLIT_BYTES: Final = 64 << 20
 """About so many bytes of a store's files are in one range."""
@@ -121,18 +125,19 @@ class Snapshot:
         Args:
             table: Which table.
             subjects: Only these; one that the store has not has no rows.
-            first_sequence: Only from this sequence on.
+            first_sequence: Only from this sequence on; a row without a sequence is left out, as by each bound.
             end_sequence: Only below this sequence.
-            published_from: Only what was published at this time or later, by the store's clock.
+            published_from: Only what was published at this time or later, by the store's clock; of `ready`, what
+                became ready then, and of `action`, facts of that time.
             published_before: Only what was published before this time.
             due_from: Only what is due at this time or later.
             due_before: Only what is due before this time.
             split_bytes: About so many bytes of files are in a range; a range has at least one batch of the log, or
-                some hundred messages that are pending.
+                some hundred messages that are pending. Of `deliveries` a range has a sequence for each 128 of them.
 
         Raises:
-            WrongType, InvalidArgument: An argument is refused.
-            Corrupt, MissingFile: What says where it lies that is pending is damaged or gone.
+            WrongType, InvalidArgument: An argument is refused; every choice of rows is for `segments`.
+            Corrupt, MissingFile: What says where it lies that is pending or ready is damaged or gone.
             StorageError: The operating system refused a call.
             Closed: The snapshot is closed.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -100,11 +99,6 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     assert found.run("verify --json")[0]["problems"] == []
     assert found.run("salvage --json")[0]["damage"] == []
     assert found.run("simulate --json", "--rate", "1", "--to", "2100-01-01T00:00:00Z")
-    if shutil.which("java") is None:  # Spark is a part that needs it; what it prints is then not looked at
-        found.shapes["spark forecast --json"] = promised()["spark forecast --json"]
-    else:
-        assert found.run("publish --json", "a", "x", "--delay", "1h")
-        assert found.run("spark forecast --json")
     of_damaged(found)
     return found
 
@@ -174,4 +168,5 @@ def test_what_is_printed_has_the_names_of_the_table_and_no_others(printed: Print
     printed.note("bench --json", [json.loads(row.to_json())])
     table = promised()
     assert table.pop("config check --json") == frozenset(), "its names are the keys"
-    assert printed.shapes == table
+    # What Spark's verbs print is compared in tests/spark, where Java is up.
+    assert printed.shapes == {what: names for what, names in table.items() if "spark " not in what}

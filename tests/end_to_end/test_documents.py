@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from java import quick_java, require_java_here
 from snippets import (
     LANGUAGES,
     Block,
@@ -35,9 +36,30 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", RUN)
-def test_what_a_page_shows_runs(page: str, tmp_path: Path) -> None:
-    wrong = run_page((ROOT / page).read_text("utf-8"), tmp_path)
+def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    if starts_java(text):
+        require_java_here()
+        for name, value in quick_java().items():
+            monkeypatch.setenv(name, value)
+    wrong = run_page(text, tmp_path)
     assert wrong is None, f"{page}: {wrong}"
+
+
+def starts_java(page: str) -> bool:
+    """True where it shows Spark."""
+    return any("delaymq.spark" in line or "delaymq spark" in line for one in blocks_of(page) for line in one.lines)
+
+
+def test_a_page_that_shows_spark_is_passed_over_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert [page for page in RUN if starts_java((ROOT / page).read_text("utf-8"))] == ["docs/spark.md"]
+    monkeypatch.delenv("TESTS_OF_JAVA_MUST_RUN", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(pytest.skip.Exception, match="Java 17"):
+        require_java_here()
+    monkeypatch.setenv("TESTS_OF_JAVA_MUST_RUN", "1")
+    with pytest.raises(pytest.fail.Exception, match="must not pass over"):
+        require_java_here()
 
 
 def test_the_pages_are_found() -> None:

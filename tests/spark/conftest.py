@@ -1,40 +1,88 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 import delaymq
 from delaymq import Publish
-from delaymq.spark import MissingSpark, local_session, register
+from delaymq.spark import local_session, register
+from java import QUICK_JAVA, require_java_here
+from spark.engines import Engine
 
+CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
+    "spark.plugins": CONNECT,
+    "spark.connect.grpc.binding.address": "127.0.0.1",
 }
 
 
 @pytest.fixture(scope="package")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One session for all tests of this folder."""
+def connect_port() -> int:
+    """Where the session of all tests listens for Spark Connect."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="package")
+def spark(tmp_path_factory: pytest.TempPathFactory, connect_port: int) -> Iterator[Any]:
+    """One session for all tests of this folder, which runs a task that fails up to four times, as a cluster does."""
+    require_java_here()
     folder = tmp_path_factory.mktemp("spark")
-    places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    places = {
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.connect.grpc.binding.port": str(connect_port),
+    }
     settings = {name.replace(".", "__"): value for name, value in {**QUICK, **places}.items()}
-    try:
-        session = local_session("local[2]", **settings)
-    except MissingSpark as missing:
-        if os.environ.get("TESTS_OF_JAVA_MUST_RUN"):
-            pytest.fail(f"where Java 17 is, .ci/run must not pass over this: {missing}", pytrace=False)
-        pytest.skip(str(missing))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # workers import what a test hands them by its name
+        session = local_session("local[2,4]", **settings)
     register(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="package")
+def connected(spark: Any, connect_port: int) -> str:
+    """The address of a server of Spark Connect: that of the session above."""
+    assert spark.version
+    return f"sc://127.0.0.1:{connect_port}"
+
+
+@pytest.fixture(scope="package")
+def sail() -> Iterator[Any]:
+    """The same by another engine, which needs no Java."""
+    os.environ.setdefault("RUST_LOG", "error")  # it would tell of each session
+    server_of = pytest.importorskip("pysail.spark").SparkConnectServer
+    server = server_of("127.0.0.1", 0)
+    server.start()
+    host, port = server.listening_address
+    session: Any = RemoteSession.builder.remote(f"sc://{host}:{port}").create()
+    register(session)
+    yield session
+    session.stop()
+    server.stop()
+
+
+@pytest.fixture(params=["spark", "sail"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each of the engines that the batch part of the source runs on."""
+    session = request.getfixturevalue(request.param)
+    return Engine(session, UTC if request.param == "sail" else None)
 
 
 SUBJECTS = ("orders", "reminders", "settlements")

@@ -11,50 +11,56 @@ from typing import Any
 
 import pyarrow
 import pytest
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo
+from pyspark import TaskContext
 
 import delaymq
 import pyspark_delaymq
+from crafting import flip
+from delaymq import tables
 from delaymq.spark import TableOptions, damages, map_segments, segment_rdd
 from spark.conftest import MESSAGES, SUBJECTS
+from spark.engines import Engine
+from spark.sources import FailingOnce, Pruned
 from tables import oracle, stores
 
 
-def loaded(spark: Any, path: Path, **options: str) -> Any:
-    return spark.read.format("delaymq").options(**options).load(str(path))
+def loaded(engine: Engine, path: Path, **options: str) -> Any:
+    # Sail does not hand over what `load` is given.
+    return engine.session.read.format("delaymq").options(**options).option("path", str(path)).load()
 
 
 def rows(frame: Any) -> list[Any]:
     return sorted(frame.collect(), key=lambda row: row["sequence"])
 
 
-def test_all_messages_are_rows(spark: Any, filled: Path) -> None:
-    found = rows(loaded(spark, filled, splitBytes="262144"))
+def test_all_messages_are_rows(engine: Engine, filled: Path) -> None:
+    found = rows(loaded(engine, filled, splitBytes="262144"))
     bodies = [b"%05d" % number * (number % 200) for number in range(MESSAGES)] + [b"with a key"]
     assert [bytes(row["body"]) for row in found] == bodies
     assert [row["subject"] for row in found][:MESSAGES] == [SUBJECTS[number % 3] for number in range(MESSAGES)]
     assert [row["key"] is None for row in found] == [True] * MESSAGES + [False]
 
 
-def test_rows_are_what_the_second_reader_reads(spark: Any, tmp_path: Path) -> None:
+def test_rows_are_what_the_second_reader_reads(engine: Engine, tmp_path: Path) -> None:
     """Two openings, keys, moved and cancelled messages, what recurs, tags and attributes."""
     expected = oracle.messages(stores.rich(tmp_path / "store"))
-    found = [row.asDict() for row in rows(loaded(spark, tmp_path / "store", splitBytes="100000"))]
-    assert [as_written(row) for row in found] == expected != []
+    found = [row.asDict() for row in rows(loaded(engine, tmp_path / "store", splitBytes="100000"))]
+    assert [as_written(row, engine) for row in found] == expected != []
 
 
-def as_written(row: dict[str, Any]) -> dict[str, Any]:
-    """Spark gives times without a zone, by this process's clock, and bytes as a bytearray."""
-    instead = {datetime: lambda found: found.astimezone(UTC), bytearray: bytes}
+def as_written(row: dict[str, Any], engine: Engine) -> dict[str, Any]:
+    """Spark gives times without a zone, and bytes as a bytearray."""
+    instead = {datetime: lambda found: found.replace(tzinfo=engine.zone).astimezone(UTC), bytearray: bytes}
     plain = {name: instead.get(type(found), lambda same: same)(found) for name, found in row.items()}
     return plain | {name: json.loads(plain[name]) for name in ("tags", "attributes")}
 
 
-def test_the_schema_and_the_options_choose_columns(spark: Any, filled: Path) -> None:
-    by_schema = spark.read.format("delaymq").schema("sequence bigint, subject string").load(str(filled))
-    by_option = loaded(spark, filled, columns="subject,sequence")
+def test_the_schema_and_the_options_choose_columns(engine: Engine, filled: Path) -> None:
+    reader = engine.session.read.format("delaymq").schema("sequence bigint, subject string")
+    by_schema = reader.option("path", str(filled)).load()
+    by_option = loaded(engine, filled, columns="subject,sequence")
     assert by_schema.columns == by_option.columns == ["sequence", "subject"]
-    assert rows(by_schema) == rows(by_option) == rows(loaded(spark, filled).select("sequence", "subject"))
+    assert rows(by_schema) == rows(by_option) == rows(loaded(engine, filled).select("sequence", "subject"))
 
 
 @pytest.mark.parametrize(
@@ -68,27 +74,63 @@ def test_the_schema_and_the_options_choose_columns(spark: Any, filled: Path) -> 
         ({"publishedFrom": "2039-01-01T00:00:00Z"}, "published >= timestamp '2039-01-01 00:00:00Z'"),
     ],
 )
-def test_an_option_equals_the_same_filter(spark: Any, filled: Path, options: dict[str, str], condition: str) -> None:
-    chosen = loaded(spark, filled, columns="sequence,subject,published,due", splitBytes="262144", **options)
-    whole = loaded(spark, filled, columns="sequence,subject,published,due")
+def test_an_option_equals_the_same_filter(
+    engine: Engine, filled: Path, options: dict[str, str], condition: str
+) -> None:
+    chosen = loaded(engine, filled, columns="sequence,subject,published,due", splitBytes="262144", **options)
+    whole = loaded(engine, filled, columns="sequence,subject,published,due")
     assert rows(chosen) == rows(whole.filter(condition))
 
 
-def test_an_option_of_due_time_equals_the_same_filter(spark: Any, filled: Path) -> None:
-    whole = loaded(spark, filled, columns="sequence,due")
+def test_an_option_of_due_time_equals_the_same_filter(engine: Engine, filled: Path) -> None:
+    whole = loaded(engine, filled, columns="sequence,due")
     middle = whole.selectExpr("percentile_approx(unix_millis(due), 0.5) AS middle").first()["middle"]
-    text = whole.selectExpr(f"date_format(timestamp_millis({middle}), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\") AS t").first()[
-        "t"
-    ]
-    chosen = loaded(spark, filled, columns="sequence,due", dueFrom=text)
+    text = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
+    chosen = loaded(engine, filled, columns="sequence,due", dueFrom=text)
     expected = whole.filter(f"unix_millis(due) >= {middle}")
     assert rows(chosen) == rows(expected) != []
 
 
-def test_pending_is_what_is_scheduled_and_neither_cancelled_nor_dispatched(spark: Any, filled: Path) -> None:
-    found = rows(loaded(spark, filled, log="pending"))
+def test_pending_is_what_is_scheduled_and_neither_cancelled_nor_dispatched(engine: Engine, filled: Path) -> None:
+    found = rows(loaded(engine, filled, log="pending"))
     expected = sum(subject.pending for subject in delaymq.inspect(filled).subjects)
     assert len(found) == expected > 0
+
+
+@pytest.mark.parametrize("log", [log for log in tables.TABLES if log != "message"])
+def test_each_table_is_what_arrow_reads(spark: Any, filled: Path, log: str) -> None:
+    frame = loaded(Engine(spark), filled, log=log, splitBytes="65536")
+    with delaymq.snapshot(filled) as snapshot:
+        expected = pyarrow.table(snapshot.to_arrow_batches(log))
+    found = frame.toArrow()
+    assert found.schema.names == expected.schema.names
+    order = [(name, "ascending") for name in ("sequence", "number", "path") if name in expected.schema.names]
+    assert found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist() != []
+    assert frame.count() == expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("log", "options", "condition"),
+    [
+        ("deliveries", {"subject": "orders", "sequenceFrom": "100"}, "subject = 'orders' AND sequence >= 100"),
+        ("deliveries", {"publishedFrom": "2000-01-01T00:00:00Z", "sequenceTo": "900"}, "sequence < 900"),
+        ("ready", {"subject": "orders,reminders"}, "subject IN ('orders', 'reminders')"),
+        ("ready", {"sequenceFrom": "500", "sequenceTo": "700"}, "sequence >= 500 AND sequence < 700"),
+        ("action", {"sequenceTo": "2000"}, "sequence < 2000"),
+        ("action", {"publishedTo": "2000-01-01T00:00:00Z"}, "false"),
+    ],
+)
+def test_an_option_of_another_table_equals_the_same_filter(
+    engine: Engine, filled: Path, log: str, options: dict[str, str], condition: str
+) -> None:
+    chosen = loaded(engine, filled, log=log, columns="sequence,subject,due", splitBytes="65536", **options)
+    whole = loaded(engine, filled, log=log, columns="sequence,subject,due")
+    assert rows(chosen) == rows(whole.filter(condition))
+
+
+def test_files_take_no_choice_of_rows(spark: Any, filled: Path) -> None:
+    with pytest.raises(Exception, match="all files are rows of segments"):
+        loaded(Engine(spark), filled, log="segments", subject="orders").count()
 
 
 def wait_for_rows(path: Path, count: int) -> None:
@@ -106,36 +148,44 @@ def test_one_load_is_of_one_moment(spark: Any, tmp_path: Path) -> None:
     with delaymq.open(tmp_path / "store", durability="os") as store:
         store.publish("a", b"first", delay=60)
         wait_for_rows(tmp_path / "store", 1)
-        frame = loaded(spark, tmp_path / "store", columns="sequence,body")
+        frame = loaded(Engine(spark), tmp_path / "store", columns="sequence,body")
         assert [bytes(row["body"]) for row in frame.collect()] == [b"first"]
         store.publish("a", b"second", delay=60)
         wait_for_rows(tmp_path / "store", 2)
         assert [bytes(row["body"]) for row in frame.collect()] == [b"first"]
-        again = loaded(spark, tmp_path / "store", columns="sequence,body")
+        again = loaded(Engine(spark), tmp_path / "store", columns="sequence,body")
         assert [bytes(row["body"]) for row in rows(again)] == [b"first", b"second"]
 
 
-def test_an_empty_store_has_no_rows(spark: Any, tmp_path: Path) -> None:
+def test_an_empty_store_has_no_rows(engine: Engine, tmp_path: Path) -> None:
     delaymq.open(tmp_path / "store").close()
-    for log in ("message", "pending"):
-        assert loaded(spark, tmp_path / "store", log=log).count() == 0
+    for log in ("message", "pending", "ready", "deliveries"):
+        assert loaded(engine, tmp_path / "store", log=log).count() == 0
 
 
-def test_damage_names_its_file_and_offset(spark: Any, tmp_path: Path) -> None:
-    with delaymq.open(tmp_path / "store", durability="os") as store:
+def damaged(path: Path) -> str:
+    """A store of ten messages of which one is damaged; the name of its segment."""
+    with delaymq.open(path, durability="os") as store:
         for number in range(10):
             store.publish("a", b"body %d" % number, delay=60)
-    [segment] = [one for one in (tmp_path / "store" / "log").iterdir() if b"body 5" in one.read_bytes()]
-    whole = bytearray(segment.read_bytes())
-    whole[whole.index(b"body 5")] ^= 1
-    segment.write_bytes(whole)
-    frame = loaded(spark, tmp_path / "store", columns="sequence,body")
-    with pytest.raises(Exception, match=f"delaymq.errors.DamagedPayload: .*{segment.name}"):
+    [segment] = [one for one in (path / "log").iterdir() if b"body 5" in one.read_bytes()]
+    flip(segment, segment.read_bytes().index(b"body 5"))
+    return segment.name
+
+
+def test_damage_names_its_file_and_offset(engine: Engine, tmp_path: Path) -> None:
+    segment = damaged(tmp_path / "store")
+    frame = loaded(engine, tmp_path / "store", columns="sequence,body")
+    with pytest.raises(Exception, match=f"DamagedPayload: .*{segment}"):
         frame.collect()
-    reported = loaded(spark, tmp_path / "store", columns="sequence,body", onCorrupt="report")
+    reported = loaded(engine, tmp_path / "store", columns="sequence,body", onCorrupt="report")
     assert [bytes(row["body"]) for row in rows(reported)] == [b"body %d" % n for n in range(10) if n != 5]
+
+
+def test_damage_is_listed(spark: Any, tmp_path: Path) -> None:
+    segment = damaged(tmp_path / "store")
     [found] = damages(spark, TableOptions(path=str(tmp_path / "store"), columns=("body",))).collect()
-    assert found["path"] == f"log/{segment.name}"
+    assert found["path"] == f"log/{segment}"
     assert (found["offset"] is None, found["sequence"] is None) == (False, False)
 
 
@@ -157,6 +207,38 @@ def test_each_task_gets_the_batches_of_its_part(spark: Any, filled: Path) -> Non
     assert sorted(row["rows"] for row in frame.collect()) == sorted(sum(part.values()) for part in parts)
 
 
+def test_a_task_that_fails_is_run_again_and_has_the_same_rows(spark: Any, filled: Path, tmp_path: Path) -> None:
+    """The first attempt of each ends in the middle of its part."""
+    asked = TableOptions(path=str(filled), columns=("sequence",), split_bytes=256 << 10)
+    tries = tmp_path / "tries"
+    tries.mkdir()
+
+    def failing(batches: Any) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        (tries / f"{context.partitionId()}-{context.attemptNumber()}").touch()
+        for batch in batches:
+            yield batch
+            if context.attemptNumber() == 0:
+                raise RuntimeError("planned")
+
+    expected = [row["sequence"] for row in rows(loaded(Engine(spark), filled, columns="sequence"))]
+    assert [row["sequence"] for row in rows(map_segments(spark, asked, failing, "sequence bigint"))] == expected
+    tried = sorted(one.name for one in tries.iterdir())
+    assert tried == [f"{number}-{attempt}" for number in range(len(tried) // 2) for attempt in (0, 1)]
+    assert len(tried) > 6
+    again = segment_rdd(spark.sparkContext, asked, failing)
+    assert sorted(found for batch in again.collect() for found in batch.column("sequence").to_pylist()) == expected
+
+
+def test_a_task_of_the_source_that_fails_is_run_again(spark: Any, filled: Path) -> None:
+    expected = rows(loaded(Engine(spark), filled))
+    spark.dataSource.register(FailingOnce)
+    frame = spark.read.format("failing_once").option("splitBytes", "262144").load(str(filled))
+    assert rows(frame) == expected
+    assert frame.rdd.getNumPartitions() > 3
+
+
 def test_the_source_is_found_by_its_name_alone() -> None:
     """PySpark looks for modules named `pyspark_…` in a session that nobody has registered anything with."""
     assert pyspark_delaymq.DefaultSource.name() == "delaymq"
@@ -170,50 +252,27 @@ def test_nothing_is_damaged_in_what_is_whole(spark: Any, filled: Path) -> None:
     ("options", "said"),
     [({"log": "messages"}, "log"), ({"offset": "1"}, "option"), ({"sequenceFrom": "9", "sequenceTo": "1"}, "end_seq")],
 )
-def test_what_is_refused_is_said_by_spark(spark: Any, filled: Path, options: dict[str, str], said: str) -> None:
+def test_what_is_refused_is_said_by_the_engine(
+    engine: Engine, filled: Path, options: dict[str, str], said: str
+) -> None:
     with pytest.raises(Exception, match=said):
-        loaded(spark, filled, **options).count()
+        loaded(engine, filled, **options).count()
 
 
-def test_what_is_no_store_is_said_by_spark(spark: Any, tmp_path: Path) -> None:
+def test_what_is_no_store_is_said_by_the_engine(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="there is no store here"):
-        loaded(spark, tmp_path).count()
+        loaded(engine, tmp_path).count()
 
 
 @pytest.mark.parametrize("schema", ["sequence int", "nothing string", "subject string, sequence bigint"])
-def test_a_schema_of_another_table_is_refused(spark: Any, filled: Path, schema: str) -> None:
+def test_a_schema_of_another_table_is_refused(engine: Engine, filled: Path, schema: str) -> None:
     with pytest.raises(Exception, match="schema"):
-        spark.read.format("delaymq").schema(schema).load(str(filled)).count()
-
-
-class Pruned(DataSource):
-    """Takes a filter as Spark offers it, and gives what passes."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "pruned"
-
-    def schema(self) -> str:
-        return "number int"
-
-    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
-        class Reader(DataSourceReader):
-            wanted: Any = None
-
-            def pushFilters(self, filters: Any) -> Any:  # noqa: N802 - Spark's name
-                for one in filters:
-                    if isinstance(one, EqualTo):
-                        self.wanted = one.value
-                    yield one
-
-            def read(self, partition: Any) -> Any:  # noqa: ARG002
-                return ((number,) for number in range(4) if self.wanted in (None, number))
-
-        return Reader()
+        engine.session.read.format("delaymq").schema(schema).option("path", str(filled)).load().count()
 
 
 @pytest.mark.xfail(
-    reason="Spark hands the filters of one scan to all scans of a load: so options prune, and filters do not"
+    raises=AssertionError,
+    reason="Spark hands the filters of one scan to all scans of a load: so options prune, and filters do not",
 )
 def test_filters_of_one_scan_are_not_those_of_another(spark: Any) -> None:
     spark.dataSource.register(Pruned)

@@ -20,6 +20,7 @@ import delaymq
 from delaymq import InvalidArgument
 from delaymq.spark.plan import TableOptions
 from delaymq.spark.stream import LostBeforeRead, StreamOptions, TableStream
+from java import quick_java
 
 PUBLISHED = 2_000
 
@@ -228,7 +229,13 @@ def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> N
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
     path = filled(tmp_path / "store")
     driver = [sys.executable, "-c", DRIVER, str(path), str(tmp_path)]
-    process = subprocess.Popen(driver, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        driver,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | quick_java(),
+    )
     try:
         wait_until(lambda: len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 2, process)
     finally:

@@ -32,7 +32,10 @@ class Replay:
         self.ready: list[Row] = []
         self.groups: dict[int, tuple[int, str]] = {}
         self._numbers: dict[int, int] = {}
+        self.consumers: dict[int, tuple[int, str]] = {}
         self._group_count = 0
+        self._consumer_count = 0
+        self._lasting: dict[int, bool] = {}
         self._keys: dict[Any, int] = {}
         self._ids: dict[Any, int] = {}
         self._id_window_ms = 0
@@ -43,10 +46,11 @@ class Replay:
         self._ended_before: dict[int, int] = {}
         for placed in self.batches:
             self._batch = placed
-            for _, record in placed.batch.records:
+            for self._offset, record in placed.batch.records:
                 getattr(self, f"_{record.kind}", lambda _: None)(record)
 
     _batch: Placed
+    _offset: int
 
     def _place(self, entry: Entry, *, at_once: bool = False) -> None:
         header = self._batch.batch.header
@@ -58,17 +62,18 @@ class Replay:
     def _make_ready(self, entry: Entry, fact: int) -> None:
         number = self._numbers.get(entry.subject, 0)
         self._numbers[entry.subject] = number + 1
-        trusted = moment(self._batch.batch.header["trusted_ms"])
         self.ready.append(
             {
-                "sequence": fact,
-                "epoch": self._batch.batch.header["epoch"],
+                "sequence": entry.sequence,
                 "subject": self.names[entry.subject],
                 "number": number,
-                "entry_sequence": entry.sequence,
                 "published_sequence": entry.message,
                 "due": moment(entry.due_ms),
-                "ready": trusted,
+                "ready": moment(self._batch.batch.header["trusted_ms"]),
+                "ready_sequence": fact,
+                "epoch": self._batch.batch.header["epoch"],
+                "segment": f"log/{self._batch.segment:010}.segment",
+                "offset": self._offset,
             }
         )
 
@@ -145,7 +150,25 @@ class Replay:
         self._ensure(record.fields["subject"], record.fields["name"])
 
     def _attach(self, record: Record) -> None:
-        self._ensure(record.fields["subject"], record.fields["group"])
+        fields = record.fields
+        self._ensure(fields["subject"], fields["group"])
+        named = (fields["subject"], fields["group"])
+        group = next(number for number, one in self.groups.items() if one == named)
+        self._ensure_consumer(group, fields["consumer"], is_lasting=True)
+
+    def _consumer(self, record: Record) -> None:
+        if record.fields["group"] in self.groups:
+            self._ensure_consumer(record.fields["group"], record.fields["name"], is_lasting=False)
+
+    def _ensure_consumer(self, group: int, name: str, *, is_lasting: bool) -> None:
+        there = [number for number, one in self.consumers.items() if one == (group, name)]
+        if all(self._lasting[number] != is_lasting for number in there):
+            self._consumer_count += 1
+            self.consumers[self._consumer_count] = (group, name)
+            self._lasting[self._consumer_count] = is_lasting
+
+    def _consumer_end(self, record: Record) -> None:
+        self.consumers.pop(record.fields["consumer"], None)
 
     def _ensure(self, subject: int, name: str) -> None:
         if (subject, name) not in self.groups.values():
@@ -171,8 +194,10 @@ class Replay:
         if fields["group"] not in self.groups:
             return
         self._ensure(fields["target"], self.groups[fields["group"]][1])
-        entry = Entry(record.sequence, fields["due_ms"], fields["payload_sequence"], fields["target"])
-        self._place(entry, at_once=fields["destination"] == "dead_letter")
+        # Format 1 has neither the message nor dead letters.
+        message, destination = fields.get("payload_sequence", 0), fields.get("destination", "again")
+        entry = Entry(record.sequence, fields["due_ms"], message, fields["target"])
+        self._place(entry, at_once=destination == "dead_letter")
 
     def _redrive(self, record: Record) -> None:
         fields = record.fields

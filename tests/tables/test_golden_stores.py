@@ -1,7 +1,8 @@
-"""Both tables of the stores that earlier releases left behind, as the second reader and the open store have them."""
+"""The tables of the stores that earlier releases left behind, as the second reader and the open store have them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from format_reader.checkpoints import read_checkpoint
 from format_reader.golden import GOLDEN, parse
 from format_reader.layout import FORMATS
 from format_reader.store import numbered
-from tables import oracle
+from tables import oracle, oracle_actions
+from tables.oracle_deliveries import Deliveries
 from tables.replaying import Replay
 
 SAME = ("body", "message_id", "tags", "attributes")
@@ -92,6 +94,34 @@ def test_what_is_pending_is_what_the_facts_of_each_format_come_to(tmp_path: Path
     assert [(row["due"], row["sequence"], row["published_sequence"]) for row in rows] == [
         (oracle.moment(due), sequence, message) for due, sequence, message in expected
     ]
+
+
+@pytest.mark.parametrize("number", REPLAYED)
+def test_what_became_ready_and_what_became_of_messages_of_each_format(tmp_path: Path, number: int) -> None:
+    folder = laid(tmp_path / "store", number)
+    ready, became = Replay(folder).ready, Deliveries(folder).rows()
+    assert len(ready) >= 3
+    with delaymq.snapshot(folder) as snapshot:
+        for split_bytes in SPLITS:
+            assert read_split(snapshot, "ready", split_bytes) == ready
+            assert read_split(snapshot, "deliveries", split_bytes) == became
+    assert {row["outcome"] for row in became} >= {"pending", "acknowledged", "cancelled"}
+
+
+@pytest.mark.parametrize("number", FORMATS_BEFORE)
+def test_facts_and_files_of_every_format(tmp_path: Path, number: int) -> None:
+    folder = laid(tmp_path / "store", number)
+    expected = oracle_actions.actions(folder)
+    with delaymq.snapshot(folder) as snapshot:
+        for split_bytes in SPLITS:
+            found = read_split(snapshot, "action", split_bytes)
+            assert [row | {"ranges": row["ranges"] and json.loads(row["ranges"])} for row in found] == expected
+        files = oracle.read(snapshot.to_arrow_batches("segments"))
+        facts = sum(row["rows"] for row in files if row["log"] == "message")
+        assert facts == snapshot.end_sequence - snapshot.first_sequence
+        assert {row["log"] for row in files} == {"message", "schedule", "dispatch"}
+        for one in map(snapshot.verify, (*snapshot.plan("segments"), *snapshot.plan("ready"))):
+            assert one.damages == ()
 
 
 @pytest.mark.parametrize("number", FORMATS_BEFORE)

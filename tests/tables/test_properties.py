@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import delaymq
-from tables import oracle
+from tables import oracle, oracle_actions, oracle_files
+from tables.oracle_deliveries import Deliveries
 from tables.replaying import Replay
 from tables.worlds import Step, World, histories
 
@@ -59,6 +61,32 @@ def test_every_pending_message_is_in_one_range(history: list[Step], split_bytes:
         assert [row for one in pruned for row in oracle.read(snapshot.read(one))] == [
             row for row in rows if due_from <= row["due"] < due_before
         ]
+
+
+@told
+@given(histories(), st.sampled_from(SPLITS))
+def test_what_was_done_and_became_ready_is_what_the_log_says(history: list[Step], split_bytes: int) -> None:
+    with stored(history) as folder, delaymq.snapshot(folder) as snapshot:
+        expected = Replay(folder).ready
+        assert oracle.read(snapshot.to_arrow_batches("ready")) == expected
+        ranges = snapshot.plan("ready", split_bytes=split_bytes)
+        assert [row for one in ranges for row in oracle.read(snapshot.read(one))] == expected
+        expected = oracle_actions.actions(folder)
+        ranges = snapshot.plan("action", split_bytes=split_bytes)
+        found = [row for one in ranges for row in oracle.read(snapshot.read(one))]
+        for row in found:
+            row["ranges"] = None if row["ranges"] is None else json.loads(row["ranges"])
+        assert found == expected
+        assert oracle.read(snapshot.to_arrow_batches("segments")) == oracle_files.segments(folder)
+
+
+@told
+@given(histories(), st.sampled_from(SPLITS))
+def test_what_became_of_each_message_is_what_the_log_says(history: list[Step], split_bytes: int) -> None:
+    with stored(history) as folder, delaymq.snapshot(folder) as snapshot:
+        expected = Deliveries(folder).rows()
+        ranges = snapshot.plan("deliveries", split_bytes=split_bytes)
+        assert [row for one in ranges for row in oracle.table_of(snapshot.read(one)).to_pylist()] == expected
 
 
 @told

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from delaymq.errors import DelaymqError
 
-__all__ = ["MissingSpark", "require_java", "require_spark"]
+__all__ = ["MissingSpark", "require_connect", "require_java", "require_spark"]
 
 PACKAGES = ("pyspark", "pyarrow", "pandas")
+CONNECT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 class MissingSpark(DelaymqError, ImportError):  # noqa: N818 - a name says what happened, as all of delaymq's do
@@ -24,9 +25,29 @@ def require_spark() -> None:
     Raises:
         MissingSpark: One of them is not installed.
     """
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    _require(PACKAGES, "spark")
+
+
+def require_connect() -> None:
+    """Looks for the packages that Spark Connect needs beside those of Spark.
+
+    Raises:
+        MissingSpark: One of them is not installed.
+    """
+    _require(CONNECT_PACKAGES, "spark-connect")
+
+
+def _require(packages: tuple[str, ...], extra: str) -> None:
+    missing = [name for name in packages if not _is_there(name)]
     if missing:
-        raise MissingSpark(f'{", ".join(missing)} not installed: pip install "delaymq[spark]"')
+        raise MissingSpark(f'{", ".join(missing)} not installed: pip install "delaymq[{extra}]"')
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
 
 
 def require_java() -> None:

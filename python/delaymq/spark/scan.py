@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["DAMAGES", "damages", "map_segments", "segment_rdd"]
+__all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "segment_rdd"]
 
 Found = TypeVar("Found")
 
@@ -68,7 +68,23 @@ def map_segments(
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    return _spread(spark, planned(options)).mapInArrow(partial(_each_pickled, function), schema)
+    return map_parts(spark, planned(options), partial(_batches_given, function), schema)
+
+
+def map_parts(
+    spark: SparkSession,
+    parts: list[Part],
+    function: Callable[[Part], Iterable[pyarrow.RecordBatch]],
+    schema: str | StructType,
+) -> DataFrame:
+    """The same of parts that are planned already, of one table or of several, whose function reads its part itself."""
+    return _spread(spark, parts).mapInArrow(partial(_each_pickled, function), schema)
+
+
+def _batches_given(
+    function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]], part: Part
+) -> Iterable[pyarrow.RecordBatch]:
+    return function(batches_of(part))
 
 
 def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
@@ -82,7 +98,7 @@ def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    return _spread(spark, planned(options)).mapInArrow(_each_damaged, DAMAGES)
+    return map_parts(spark, planned(options), _damaged, DAMAGES)
 
 
 def _spread(spark: SparkSession, parts: list[Part]) -> DataFrame:
@@ -98,16 +114,14 @@ def _parts_of(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[Part]:
             yield pickle.loads(pickled)  # noqa: S301 - the driver of the same job wrote it
 
 
-def _each_damaged(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    for part in _parts_of(rows):
-        found = damages_of(part)
-        if found.num_rows > 0:
-            yield found
+def _damaged(part: Part) -> Iterator[pyarrow.RecordBatch]:
+    found = damages_of(part)
+    if found.num_rows > 0:
+        yield found
 
 
 def _each_pickled(
-    function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]],
-    rows: Iterator[pyarrow.RecordBatch],
+    function: Callable[[Part], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     for part in _parts_of(rows):
-        yield from function(batches_of(part))
+        yield from function(part)

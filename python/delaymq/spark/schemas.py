@@ -11,7 +11,6 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
@@ -34,16 +33,21 @@ TYPES: dict[str, DataType] = {
 }
 """The type of each Arrow type that a table has."""
 
+SQL = {"timestamp[us, tz=UTC]": "timestamp_ltz"}
+"""What SQL calls a type by another name: `timestamp` alone is what the session says, and in Sail has no zone."""
 
-def schema_of(log: str, columns: Iterable[str] | None = None) -> StructType:
+
+def schema_of(log: str, columns: Iterable[str] | None = None) -> str:
     """The schema of a table, or of some of its columns, in the order of the table; each column may be null.
+
+    It is in the words of SQL: engines other than Spark ask a `StructType` for things that PySpark has changed.
 
     Raises:
         InvalidArgument: There is no such table.
     """
     wanted = None if columns is None else set(columns)
     found = [(name, kind) for name, kind in columns_of(log) if wanted is None or name in wanted]
-    return StructType([StructField(name, TYPES[kind], nullable=True) for name, kind in found])
+    return ", ".join(f"`{name}` {SQL.get(kind, TYPES[kind].simpleString())}" for name, kind in found)
 
 
 def names_of(log: str, schema: StructType) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A session of this machine, with what a machine of its own needs."""
+"""A session of this machine, with what a machine of its own needs, or one of a server of Spark Connect."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from delaymq.spark.environment import require_java
+from delaymq.spark.environment import require_connect, require_java
 
-__all__ = ["LOCAL", "local_session", "silenced"]
+__all__ = ["LOCAL", "local_session", "session_at", "silenced"]
 
 LOCAL = {
     # The name of the machine may stand for another of its addresses.
@@ -43,6 +43,18 @@ def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
     for name, value in (LOCAL | {name.replace("__", "."): value for name, value in settings.items()}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def session_at(master: str) -> SparkSession:
+    """A session where `master` says: of the server of Spark Connect at `sc://host:port`, or else a local one.
+
+    Raises:
+        MissingSpark: There is no Java for it, or, for a server, what Spark Connect needs is not installed.
+    """
+    if not master.startswith("sc://"):
+        return local_session(master)
+    require_connect()
+    return SparkSession.builder.remote(master).getOrCreate()
 
 
 @contextmanager

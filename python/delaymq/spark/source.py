@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from delaymq.spark.partition import PartOfTable, batches_in
@@ -33,15 +34,18 @@ class DelaymqDataSource(DataSource):
         """What `format` calls it."""
         return "delaymq"
 
-    def schema(self) -> StructType:
+    def schema(self) -> str:
         """The columns of the table that the options ask for."""
         asked = TableOptions.parsed(StreamOptions.taken(self.options)[1])
         return schema_of(asked.log, asked.columns)
 
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """What plans and reads; `schema` may name fewer columns, in the order of the table."""
+    def reader(self, schema: StructType | pyarrow.Schema) -> DataSourceReader:
+        """What plans and reads; `schema` may name fewer columns, in the order of the table. Sail has one of Arrow."""
         asked = TableOptions.parsed(self.options)
-        return TableReader(replace(asked, columns=names_of(asked.log, schema)))
+        if isinstance(schema, StructType):
+            return TableReader(replace(asked, columns=names_of(asked.log, schema)))
+        columns = names_of(asked.log, from_arrow_schema(schema, prefer_timestamp_ntz=False))
+        return CastReader(replace(asked, columns=columns), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The same for `spark.readStream`."""
@@ -63,6 +67,18 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
         """The batches of one part."""
         return batches_in(partition)
+
+
+class CastReader(TableReader):
+    """The same for an engine that says which types of Arrow it expects, as Sail does, whose times have no zone."""
+
+    def __init__(self, options: TableOptions, schema: pyarrow.Schema) -> None:
+        super().__init__(options)
+        self._schema = schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
+        """The batches of one part, as they are expected."""
+        return (batch.cast(self._schema) for batch in super().read(partition))
 
 
 def register(spark: SparkSession) -> None:

@@ -164,7 +164,7 @@ fn table_of(name: &str) -> Result<Table> {
 }
 
 fn described<'py>(py: Python<'py>, range: &Range) -> PyResult<Bound<'py, PyTuple>> {
-    let files: Vec<(String, u32, Option<u32>)> = range.files().collect();
+    let files = range.files();
     let token = PyBytes::new(py, &range.to_token());
     let numbers = (range.bytes, range.rows_max(), range.first_sequence.0, range.end_sequence.0);
     (token, numbers.0, numbers.1, numbers.2, numbers.3, files).into_pyobject(py)

@@ -9,7 +9,9 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
-use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, is_pinned};
+use delaymq_core::store::{
+    CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, archived_below, is_pinned,
+};
 
 use crate::crowd::Crowd;
 use crate::driver::Seat;
@@ -198,6 +200,9 @@ impl Shared {
         helping.checkpoint_again = None;
         if helping.checkpoint.is_none() {
             helping.checkpoint = held(&self.background.checkpoints).work.take();
+            if let Some(work) = &mut helping.checkpoint {
+                work.await_archives(archived_below(self.storage.as_ref()));
+            }
         }
         let Some(work) = helping.checkpoint.as_mut() else { return false };
         let synced = self.with_commits(|commits| commits.synced_mark().location);

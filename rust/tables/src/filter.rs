@@ -30,10 +30,24 @@ impl Filter {
     /// Whether a row of this sequence, due then, is asked for.
     #[inline]
     pub(crate) fn takes(&self, sequence: Sequence, due: Millis) -> bool {
-        self.first_sequence.is_none_or(|first| sequence >= first)
-            && self.end_sequence.is_none_or(|end| sequence < end)
-            && self.due_from.is_none_or(|from| due >= from)
-            && self.due_before.is_none_or(|before| due < before)
+        self.takes_sequence(sequence) && self.takes_due(Some(due))
+    }
+
+    /// Whether a row of this sequence is asked for.
+    #[inline]
+    pub(crate) fn takes_sequence(&self, sequence: Sequence) -> bool {
+        self.first_sequence.is_none_or(|first| sequence >= first) && self.end_sequence.is_none_or(|end| sequence < end)
+    }
+
+    /// Whether what is due then is asked for. What has no due time is only where any time is.
+    #[inline]
+    pub(crate) fn takes_due(&self, due: Option<Millis>) -> bool {
+        match due {
+            Some(due) => {
+                self.due_from.is_none_or(|from| due >= from) && self.due_before.is_none_or(|before| due < before)
+            }
+            None => self.due_from.is_none() && self.due_before.is_none(),
+        }
     }
 
     /// Whether what a batch of this trusted time holds is asked for. Where the time is lost, it is only where

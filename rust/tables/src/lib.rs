@@ -4,26 +4,49 @@
 //! files and offsets and can be read anywhere the folder is; [`open_ranges`] reads some, as a source of record
 //! batches. What is damaged ends a reading, or is listed beside what can be read.
 
+mod action;
+mod action_row;
+mod column;
 mod content;
 mod cut;
+mod deliveries;
+mod facts;
 mod filter;
 mod json;
+mod judge;
+mod ledger;
+mod ledger_gaps;
+mod ledger_index;
+mod ledger_queues;
+mod ledger_rows;
 mod message;
+mod message_row;
+mod numbers;
+mod older;
+mod parties;
 mod pending;
 mod plan;
+mod plan_ready;
 mod range;
+mod range_parts;
+mod range_token;
 mod reading;
+mod ready;
 mod rows;
 mod schema;
+mod segments;
 mod snapshot;
 mod stretches;
+mod table;
 mod token;
 mod verify;
 
+pub use column::{Column, VERSION, type_word};
 pub use filter::Filter;
 pub use plan::{Asked, plan};
-pub use range::{Range, Table};
+pub use range::Range;
 pub use reading::{OnDamage, Reading, SharedTold, Told, open_ranges};
-pub use schema::{COLUMNS_MAX, Choice, Column, VERSION, type_word};
+pub use schema::{COLUMNS_MAX, Choice};
 pub use snapshot::TableSnapshot;
+pub use table::Table;
 pub use verify::{Verified, verify};

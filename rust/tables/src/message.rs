@@ -2,22 +2,18 @@
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Find, LogPiece, segment_path};
-use delaymq_core::record::batch::BATCH_HEADER_BYTES;
-use delaymq_core::record::header::{RawRecord, RecordFault, Records};
+use delaymq_core::record::header::RawRecord;
 use delaymq_core::record::message::{KIND_MESSAGE, decode_message};
 use delaymq_core::record::terms::{KIND_TERMS, MessageTerms, NameHash, decode_terms};
-use delaymq_core::units::{Epoch, Location, Millis, Sequence};
+use delaymq_core::units::Sequence;
 
+use crate::column::Column;
 use crate::content::Content;
+use crate::facts::{At, Walked, each_record};
 use crate::filter::{Filter, Names};
-use crate::rows::Row;
-use crate::schema::{Choice, Column};
-
-/// What a reader of rows is told.
-pub(crate) trait Sink {
-    fn row(&mut self, row: &Row<'_>);
-    fn damage(&mut self, error: Error);
-}
+use crate::message_row::MessageRow;
+use crate::rows::Gathered;
+use crate::schema::Choice;
 
 /// Makes rows of what is found in a piece of the log.
 pub(crate) struct MessageRows<'a> {
@@ -28,67 +24,44 @@ pub(crate) struct MessageRows<'a> {
     terms: KeyTerms,
 }
 
-/// What the batch says of all its records.
-#[derive(Clone, Copy)]
-struct OfBatch {
-    epoch: Option<Epoch>,
-    trusted: Option<Millis>,
-}
-
 impl<'a> MessageRows<'a> {
     pub(crate) fn new(filter: &'a Filter, names: &'a Names, choice: &'a Choice, piece: &LogPiece) -> Self {
         Self { filter, names, choice, path: segment_path(piece.segment), terms: KeyTerms::default() }
     }
 
     /// Takes in what was found next.
-    pub(crate) fn take(&mut self, find: Find<'_>, sink: &mut dyn Sink) {
-        match find {
-            Find::Damage(error) => sink.damage(error),
-            Find::Record { record, location, trusted } => {
-                self.terms.forget_before(record.sequence);
-                self.record(&record, location, OfBatch { epoch: None, trusted }, sink);
-            }
-            Find::Batch { header, start, records } => {
-                self.terms = KeyTerms::default();
-                let trusted = Some(Millis(header.trusted_ms.get()));
-                if !self.filter.takes_published(trusted) {
-                    return;
-                }
-                let of_batch = OfBatch { epoch: Some(Epoch(header.epoch.get())), trusted };
-                let first = start.0.saturating_add(BATCH_HEADER_BYTES as u64);
-                for found in Records::new(records, Sequence(header.base_sequence.get())) {
-                    match found {
-                        Ok((at, record)) => {
-                            let location = Location(first.saturating_add(at as u64));
-                            self.record(&record, location, of_batch, sink);
-                        }
-                        Err(fault) => sink.damage(self.unreadable(start, fault)),
-                    }
-                }
-            }
+    pub(crate) fn take(&mut self, find: Find<'_>, sink: &mut Gathered) {
+        if matches!(find, Find::Batch { .. }) {
+            self.terms = KeyTerms::default();
         }
+        let (path, filter) = (self.path.clone(), self.filter);
+        each_record(
+            find,
+            &path,
+            |time| filter.takes_published(time),
+            |walked| match walked {
+                Walked::Damage(error) => sink.damage(error),
+                Walked::Record(record, at) => {
+                    self.terms.forget_before(record.sequence);
+                    self.record(&record, &at, sink);
+                }
+            },
+        );
     }
 
-    fn record(&mut self, record: &RawRecord<'_>, location: Location, of_batch: OfBatch, sink: &mut dyn Sink) {
+    fn record(&mut self, record: &RawRecord<'_>, at: &At, sink: &mut Gathered) {
         if record.header.kind == KIND_TERMS && self.choice.has(Column::Key) {
             self.terms.note(record);
         }
-        if record.header.kind == KIND_MESSAGE && self.filter.takes_published(of_batch.trusted) {
-            match self.row(record, location, of_batch, sink) {
-                Ok(()) => {}
-                Err(error) => sink.damage(error),
-            }
+        if record.header.kind == KIND_MESSAGE
+            && let Err(error) = self.row(record, at, sink)
+        {
+            sink.damage(error);
         }
     }
 
-    fn row(
-        &mut self,
-        record: &RawRecord<'_>,
-        location: Location,
-        of_batch: OfBatch,
-        sink: &mut dyn Sink,
-    ) -> Result<()> {
-        let offset = location.offset();
+    fn row(&mut self, record: &RawRecord<'_>, at: &At, sink: &mut Gathered) -> Result<()> {
+        let offset = at.location.offset();
         let Some(message) = decode_message(record) else {
             return Err(Error::corrupt(&self.path, u64::from(offset), "a message", "another fixed part"));
         };
@@ -104,13 +77,13 @@ impl<'a> MessageRows<'a> {
             let malformed = || Error::corrupt(&self.path, u64::from(offset), "id, tags and attributes", "other bytes");
             content = Some(read.ok_or_else(malformed)?);
         }
-        sink.row(&Row {
+        sink.row(&MessageRow {
             sequence: record.sequence,
-            epoch: of_batch.epoch,
+            epoch: at.epoch,
             subject,
             key: self.terms.key_of(record.sequence),
             content,
-            published: of_batch.trusted,
+            published: at.trusted,
             due: message.due,
             file: &self.path,
             offset,
@@ -118,10 +91,6 @@ impl<'a> MessageRows<'a> {
             published_sequence: record.sequence,
         });
         Ok(())
-    }
-
-    fn unreadable(&self, start: Location, fault: RecordFault) -> Error {
-        Error::corrupt(&self.path, u64::from(start.offset()), "a whole batch", format!("{fault:?}"))
     }
 }
 

@@ -13,11 +13,12 @@ use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::store::{Owner, PendingCursor, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
 use delaymq_core::units::{Epoch, Location, LocationFile, RunNumber, Sequence};
 
+use crate::column::Column;
 use crate::content::Content;
-use crate::message::Sink;
+use crate::message_row::MessageRow;
 use crate::range::Range;
-use crate::rows::Row;
-use crate::schema::{Choice, Column};
+use crate::rows::Gathered;
+use crate::schema::Choice;
 use crate::stretches::DuePart;
 
 /// Entries of one look at the schedule.
@@ -62,7 +63,7 @@ impl PendingReader {
     }
 
     /// Shows some more of it; false at the end.
-    pub(crate) fn read_next(&mut self, range: &Range, choice: &Choice, sink: &mut dyn Sink) -> Result<bool> {
+    pub(crate) fn read_next(&mut self, range: &Range, choice: &Choice, sink: &mut Gathered) -> Result<bool> {
         let view = match self.owner.look_at_pending(&mut self.scan) {
             PendingLook::Again => return Ok(true),
             PendingLook::End => return Ok(false),
@@ -100,7 +101,7 @@ fn show(
     payloads: &mut Payloads,
     entry: &Entry,
     (range, choice): (&Range, &Choice),
-    sink: &mut dyn Sink,
+    sink: &mut Gathered,
 ) -> Result<()> {
     let (filter, key, location) = (&range.filter, entry.key(), entry.location());
     let subject = range.names.get(&entry.subject()).map(String::as_str);
@@ -108,7 +109,7 @@ fn show(
         return Ok(());
     }
     let file = path_of(location);
-    let mut row = Row {
+    let mut row = MessageRow {
         sequence: key.sequence,
         epoch: epoch_of(state, key.sequence),
         subject,

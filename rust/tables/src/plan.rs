@@ -9,10 +9,13 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::cut::{Measured, cut};
 use crate::filter::{Filter, Names};
+use crate::parties::Parties;
 use crate::pending::PendingPart;
-use crate::range::{Range, Table};
+use crate::plan_ready::{deliveries, ready};
+use crate::range::{Part, Range};
 use crate::snapshot::TableSnapshot;
 use crate::stretches::{DuePart, parts_of};
+use crate::table::Table;
 
 /// A piece with so few facts is looked through, so that its bytes are known: its file may be long and mostly empty.
 const FEW_FACTS: u64 = 1_024;
@@ -24,77 +27,116 @@ pub struct Asked {
     pub subjects: Option<Vec<String>>,
     /// Which rows.
     pub filter: Filter,
-    /// About so many bytes of files are in one range, and never less than one batch of the log, or some hundred rows of what is pending.
+    /// About so many bytes of files are in one range, and never less than one batch of the log, or some hundred rows
+    /// of what is pending. The files themselves are one range.
     pub split_bytes: u64,
 }
 
 /// The ranges that have all rows that are asked for, each row in one of them, in the order of the table.
 ///
 /// # Errors
-/// `InvalidArgument` where bounds are upside down or `split_bytes` is zero; `Storage`; of what is pending also `Corrupt`,
-/// `MissingFile`, `NewerFormat`.
+/// `InvalidArgument` where bounds are upside down or `split_bytes` is zero, or a table of files is asked for some of
+/// its rows; `Storage`; of what is pending or ready also `Corrupt`, `MissingFile`, `NewerFormat`.
 pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, asked: &Asked) -> Result<Vec<Range>> {
     check(asked)?;
     let names = names_of(snapshot, asked);
     let mut filter = asked.filter.clone();
     filter.only_named = asked.subjects.is_some();
-    if filter.only_named && names.is_empty() {
+    if table == Table::Segments {
+        check_all_is_asked(&filter)?;
+    } else if filter.only_named && names.is_empty() {
         return Ok(Vec::new());
     }
-    if table == Table::Pending {
-        let parts = parts_of(&snapshot.sources(storage)?, &filter, asked.split_bytes);
-        return Ok(parts.into_iter().map(|due| pending(snapshot, &filter, &names, due)).collect());
+    let range = Range {
+        table,
+        stream: snapshot.stream,
+        bytes: 0,
+        first_sequence: snapshot.first_sequence,
+        end_sequence: snapshot.end_sequence,
+        pieces: Vec::new(),
+        part: Part::Log,
+        filter,
+        names,
+        parties: Arc::default(),
+    };
+    match table {
+        Table::Message => log_ranges(snapshot, storage, &range, asked.split_bytes),
+        Table::Action => {
+            let parties = Arc::new(parties_of(snapshot, &range));
+            log_ranges(snapshot, storage, &Range { parties, ..range }, asked.split_bytes)
+        }
+        Table::Pending => pending(snapshot, storage, &range, asked.split_bytes),
+        Table::Ready => ready(snapshot, storage, &range, asked.split_bytes),
+        Table::Deliveries => {
+            let parties = Arc::new(groups_of(snapshot));
+            deliveries(snapshot, storage, &Range { parties, ..range }, asked.split_bytes)
+        }
+        Table::Segments => {
+            let part = Part::Files(snapshot.files.to_vec());
+            Ok(vec![Range { part, names: Arc::default(), ..range }])
+        }
     }
+}
+
+/// Pieces of the log, each read by itself.
+pub(crate) fn log_ranges(
+    snapshot: &TableSnapshot,
+    storage: &Arc<dyn Storage>,
+    range: &Range,
+    split_bytes: u64,
+) -> Result<Vec<Range>> {
+    let may_have =
+        |piece: &LogPiece| range.filter.may_take((piece.first, piece.end), (piece.trusted_from, piece.trusted_to));
     let mut measured: Vec<Measured> = Vec::new();
-    for piece in snapshot.pieces.iter().filter(|piece| may_have(piece, &filter)) {
-        let parts = measure(storage.as_ref(), piece, asked.split_bytes)?;
-        measured.extend(parts.into_iter().filter(|(part, _)| may_have(part, &filter)));
+    for piece in snapshot.pieces.iter().filter(|piece| may_have(piece)) {
+        let parts = measure(storage.as_ref(), piece, split_bytes)?;
+        measured.extend(parts.into_iter().filter(|(part, _)| may_have(part)));
     }
     let mut ranges: Vec<Range> = Vec::new();
     for (piece, bytes) in measured {
         match ranges.last_mut() {
-            Some(range) if range.bytes.saturating_add(bytes) <= asked.split_bytes => {
+            Some(range) if range.bytes.saturating_add(bytes) <= split_bytes => {
                 range.bytes = range.bytes.saturating_add(bytes);
                 range.end_sequence = piece.end;
                 range.pieces.push(piece);
             }
-            _ => ranges.push(Range {
-                table,
-                stream: snapshot.stream,
-                bytes,
-                first_sequence: piece.first,
-                end_sequence: piece.end,
-                pieces: vec![piece],
-                pending: None,
-                filter: filter.clone(),
-                names: Arc::clone(&names),
-            }),
+            _ => {
+                let (first_sequence, end_sequence, pieces) = (piece.first, piece.end, vec![piece]);
+                ranges.push(Range { bytes, first_sequence, end_sequence, pieces, ..range.clone() });
+            }
         }
     }
     Ok(ranges)
 }
 
-/// A part of what is pending.
-fn pending(snapshot: &TableSnapshot, filter: &Filter, names: &Arc<Names>, due: DuePart) -> Range {
-    let due = DuePart { rows: due.rows.min(snapshot.pending), ..due };
-    Range {
-        table: Table::Pending,
-        stream: snapshot.stream,
+/// What is pending, cut where footers and memory say that it lies.
+fn pending(
+    snapshot: &TableSnapshot,
+    storage: &Arc<dyn Storage>,
+    range: &Range,
+    split_bytes: u64,
+) -> Result<Vec<Range>> {
+    let of = |due: DuePart| Range {
         bytes: due.bytes,
         first_sequence: Sequence(0),
-        end_sequence: snapshot.end_sequence,
-        pieces: Vec::new(),
-        pending: Some(PendingPart { replay: snapshot.replay, due }),
-        filter: filter.clone(),
-        names: Arc::clone(names),
-    }
-}
-
-fn may_have(piece: &LogPiece, filter: &Filter) -> bool {
-    filter.may_take((piece.first, piece.end), (piece.trusted_from, piece.trusted_to))
+        part: Part::Pending(PendingPart {
+            replay: snapshot.replay,
+            due: DuePart { rows: due.rows.min(snapshot.pending), ..due },
+        }),
+        ..range.clone()
+    };
+    Ok(parts_of(&snapshot.sources(storage)?, &range.filter, split_bytes).into_iter().map(of).collect())
 }
 
 fn measure(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<Vec<Measured>> {
+    let bytes = length_of(storage, piece)?;
+    if bytes <= split_bytes && (piece.to.is_some() || piece.end.since(piece.first) > FEW_FACTS) {
+        return Ok(vec![(*piece, bytes)]);
+    }
+    cut(storage, piece, split_bytes)
+}
+
+pub(crate) fn length_of(storage: &dyn Storage, piece: &LogPiece) -> Result<u64> {
     let length = match piece.to {
         Some(to) => u64::from(to),
         None => match storage.open(&segment_path(piece.segment)).and_then(|file| file.length()) {
@@ -102,17 +144,32 @@ fn measure(storage: &dyn Storage, piece: &LogPiece, split_bytes: u64) -> Result<
             other => other?,
         },
     };
-    let bytes = length.saturating_sub(u64::from(piece.from));
-    if bytes <= split_bytes && (piece.to.is_some() || piece.end.since(piece.first) > FEW_FACTS) {
-        return Ok(vec![(*piece, bytes)]);
-    }
-    cut(storage, piece, split_bytes)
+    Ok(length.saturating_sub(u64::from(piece.from)))
 }
 
 fn names_of(snapshot: &TableSnapshot, asked: &Asked) -> Arc<Names> {
     let Some(subjects) = &asked.subjects else { return Arc::clone(&snapshot.names) };
     let named = snapshot.names.iter().filter(|(_, name)| subjects.contains(*name));
     Arc::new(named.map(|(number, name)| (*number, name.clone())).collect())
+}
+
+/// Who takes part in what is asked for: every subject, since messages go on to others, and the groups of those that
+/// are asked for.
+fn parties_of(snapshot: &TableSnapshot, range: &Range) -> Parties {
+    let known = &snapshot.parties;
+    let is_asked = |number| !range.filter.only_named || range.names.contains_key(number);
+    let others = snapshot.names.iter().filter(|(number, _)| !range.names.contains_key(number));
+    let groups = known.groups.iter().filter(|(_, (subject, _))| is_asked(subject));
+    Parties {
+        subjects: others.map(|(number, name)| (*number, name.clone())).collect(),
+        groups: groups.map(|(number, group)| (*number, group.clone())).collect(),
+        consumers: known.consumers.clone(),
+    }
+}
+
+/// Every group: what was given back goes on in another subject.
+fn groups_of(snapshot: &TableSnapshot) -> Parties {
+    Parties { groups: snapshot.parties.groups.clone(), ..Parties::default() }
 }
 
 fn check(asked: &Asked) -> Result<()> {
@@ -137,4 +194,24 @@ fn check(asked: &Asked) -> Result<()> {
         return Err(Error::InvalidArgument { argument: "split_bytes", expected, found });
     }
     Ok(())
+}
+
+/// Files are no messages: who asks for some of them by what messages have would get something else than meant.
+fn check_all_is_asked(filter: &Filter) -> Result<()> {
+    let asked = [
+        ("subjects", filter.only_named),
+        ("first_sequence", filter.first_sequence.is_some()),
+        ("end_sequence", filter.end_sequence.is_some()),
+        ("published_from", filter.published_from.is_some()),
+        ("published_before", filter.published_before.is_some()),
+        ("due_from", filter.due_from.is_some()),
+        ("due_before", filter.due_before.is_some()),
+    ];
+    match asked.into_iter().find(|(_, is_asked)| *is_asked) {
+        None => Ok(()),
+        Some((argument, _)) => {
+            let expected = "nothing: all files are rows of segments".to_owned();
+            Err(Error::InvalidArgument { argument, expected, found: "a choice".to_owned() })
+        }
+    }
 }

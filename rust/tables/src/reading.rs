@@ -1,6 +1,5 @@
 //! One reading of some ranges: an iterator of record batches.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -8,12 +7,18 @@ use arrow_schema::{ArrowError, SchemaRef};
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::PieceReader;
 use delaymq_core::storage::Storage;
+use delaymq_core::store::{Owner, state_at};
 
-use crate::message::{MessageRows, Sink};
-use crate::pending::PendingReader;
-use crate::range::{Range, Table};
-use crate::rows::{Row, Rows};
+use crate::action::ActionRows;
+use crate::deliveries::DeliveriesReader;
+use crate::message::MessageRows;
+use crate::pending::{PendingReader, Replay};
+use crate::range::{Part, Range};
+use crate::ready::ReadyReader;
+use crate::rows::Gathered;
 use crate::schema::Choice;
+use crate::segments::show_file;
+use crate::table::Table;
 
 /// What is done where something is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,30 +52,14 @@ pub struct Reading {
     next_piece: usize,
     reader: Option<PieceReader>,
     pending: Option<PendingReader>,
+    ready: Option<ReadyReader>,
+    deliveries: Option<DeliveriesReader>,
+    /// The state at the end of the log, for the next range of the same snapshot.
+    state: Option<(Replay, Owner)>,
     /// Some of the range of what is pending was read, or is to be.
     is_in_range: bool,
     gathered: Gathered,
     is_done: bool,
-}
-
-/// Rows that were read and not handed out, and the first error.
-struct Gathered {
-    rows: Rows,
-    full: VecDeque<std::result::Result<RecordBatch, ArrowError>>,
-    damages: Vec<Error>,
-}
-
-impl Sink for Gathered {
-    fn row(&mut self, row: &Row<'_>) {
-        self.rows.push(row);
-        if self.rows.is_full() {
-            self.full.push_back(self.rows.take());
-        }
-    }
-
-    fn damage(&mut self, error: Error) {
-        self.damages.push(error);
-    }
 }
 
 /// A reading of ranges of one table in the store whose files these are.
@@ -81,7 +70,7 @@ pub fn open_ranges(
     choice: Choice,
     on_damage: OnDamage,
 ) -> Reading {
-    let gathered = Gathered { rows: Rows::new(table, &choice), full: VecDeque::new(), damages: Vec::new() };
+    let gathered = Gathered::new(table, &choice);
     Reading {
         storage,
         ranges,
@@ -92,6 +81,9 @@ pub fn open_ranges(
         next_piece: 0,
         reader: None,
         pending: None,
+        ready: None,
+        deliveries: None,
+        state: None,
         is_in_range: false,
         gathered,
         is_done: false,
@@ -117,7 +109,8 @@ impl Reading {
         let next = self.read();
         if let Err(error) = &next {
             (self.is_done, self.reader, self.pending) = (true, None, None);
-            self.gathered.full.clear();
+            (self.ready, self.deliveries) = (None, None);
+            self.gathered.forget();
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.error.get_or_insert_with(|| error.clone());
         }
@@ -126,7 +119,7 @@ impl Reading {
 
     fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(batch) = self.gathered.full.pop_front() {
+            if let Some(batch) = self.gathered.next_full() {
                 return batch.map(Some).map_err(|error| not_built(&error));
             }
             if self.is_done {
@@ -134,8 +127,8 @@ impl Reading {
             }
             if !self.read_on()? {
                 (self.is_done, self.pending) = (true, None);
-                if !self.gathered.rows.is_empty() {
-                    self.gathered.full.push_back(self.gathered.rows.take());
+                if let Some(batch) = self.gathered.rest() {
+                    return batch.map(Some).map_err(|error| not_built(&error));
                 }
             }
         }
@@ -144,10 +137,12 @@ impl Reading {
     /// Reads a little more of the range; false at the end of the last one.
     fn read_on(&mut self) -> Result<bool> {
         let Some(range) = self.ranges.get(self.next_range) else { return Ok(false) };
-        if range.pending.is_some() {
-            self.read_schedule()?;
-        } else {
-            self.read_log()?;
+        match &range.part {
+            Part::Log => self.read_log()?,
+            Part::Pending(_) => self.read_schedule()?,
+            Part::Ready(_) => self.read_ready()?,
+            Part::Deliveries(_) => self.read_deliveries()?,
+            Part::Files(_) => self.read_file()?,
         }
         self.tell_damage()
     }
@@ -155,8 +150,8 @@ impl Reading {
     /// Some more of what is pending.
     fn read_schedule(&mut self) -> Result<()> {
         let Self { ranges, choice, gathered, .. } = self;
-        let range = ranges.get(self.next_range);
-        let Some((range, part)) = range.and_then(|range| Some((range, range.pending.as_ref()?))) else { return Ok(()) };
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Pending(part) = &range.part else { return Ok(()) };
         if !std::mem::replace(&mut self.is_in_range, true) {
             // Made anew only for ranges of another snapshot.
             let is_same = self.pending.as_mut().map(|reader| reader.turns_to(range, part)).transpose()?;
@@ -173,6 +168,56 @@ impl Reading {
         Ok(())
     }
 
+    /// Some more of what became ready.
+    fn read_ready(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, storage, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Ready(part) = &range.part else { return Ok(()) };
+        let reader = match &mut self.ready {
+            Some(reader) => reader,
+            none => {
+                let owner = state_for(&mut self.state, storage, range, part.replay)?;
+                none.insert(ReadyReader::open(owner, storage, range, part, choice, gathered)?)
+            }
+        };
+        if !reader.read_next(storage, range, part, gathered)? {
+            self.state = self.ready.take().map(|reader| (part.replay, reader.into_owner()));
+            self.next_range = self.next_range.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// Some more of the log for what became of messages, or some of them.
+    fn read_deliveries(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, storage, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Deliveries(part) = &range.part else { return Ok(()) };
+        let reader = match &mut self.deliveries {
+            Some(reader) => reader,
+            none => {
+                let owner = state_for(&mut self.state, storage, range, part.replay)?;
+                none.insert(DeliveriesReader::open(owner, range, part, choice, gathered)?)
+            }
+        };
+        if !reader.read_next(storage, range, part, gathered)? {
+            self.state = self.deliveries.take().map(|reader| (part.replay, reader.into_owner()));
+            self.next_range = self.next_range.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// One more file.
+    fn read_file(&mut self) -> Result<()> {
+        let Some(range) = self.ranges.get(self.next_range) else { return Ok(()) };
+        let Part::Files(files) = &range.part else { return Ok(()) };
+        let Some(file) = files.get(self.next_piece) else {
+            (self.next_range, self.next_piece) = (self.next_range.saturating_add(1), 0);
+            return Ok(());
+        };
+        self.next_piece = self.next_piece.saturating_add(1);
+        show_file(&self.storage, &range.stream, file, &mut self.gathered)
+    }
+
     /// One more batch of the log.
     fn read_log(&mut self) -> Result<()> {
         let Self { ranges, choice, gathered, .. } = self;
@@ -182,8 +227,14 @@ impl Reading {
             return Ok(());
         };
         let reader = self.reader.get_or_insert_with(|| PieceReader::new(&self.storage, range.stream, *piece));
-        let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
-        if !reader.read_next(&mut |find| rows.take(find, gathered))? {
+        let is_more = if range.table == Table::Action {
+            let rows = ActionRows::new(range, piece);
+            reader.read_next(&mut |find| rows.take(find, gathered))?
+        } else {
+            let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
+            reader.read_next(&mut |find| rows.take(find, gathered))?
+        };
+        if !is_more {
             self.reader = None;
             self.next_piece = self.next_piece.saturating_add(1);
         }
@@ -192,17 +243,32 @@ impl Reading {
 
     /// Ends the reading at the first damage, or lists it.
     fn tell_damage(&mut self) -> Result<bool> {
-        if self.gathered.damages.is_empty() {
-            return Ok(true);
-        }
+        let elsewhere = std::mem::take(&mut self.gathered.elsewhere);
         match self.on_damage {
-            OnDamage::Raise => Err(self.gathered.damages.remove(0)),
+            OnDamage::Raise => {
+                let first = std::mem::take(&mut self.gathered.damages).into_iter().chain(elsewhere).next();
+                first.map_or(Ok(true), Err)
+            }
+            OnDamage::Report if self.gathered.damages.is_empty() => Ok(true),
             OnDamage::Report => {
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
                 told.damages.append(&mut self.gathered.damages);
                 Ok(true)
             }
         }
+    }
+}
+
+/// The state that a range is judged by: that of the range before, or made again.
+fn state_for(
+    known: &mut Option<(Replay, Owner)>,
+    storage: &Arc<dyn Storage>,
+    range: &Range,
+    replay: Replay,
+) -> Result<Owner> {
+    match known.take() {
+        Some((of, owner)) if of == replay => Ok(owner),
+        _ => state_at(storage, range.stream, replay.checkpoint, replay.end),
     }
 }
 
@@ -225,6 +291,6 @@ impl Iterator for Reading {
 
 impl RecordBatchReader for Reading {
     fn schema(&self) -> SchemaRef {
-        self.gathered.rows.schema()
+        self.gathered.schema()
     }
 }

@@ -1,39 +1,109 @@
 //! Rows that become record batches.
 
-use std::fmt::Write;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_array::builder::{
+    BinaryBuilder, BooleanBuilder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
-use delaymq_core::record::terms::NameHash;
-use delaymq_core::units::{Epoch, Millis, Sequence};
+use delaymq_core::error::Error;
+use delaymq_core::units::Millis;
 
-use crate::content::Content;
-use crate::json::{put_list, put_object};
-use crate::range::Table;
-use crate::schema::{Choice, Column};
+use crate::column::{Column, Shape};
+use crate::schema::Choice;
+use crate::table::Table;
 
 /// A batch is handed out with so many rows, or with so many bytes of texts and bodies.
 const BATCH_ROWS: usize = 10_000;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// One row.
-#[derive(Clone, Debug)]
-pub(crate) struct Row<'a> {
-    pub(crate) sequence: Sequence,
-    pub(crate) epoch: Option<Epoch>,
-    pub(crate) subject: Option<&'a str>,
-    pub(crate) key: Option<NameHash>,
-    /// `None` where no column is of it.
-    pub(crate) content: Option<Content<'a>>,
-    pub(crate) published: Option<Millis>,
-    pub(crate) due: Millis,
-    pub(crate) file: &'a str,
-    pub(crate) offset: u32,
-    /// `None` where the record was not read.
-    pub(crate) payload_check: Option<u32>,
-    pub(crate) published_sequence: Sequence,
+/// What a row has in a column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cell<'a> {
+    Null,
+    Number(u64),
+    Text(&'a str),
+    /// The text that was written down.
+    Written,
+    Bytes(&'a [u8]),
+    Time(Millis),
+    Flag(bool),
+    /// A number that may be below zero.
+    Signed(i64),
+}
+
+impl Cell<'_> {
+    pub(crate) fn number(number: Option<u64>) -> Self {
+        number.map_or(Self::Null, Self::Number)
+    }
+
+    pub(crate) fn time(time: Option<Millis>) -> Self {
+        time.map_or(Self::Null, Self::Time)
+    }
+}
+
+impl<'a> Cell<'a> {
+    pub(crate) fn text(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Null, Self::Text)
+    }
+}
+
+/// One row of a table.
+pub(crate) trait Row {
+    /// What it has in a column. A text that is made up for it is written down, where nothing stands yet.
+    fn cell(&self, column: Column, written: &mut String) -> Cell<'_>;
+}
+
+/// What was read and not handed out: rows, full batches of them, and what is damaged.
+pub(crate) struct Gathered {
+    rows: Rows,
+    full: VecDeque<Result<RecordBatch, ArrowError>>,
+    pub(crate) damages: Vec<Error>,
+    /// What is damaged and told by another range: rows may lack what stood there.
+    pub(crate) elsewhere: Vec<Error>,
+}
+
+impl Gathered {
+    pub(crate) fn new(table: Table, choice: &Choice) -> Self {
+        Self { rows: Rows::new(table, choice), full: VecDeque::new(), damages: Vec::new(), elsewhere: Vec::new() }
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.rows.schema)
+    }
+
+    /// Takes in a row.
+    pub(crate) fn row(&mut self, row: &impl Row) {
+        self.rows.push(row);
+        if self.rows.is_full() {
+            self.full.push_back(self.rows.take());
+        }
+    }
+
+    pub(crate) fn damage(&mut self, error: Error) {
+        self.damages.push(error);
+    }
+
+    pub(crate) fn damage_elsewhere(&mut self, error: Error) {
+        self.elsewhere.push(error);
+    }
+
+    /// The next full batch.
+    pub(crate) fn next_full(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        self.full.pop_front()
+    }
+
+    /// The rows that are no full batch, where there are any.
+    pub(crate) fn rest(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        (self.rows.count > 0).then(|| self.rows.take())
+    }
+
+    /// Forgets what was not handed out.
+    pub(crate) fn forget(&mut self) {
+        self.full.clear();
+    }
 }
 
 enum Cells {
@@ -42,127 +112,108 @@ enum Cells {
     Text(StringBuilder),
     Bytes(BinaryBuilder),
     Time(TimestampMicrosecondBuilder),
+    Flag(BooleanBuilder),
 }
 
 /// Collects rows.
-pub(crate) struct Rows {
+struct Rows {
     schema: SchemaRef,
     cells: Vec<(Column, Cells)>,
     count: usize,
     bytes: usize,
-    scratch: String,
+    written: String,
 }
 
 impl Rows {
-    pub(crate) fn new(table: Table, choice: &Choice) -> Self {
-        let cells = choice.columns().iter().map(|column| (*column, cells_of(*column))).collect();
-        Self { schema: choice.schema(table), cells, count: 0, bytes: 0, scratch: String::new() }
+    fn new(table: Table, choice: &Choice) -> Self {
+        let cells = choice.columns().iter().map(|column| (*column, Cells::of(*column))).collect();
+        Self { schema: choice.schema(table), cells, count: 0, bytes: 0, written: String::new() }
     }
 
-    pub(crate) fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.count >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 
-    pub(crate) fn push(&mut self, row: &Row<'_>) {
+    fn push(&mut self, row: &impl Row) {
         self.count = self.count.saturating_add(1);
         for (column, cells) in &mut self.cells {
-            let taken = match cells {
-                Cells::Long(cells) => put_long(cells, *column, row),
-                Cells::Short(cells) => {
-                    cells.append_option(row.epoch.map(|epoch| i32::try_from(epoch.0).unwrap_or(i32::MAX)));
-                    0
-                }
-                Cells::Text(cells) => put_text(cells, *column, row, &mut self.scratch),
-                Cells::Bytes(cells) => {
-                    let body = row.content.as_ref().map(|content| content.body);
-                    cells.append_option(body);
-                    body.map_or(0, <[u8]>::len)
-                }
-                Cells::Time(cells) => {
-                    let time = if matches!(column, Column::Due) { Some(row.due) } else { row.published };
-                    cells.append_option(time.map(microseconds));
-                    0
-                }
-            };
+            self.written.clear();
+            let taken = cells.put(row.cell(*column, &mut self.written), &self.written);
             self.bytes = self.bytes.saturating_add(taken);
         }
     }
 
     /// What was collected, as a record batch.
-    pub(crate) fn take(&mut self) -> Result<RecordBatch, ArrowError> {
+    fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let options = RecordBatchOptions::new().with_row_count(Some(self.count));
         (self.count, self.bytes) = (0, 0);
-        let columns = self.cells.iter_mut().map(|(_, cells)| finished(cells)).collect();
+        let columns = self.cells.iter_mut().map(|(_, cells)| cells.finish()).collect();
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
     }
 }
 
-fn cells_of(column: Column) -> Cells {
-    use arrow_schema::DataType;
-    match column.data_type() {
-        DataType::Int64 => Cells::Long(Int64Builder::new()),
-        DataType::Int32 => Cells::Short(Int32Builder::new()),
-        DataType::Binary => Cells::Bytes(BinaryBuilder::new()),
-        DataType::Timestamp(..) => Cells::Time(TimestampMicrosecondBuilder::new().with_timezone("UTC")),
-        _ => Cells::Text(StringBuilder::new()),
-    }
-}
-
-fn finished(cells: &mut Cells) -> ArrayRef {
-    match cells {
-        Cells::Long(cells) => Arc::new(cells.finish()),
-        Cells::Short(cells) => Arc::new(cells.finish()),
-        Cells::Text(cells) => Arc::new(cells.finish()),
-        Cells::Bytes(cells) => Arc::new(cells.finish()),
-        Cells::Time(cells) => Arc::new(cells.finish()),
-    }
-}
-
-fn put_long(cells: &mut Int64Builder, column: Column, row: &Row<'_>) -> usize {
-    let number = match column {
-        Column::Sequence => Some(row.sequence.0),
-        Column::BodyBytes => row.content.as_ref().map(|content| content.body.len() as u64),
-        Column::PublishedSequence => Some(row.published_sequence.0),
-        Column::Offset => Some(u64::from(row.offset)),
-        Column::PayloadCheck => row.payload_check.map(u64::from),
-        _ => None,
-    };
-    cells.append_option(number.map(|number| i64::try_from(number).unwrap_or(i64::MAX)));
-    0
-}
-
-/// Appends a text and returns its bytes.
-fn put_text(cells: &mut StringBuilder, column: Column, row: &Row<'_>, scratch: &mut String) -> usize {
-    scratch.clear();
-    let content = row.content.as_ref();
-    let text = match (column, content) {
-        (Column::Subject, _) => row.subject,
-        (Column::Segment, _) => Some(row.file),
-        (Column::MessageId, Some(content)) => Some(content.message_id).filter(|id| !id.is_empty()),
-        (Column::Tags, Some(content)) => {
-            put_list(scratch, content.tags.iter().copied());
-            Some(scratch.as_str())
+impl Cells {
+    fn of(column: Column) -> Self {
+        match column.shape() {
+            Shape::Long => Self::Long(Int64Builder::new()),
+            Shape::Short => Self::Short(Int32Builder::new()),
+            Shape::Text => Self::Text(StringBuilder::new()),
+            Shape::Bytes => Self::Bytes(BinaryBuilder::new()),
+            Shape::Time => Self::Time(TimestampMicrosecondBuilder::new().with_timezone("UTC")),
+            Shape::Flag => Self::Flag(BooleanBuilder::new()),
         }
-        (Column::Attributes, Some(content)) => {
-            put_object(scratch, content.attributes.iter().copied());
-            Some(scratch.as_str())
+    }
+
+    /// Appends a cell, null where it is of another shape, and returns the bytes of its text or body.
+    fn put(&mut self, cell: Cell<'_>, written: &str) -> usize {
+        match (self, cell) {
+            (Self::Long(cells), Cell::Number(number)) => {
+                cells.append_value(i64::try_from(number).unwrap_or(i64::MAX));
+            }
+            (Self::Long(cells), Cell::Signed(number)) => cells.append_value(number),
+            (Self::Short(cells), Cell::Number(number)) => {
+                cells.append_value(i32::try_from(number).unwrap_or(i32::MAX));
+            }
+            (Self::Text(cells), Cell::Text(text)) => {
+                cells.append_value(text);
+                return text.len();
+            }
+            (Self::Text(cells), Cell::Written) => {
+                cells.append_value(written);
+                return written.len();
+            }
+            (Self::Bytes(cells), Cell::Bytes(bytes)) => {
+                cells.append_value(bytes);
+                return bytes.len();
+            }
+            (Self::Time(cells), Cell::Time(time)) => cells.append_value(microseconds(time)),
+            (Self::Flag(cells), Cell::Flag(is)) => cells.append_value(is),
+            (cells, _) => cells.put_null(),
         }
-        (Column::Key, _) => row.key.map(|key| {
-            let _ = write!(scratch, "{:016x}{:016x}", key.high, key.low);
-            scratch.as_str()
-        }),
-        _ => None,
-    };
-    cells.append_option(text);
-    text.map_or(0, str::len)
+        0
+    }
+
+    fn put_null(&mut self) {
+        match self {
+            Self::Long(cells) => cells.append_null(),
+            Self::Short(cells) => cells.append_null(),
+            Self::Text(cells) => cells.append_null(),
+            Self::Bytes(cells) => cells.append_null(),
+            Self::Time(cells) => cells.append_null(),
+            Self::Flag(cells) => cells.append_null(),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Long(cells) => Arc::new(cells.finish()),
+            Self::Short(cells) => Arc::new(cells.finish()),
+            Self::Text(cells) => Arc::new(cells.finish()),
+            Self::Bytes(cells) => Arc::new(cells.finish()),
+            Self::Time(cells) => Arc::new(cells.finish()),
+            Self::Flag(cells) => Arc::new(cells.finish()),
+        }
+    }
 }
 
 fn microseconds(time: Millis) -> i64 {

@@ -1,122 +1,15 @@
-//! What columns a table has. Columns are only ever added, at the end; each may be null.
+//! Which columns are asked for.
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{Field, Schema, SchemaRef};
 use delaymq_core::error::{Error, Result};
 
-use crate::range::Table;
+use crate::column::{Column, VERSION, columns_of};
+use crate::table::Table;
 
-/// Rises by one whenever a table gets a column.
-pub const VERSION: u32 = 1;
 /// No choice of columns is longer.
 pub const COLUMNS_MAX: usize = 64;
-
-/// One column.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Column {
-    /// The place of the message's fact in the log.
-    Sequence,
-    /// Which opening of the store wrote it.
-    Epoch,
-    /// Its subject's name.
-    Subject,
-    /// The producer's id for it; null where it gave none.
-    MessageId,
-    /// The hash by which the log knows subject and key, as 32 hexadecimal digits; null where there is no key.
-    Key,
-    /// Its tags, a JSON list of texts.
-    Tags,
-    /// Its attributes, a JSON object of texts.
-    Attributes,
-    /// The body as consumers get it.
-    Body,
-    /// The length of that.
-    BodyBytes,
-    /// The trusted time of the batch that it was committed in; of what is pending, that at which it came.
-    Published,
-    /// When it is due.
-    Due,
-    /// The file in which its record lies, relative to the store.
-    Segment,
-    /// Where in that file the record begins.
-    Offset,
-    /// The CRC-32 over its payload as it is stored.
-    PayloadCheck,
-    /// The sequence of the message; another one than `sequence` where that was moved or given back.
-    PublishedSequence,
-}
-
-const MESSAGE: [Column; 14] = [
-    Column::Sequence,
-    Column::Epoch,
-    Column::Subject,
-    Column::MessageId,
-    Column::Key,
-    Column::Tags,
-    Column::Attributes,
-    Column::Body,
-    Column::BodyBytes,
-    Column::Published,
-    Column::Due,
-    Column::Segment,
-    Column::Offset,
-    Column::PayloadCheck,
-];
-
-impl Column {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sequence => "sequence",
-            Self::Epoch => "epoch",
-            Self::Subject => "subject",
-            Self::MessageId => "message_id",
-            Self::Key => "key",
-            Self::Tags => "tags",
-            Self::Attributes => "attributes",
-            Self::Body => "body",
-            Self::BodyBytes => "body_bytes",
-            Self::Published => "published",
-            Self::Due => "due",
-            Self::Segment => "segment",
-            Self::Offset => "offset",
-            Self::PayloadCheck => "payload_check",
-            Self::PublishedSequence => "published_sequence",
-        }
-    }
-
-    /// Its type.
-    pub fn data_type(self) -> DataType {
-        match self {
-            Self::Sequence | Self::BodyBytes | Self::Offset | Self::PayloadCheck | Self::PublishedSequence => {
-                DataType::Int64
-            }
-            Self::Epoch => DataType::Int32,
-            Self::Body => DataType::Binary,
-            Self::Published | Self::Due => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
-            Self::Subject | Self::MessageId | Self::Key | Self::Tags | Self::Attributes | Self::Segment => {
-                DataType::Utf8
-            }
-        }
-    }
-
-    /// True where it is read out of the payload, which is checked then.
-    pub(crate) const fn is_of_payload(self) -> bool {
-        matches!(self, Self::MessageId | Self::Tags | Self::Attributes | Self::Body | Self::BodyBytes)
-    }
-}
-
-/// The type of a column as Arrow's users write it.
-pub fn type_word(column: Column) -> &'static str {
-    match column.data_type() {
-        DataType::Int64 => "int64",
-        DataType::Int32 => "int32",
-        DataType::Binary => "binary",
-        DataType::Utf8 => "string",
-        _ => "timestamp[us, tz=UTC]",
-    }
-}
 
 /// Some columns of a table, in an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,10 +18,7 @@ pub struct Choice(Vec<Column>);
 impl Choice {
     /// Every column, in the table's own order.
     pub fn all(table: Table) -> Self {
-        match table {
-            Table::Message => Self(MESSAGE.to_vec()),
-            Table::Pending => Self(MESSAGE.into_iter().chain([Column::PublishedSequence]).collect()),
-        }
+        Self(columns_of(table))
     }
 
     /// Those that are named, in the order in which they are; none at all is a choice, too.

@@ -5,11 +5,13 @@ use std::sync::{Arc, OnceLock};
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, LogPiece, Stream};
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{state_at, visible_state};
+use delaymq_core::store::{Owner, SegmentStart, State, VisibleState, state_at, visible_state};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::filter::Names;
+use crate::parties::Parties;
 use crate::pending::Replay;
+use crate::segments::{KnownFile, KnownSegment};
 use crate::stretches::{Source, sources_of};
 
 /// What is visible of a store: everything that is read of it says the same, however much is written to the
@@ -28,9 +30,13 @@ pub struct TableSnapshot {
     pub(crate) replay: Replay,
     /// How many entries are pending.
     pub(crate) pending: u64,
-    /// Where they lie, once somebody has asked for it.
+    /// How many ready messages are not behind what all groups have finished.
+    pub(crate) unfinished: u64,
+    /// Where what is pending lies, once somebody has asked for it.
     sources: OnceLock<Arc<[Source]>>,
+    pub(crate) files: Arc<[KnownFile]>,
     pub(crate) names: Arc<Names>,
+    pub(crate) parties: Arc<Parties>,
 }
 
 impl TableSnapshot {
@@ -41,18 +47,29 @@ impl TableSnapshot {
     pub fn take(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Self> {
         let visible = visible_state(storage, identity)?;
         let state = visible.state();
-        let names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
+        let names: Names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
         Ok(Self {
             replay: Replay { checkpoint: visible.checkpoint(), end: state.position.end },
             pending: state.schedule.pending(),
+            unfinished: state.dispatch.unfinished(),
             sources: OnceLock::new(),
+            files: files_of(&visible).into(),
             stream: identity.stream,
             first_sequence: visible.first_sequence(),
             end_sequence: state.position.next_sequence,
             trusted: state.position.trusted,
             pieces: visible.pieces(),
+            parties: Arc::new(parties_of(&visible)),
             names: Arc::new(names),
         })
+    }
+
+    /// The state as of its end, made again.
+    ///
+    /// # Errors
+    /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+    pub(crate) fn state(&self, storage: &Arc<dyn Storage>) -> Result<Owner> {
+        state_at(storage, self.stream, self.replay.checkpoint, self.replay.end)
     }
 
     /// Where what is pending lies. It is found by making the state again, once: a table of the log has no need of it,
@@ -64,8 +81,39 @@ impl TableSnapshot {
         if let Some(found) = self.sources.get() {
             return Ok(Arc::clone(found));
         }
-        let owner = state_at(storage, self.stream, self.replay.checkpoint, self.replay.end)?;
+        let owner = self.state(storage)?;
         let found = sources_of(&owner.state().schedule)?.into();
         Ok(Arc::clone(self.sources.get_or_init(|| found)))
     }
+}
+
+/// The segments with facts from the oldest that is surely there on, and the runs.
+fn files_of(visible: &VisibleState) -> Vec<KnownFile> {
+    let State { segments, runs, position, .. } = visible.state();
+    let nexts = segments.iter().skip(1).map(|next| Some(next.position)).chain([None]);
+    let known = segments.iter().zip(nexts).filter(|(start, _)| visible.is_kept(start.segment));
+    let segment = |(start, next): (&SegmentStart, Option<_>)| {
+        let end = next.unwrap_or(*position);
+        let (first, is_sealed) = (start.position.next_sequence, next.is_some() || visible.is_sealed());
+        let (number, trusted_to) = (start.segment, end.trusted);
+        (first < end.next_sequence).then_some(KnownFile::Segment(KnownSegment {
+            number,
+            first,
+            end: end.next_sequence,
+            trusted_to,
+            is_sealed,
+        }))
+    };
+    known.filter_map(segment).chain(runs.keys().map(|run| KnownFile::Run(*run))).collect()
+}
+
+/// Groups and consumers that are there, or were at one of the kept checkpoints.
+fn parties_of(visible: &VisibleState) -> Parties {
+    let mut parties = Parties::default();
+    for group in visible.groups() {
+        parties.groups.insert(group.number, (group.subject, group.name.clone()));
+        let consumers = group.consumers.values().map(|consumer| (consumer.number, consumer.name.clone()));
+        parties.consumers.extend(consumers);
+    }
+    parties
 }

@@ -10,14 +10,14 @@ use delaymq_core::storage::Storage;
 use delaymq_core::units::{Location, Sequence};
 
 use crate::message::check_payload;
-use crate::range::Range;
+use crate::range::{Part, Range};
 use crate::reading::{OnDamage, open_ranges};
 use crate::schema::Choice;
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
-    /// Records that could be read, of every kind; of what is pending, entries whose payload could.
+    /// Records that could be read, of every kind; of what is pending, entries whose payload could; of files, those that could be opened.
     pub records: u64,
     /// Bytes of the batches that they are in; of what is pending, those of the range.
     pub bytes: u64,
@@ -31,17 +31,20 @@ pub struct Verified {
 /// `Storage`, `NewerFormat`; for what is pending `Corrupt` and `MissingFile`, where nothing of it can be read.
 pub fn verify(storage: &Arc<dyn Storage>, range: &Range) -> Result<Verified> {
     let mut verified = Verified::default();
-    if range.pending.is_some() {
-        return verify_pending(storage, range);
+    if matches!(range.part, Part::Pending(_) | Part::Files(_)) {
+        return verify_rows(storage, range);
     }
-    for piece in &range.pieces {
+    if matches!(&range.part, Part::Ready(part) if part.has_older) {
+        verified = verify_rows(storage, &Range { pieces: Vec::new(), bytes: 0, ..range.clone() })?;
+    }
+    for piece in range.pieces.iter().filter(|piece| range.verifies(piece)) {
         let mut reader = PieceReader::new(storage, range.stream, *piece);
         while reader.read_next(&mut |find| verified.take(find, piece))? {}
     }
     Ok(verified)
 }
 
-fn verify_pending(storage: &Arc<dyn Storage>, range: &Range) -> Result<Verified> {
+fn verify_rows(storage: &Arc<dyn Storage>, range: &Range) -> Result<Verified> {
     let choice = Choice::all(range.table);
     let mut reading = open_ranges(Arc::clone(storage), range.table, vec![range.clone()], choice, OnDamage::Report);
     let mut verified = Verified { bytes: range.bytes, ..Verified::default() };

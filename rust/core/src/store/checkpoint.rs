@@ -116,6 +116,11 @@ impl std::fmt::Debug for Stage {
 }
 
 impl CheckpointWork {
+    /// Keeps the facts from `from` on, which are not archived yet.
+    pub fn await_archives(&mut self, from: Option<Sequence>) {
+        self.keeping.await_archives(from);
+    }
+
     pub(super) fn freeze(
         state: &mut State,
         options: &OwnerOptions,

@@ -8,7 +8,7 @@ use super::options::OwnerOptions;
 use super::subjects::Subjects;
 use crate::planted::{Planted, is_on};
 use crate::record::limits::group_subject;
-use crate::units::{Millis, SubjectNumber};
+use crate::units::{Millis, Sequence, SubjectNumber};
 
 /// What was chosen when the store was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ impl KeepFinished {
             of.extend(subjects.iter().filter_map(|(number, subject)| Some((number, chosen(&subject.name)?))));
         }
         let longest_ms = self.of.values().copied().fold(self.rest_ms, u64::max);
-        Keeping { rest_ms: self.rest_ms, longest_ms, of, now }
+        Keeping { rest_ms: self.rest_ms, longest_ms, of, now, awaited_from: None }
     }
 }
 
@@ -51,6 +51,8 @@ pub(super) struct Keeping {
     longest_ms: u64,
     of: BTreeMap<SubjectNumber, u64>,
     now: Millis,
+    /// Facts from here on are not archived yet, and somebody waits for that.
+    awaited_from: Option<Sequence>,
 }
 
 /// Why a file is kept for its age.
@@ -64,6 +66,16 @@ pub(super) struct Held {
 }
 
 impl Keeping {
+    /// Keeps segments with facts from `from` on, however old they are.
+    pub(super) fn await_archives(&mut self, from: Option<Sequence>) {
+        self.awaited_from = from;
+    }
+
+    /// True where a segment whose facts end before `end` is awaited.
+    pub(super) fn is_awaited(&self, end: Sequence) -> bool {
+        self.awaited_from.is_some_and(|from| end > from)
+    }
+
     /// True where a file was written last so short a time ago that it stays, finished or not.
     pub(super) fn is_young(&self, written: Millis, subjects: &FileSubjects) -> bool {
         self.held(written, subjects).until > self.now

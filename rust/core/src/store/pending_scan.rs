@@ -251,6 +251,20 @@ impl Owner {
     }
 }
 
+impl Owner {
+    /// The entry of this key, whatever became of it, where its row is still kept and can be read.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn entry_at(&mut self, key: DueKey) -> Result<Option<Entry>> {
+        match self.state.schedule.row(key) {
+            Ok(entry) => Ok(entry),
+            Err(damage) if matches!(damage.error, Error::Storage { .. }) => Err(damage.error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
 impl State {
     /// How many messages are pending of each subject that is asked for, by name; of one that is there
     /// and has none it says 0. Looks at the subjects, and at nothing that is pending.

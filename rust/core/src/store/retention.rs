@@ -20,7 +20,7 @@ use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::storage::Storage;
-use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// What one checkpoint needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,6 +128,25 @@ pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
 /// Those of the storage.
 pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
     Ok(!pins(storage, now)?.is_empty())
+}
+
+/// With this begins the name of the mark of an archive that retention waits for; a sequence follows, a `-`, and whose it
+/// is. What facts below it told is archived.
+const ARCHIVED: &str = "archived-";
+
+/// Up to where all archives that retention waits for have what was told; `None` where it waits for none. A mark that
+/// cannot be read holds everything.
+pub fn archived_below(storage: &dyn Storage) -> Option<Sequence> {
+    let mark = |name: &String| {
+        let text = name.strip_prefix(ARCHIVED)?;
+        let sequence = text.split_once('-').and_then(|(sequence, _)| sequence.parse().ok());
+        Some(Sequence(sequence.unwrap_or_default()))
+    };
+    match storage.list(PIN_FOLDER) {
+        Ok(names) => names.iter().filter_map(mark).min(),
+        Err(error) if error.is_not_found() => None,
+        Err(_) => Some(Sequence(0)),
+    }
 }
 
 /// How many checkpoints are kept, each sufficient alone.
@@ -250,12 +269,13 @@ fn segment_references(run: &Run) -> impl Iterator<Item = SegmentNumber> {
     })
 }
 
-/// The floor lowered to the first segment whose end is young; a segment ends where the next begins.
+/// The floor lowered to the first segment whose end is young, or not archived; a segment ends where the next begins.
 fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping) -> SegmentNumber {
     let mut aged = segments.first().map_or(floor, |first| first.segment);
     for pair in segments.windows(2) {
         let [segment, next] = pair else { continue };
-        if segment.segment >= floor || keeping.is_young(next.position.trusted, &segment.subjects) {
+        let is_awaited = keeping.is_awaited(next.position.next_sequence);
+        if segment.segment >= floor || is_awaited || keeping.is_young(next.position.trusted, &segment.subjects) {
             break;
         }
         aged = next.segment;
@@ -266,6 +286,7 @@ fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::MemoryStorage;
     use crate::store::keeping::KeepFinished;
     use crate::store::state::LogPosition;
     use crate::store::subjects::Subjects;
@@ -299,6 +320,39 @@ mod tests {
             needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
         };
         assert_eq!([floor(3, 250), floor(3, 310), floor(3, 10_000), floor(2, 10_000)], [1, 2, 3, 2]);
+    }
+
+    #[test]
+    fn a_segment_is_kept_until_its_facts_are_archived() {
+        let mut segments = [start(1, 0), start(2, 100), start(3, 200)];
+        for (segment, first) in segments.iter_mut().zip([1, 10, 20]) {
+            segment.position.next_sequence = Sequence(first);
+        }
+        let floor = |archived: Option<u64>, replay_from: u32| {
+            let mut keeping = keeping(0, &[], 10_000);
+            keeping.await_archives(archived.map(Sequence));
+            needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
+        };
+        assert_eq!(
+            [None, Some(0), Some(9), Some(10), Some(19), Some(20)].map(|from| floor(from, 3)),
+            [3, 1, 1, 2, 2, 3]
+        );
+        assert_eq!(floor(Some(20), 2), 2, "what is archived and needed stays");
+    }
+
+    #[test]
+    fn the_archive_that_is_least_far_is_waited_for_and_a_mark_that_cannot_be_read_holds_all() {
+        let storage = MemoryStorage::new(1);
+        assert_eq!(archived_below(&storage), None);
+        storage.create_folder(PIN_FOLDER).unwrap();
+        let mark = |name: &str| drop(storage.create(&format!("{PIN_FOLDER}/{name}")).unwrap());
+        mark("5000-reader-1-1");
+        assert_eq!(archived_below(&storage), None);
+        mark("archived-70-a");
+        mark("archived-00000000000000000050-b-c");
+        assert_eq!(archived_below(&storage), Some(Sequence(50)));
+        mark("archived-x-b");
+        assert_eq!(archived_below(&storage), Some(Sequence(0)));
     }
 
     fn keeping(rest_ms: u64, of: &[(&str, u64)], now: u64) -> Keeping {

@@ -10,8 +10,9 @@ use super::recovery::{restored_owner, scan_start};
 use super::state::{LogPosition, SegmentStart, State};
 use crate::error::Result;
 use crate::message_log::{BatchReader, Identity, LogPiece, ScanEnd, ScannedBatch, Scanner, Stream};
+use crate::queues::Group;
 use crate::storage::Storage;
-use crate::units::{Location, Sequence};
+use crate::units::{Location, SegmentNumber, Sequence};
 
 /// See the module.
 pub struct VisibleState {
@@ -76,8 +77,8 @@ impl VisibleState {
     /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
     /// facts: what the checkpoint that was used needs goes two checkpoints later at the earliest, and under no pin.
     pub fn pieces(&self) -> Vec<LogPiece> {
-        let (state, floor) = (self.state(), self.chosen.first().map(|read| read.files.floor));
-        let kept = state.segments.iter().filter(|start| floor.is_none_or(|floor| start.segment >= floor));
+        let state = self.state();
+        let kept = state.segments.iter().filter(|start| self.is_kept(start.segment));
         let starts: Vec<&SegmentStart> = kept.collect();
         let ends = starts.iter().skip(1).map(|next| Some(next.position)).chain([None]);
         let piece = |(start, next): (&&SegmentStart, Option<LogPosition>)| LogPiece {
@@ -92,6 +93,22 @@ impl VisibleState {
         };
         let is_there = |piece: &LogPiece| piece.first < piece.end;
         starts.iter().zip(ends).map(piece).filter(is_there).collect()
+    }
+
+    /// True for a segment that is surely there.
+    pub fn is_kept(&self, segment: SegmentNumber) -> bool {
+        self.chosen.first().is_none_or(|read| segment >= read.files.floor)
+    }
+
+    /// True where the log was closed in good order.
+    pub fn is_sealed(&self) -> bool {
+        self.ending.sealed
+    }
+
+    /// Every group that is there, and those that were at a kept checkpoint, maybe with consumers that are gone.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        let before = self.chosen.iter().flat_map(|read| read.snapshot.groups.values());
+        before.chain(self.state().groups.values())
     }
 
     /// The first sequence that [`Self::pieces`] have; the next one where they have none.

@@ -1,0 +1,71 @@
+"""What all of `delaymq spark` share: where it runs, and whose words an error has."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from delaymq import errors
+from delaymq.cli.failures import UsageError
+from delaymq.cli.opening import add_files
+from delaymq.errors import DelaymqError, StoreError
+
+__all__ = ["add_running", "new_folder", "session"]
+
+RAISED = re.compile(r"delaymq\.errors\.(?P<kind>\w+): (?P<words>[^\n]*)")
+
+
+def add_running(verb: argparse.ArgumentParser, json_help: str) -> None:
+    """Adds what each of them takes."""
+    verb.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where it runs (default: all cores here): a master of Spark, or sc://HOST:PORT for Spark Connect",
+    )
+    verb.add_argument("--json", action="store_true", help=json_help)
+    add_files(verb, "give --store DIR, which may be open meanwhile")
+
+
+def new_folder(option: str, given: str | None) -> str | None:
+    """The whole path of a folder that is to be made.
+
+    Raises:
+        UsageError: It is there already.
+    """
+    if given is None:
+        return None
+    if Path(given).exists():
+        raise UsageError(f"{option}: {given} is there already, and nothing is written over")
+    return str(Path(given).absolute())
+
+
+@contextmanager
+def session(master: str) -> Iterator[Any]:
+    """A session of this command, which says nothing by itself."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    from delaymq.spark.session import session_at, silenced  # noqa: PLC0415
+
+    with silenced():
+        spark = session_at(master)
+    try:
+        yield spark
+    except PySparkException as error:
+        raise _ours(str(error)) from error
+    finally:
+        spark.stop()
+
+
+def _ours(said: str) -> DelaymqError:
+    """What a task raised, of which Spark gives the words."""
+    found = RAISED.search(said)
+    kind = None if found is None else getattr(errors, found["kind"], None)
+    if found is None or kind is None:
+        return StoreError(f"Spark: {said.strip().partition(chr(10))[0]}")
+    raised: DelaymqError = kind(found["words"])
+    return raised

@@ -1,0 +1,211 @@
+"""An archive: what is finished, with its history, as Parquet by subject and day, each end once.
+
+A run takes what ended since the run before, by the store's own clock, which never goes back. What ended in the very
+millisecond in which the run before stopped may be in both: it is looked for there, and so is what has no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.functions import expr, lit
+
+import delaymq
+from delaymq._refusals import refused
+from delaymq.durations import due_ms
+from delaymq.spark.jobs.archive_folder import ArchiveFolder, Manifest
+from delaymq.spark.plan import TableOptions, parts_of
+from delaymq.spark.scan import map_parts
+from delaymq.spark.schemas import schema_of
+from delaymq.spark.stream import LostBeforeRead
+from delaymq.spark.worker import batches_of
+from delaymq.tables import UNFINISHED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from delaymq.tables import Snapshot
+
+__all__ = ["Archived", "archive", "archived"]
+
+OPEN = (*UNFINISHED, "unknown")
+"""The outcomes of what has not ended, or of which nobody knows it."""
+
+CONTENT = ("sequence", "message_id", "key", "tags", "attributes", "body", "body_bytes")
+"""What is taken from the table `message`, of messages that it has."""
+
+COLUMNS = (
+    "sequence bigint, group string, number bigint, message_id string, published timestamp_ltz, due timestamp_ltz, "
+    "ready timestamp_ltz, delivered timestamp_ltz, acknowledged timestamp_ltz, attempts int, outcome string, "
+    "lateness_ms bigint, ended timestamp_ltz, entry_sequence bigint, group_number bigint, key string, tags string, "
+    "attributes string, body binary, body_bytes bigint"
+)
+"""The columns of an archive beside `run`, `subject` and `day`, which its folders say."""
+
+SPLIT_BYTES = 256 << 20
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What a run did.
+
+    Attributes:
+        manifest: Of the run, or, where there was nothing to archive, of the one before.
+        is_new: False where there was nothing to archive.
+        outcomes: How many rows of each outcome.
+    """
+
+    manifest: Manifest
+    is_new: bool
+    outcomes: dict[str, int]
+
+
+def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_retire: bool = False) -> Archived:
+    """Archives what has ended since the run before, a row for each message and group.
+
+    Killed at any moment and run again, the archive has each end once. What was retired before a run looked is missed:
+    its manifest says which facts that were.
+
+    Args:
+        spark: The session.
+        options: Which store; all of it is archived.
+        into: The archive's folder, which executors see under this path; made where there is none.
+        before_retire: The store keeps its log, however old, until a next run has archived it; a run without it lets
+            go. It is marked in the store's folder, which must be one that may be written to.
+
+    Raises:
+        InvalidArgument: It is an archive of another store, or `options` asks for a part of one.
+        Busy: Another run has the archive.
+        LostBeforeRead: The store ends before the archive does: it was put back from a copy.
+        StoreError, StorageError: As `delaymq.snapshot`, or the archive cannot be written.
+    """
+    if TableOptions(path=options.path, pinned_for=options.pinned_for) != options:
+        raise refused("options", "a store and nothing that leaves out some of it", options)
+    folder = ArchiveFolder(into)
+    with folder.held():
+        with delaymq.snapshot(options.path) as snapshot:
+            before = _continued(folder, snapshot)  # what is refused leaves no mark
+        if before_retire:
+            folder.mark(Path(options.path), 0 if before is None else before.end_sequence)
+        done = _run(spark, options, folder)
+        folder.mark(Path(options.path), done.manifest.end_sequence if before_retire else None)
+        return done
+
+
+def _run(spark: SparkSession, options: TableOptions, folder: ArchiveFolder) -> Archived:
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
+        before = _continued(folder, snapshot)
+        staged, carried = folder.staged()
+        Run(spark, options, folder, snapshot, before).write(staged, carried)
+        rows = spark.read.schema(f"{COLUMNS}, subject string, day date").parquet(str(staged))
+        counts = {row["outcome"]: row["count"] for row in rows.groupBy("outcome").count().orderBy("outcome").collect()}
+        first = 1 if before is None else before.end_sequence
+        manifest = Manifest(
+            store=snapshot.stream_id.hex(),
+            run=1 if before is None else before.run + 1,
+            rows=sum(counts.values()),
+            ended_ms=due_ms(snapshot.trusted, "trusted"),
+            end_sequence=snapshot.end_sequence,
+            carried=carried.name,
+            missed=(first, snapshot.first_sequence) if first < snapshot.first_sequence else None,
+        )
+        if before is not None and before.end_sequence == manifest.end_sequence and not counts:
+            return Archived(before, is_new=False, outcomes={})
+        folder.commit(staged, manifest)
+        return Archived(manifest, is_new=True, outcomes=counts)
+
+
+def archived(spark: SparkSession, path: Path) -> DataFrame:
+    """All rows of an archive.
+
+    Raises:
+        InvalidArgument: There is none.
+    """
+    if not (path / "data").is_dir():
+        raise refused("archive", "an archive", str(path))
+    return spark.read.schema(f"{COLUMNS}, run bigint, subject string, day date").parquet(str(path / "data"))
+
+
+def _continued(folder: ArchiveFolder, snapshot: Snapshot) -> Manifest | None:
+    """The manifest that a run goes on from."""
+    before = next(reversed(folder.manifests()), None)
+    if before is None:
+        return None
+    if before.store != snapshot.stream_id.hex():
+        raise refused("archive", f"one of the store in {snapshot.path}", str(folder.path))
+    if before.end_sequence > snapshot.end_sequence:
+        what = f"the store ends at sequence {snapshot.end_sequence}, and {before.end_sequence} was archived before"
+        raise LostBeforeRead(f"{snapshot.path}: {what}", store=snapshot.path, reason=what)
+    return before
+
+
+class Run:
+    """One run: which rows it has."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: TableOptions,
+        folder: ArchiveFolder,
+        snapshot: Snapshot,
+        before: Manifest | None,
+    ) -> None:
+        self._spark, self._options, self._folder = spark, options, folder
+        self._snapshot, self._before = snapshot, before
+
+    def write(self, staged: Path, carried: Path) -> None:
+        """Writes its rows, and the content of messages that have not ended: their log may go before they do."""
+        deliveries = self._table("deliveries", None, SPLIT_BYTES).cache()
+        content = self._table("message", CONTENT, self._options.split_bytes)
+        try:
+            # Where the log does not say which message an entry is of, it is of the one that it has the sequence of,
+            # unless that was moved.
+            ended = self._ended(deliveries).drop("message_id").withColumnRenamed("sequence", "said")
+            ended = ended.selectExpr("*", "coalesce(said, entry_sequence) AS sequence")
+            rows = ended.join(self._known(content).withColumn("is_known", lit(True)), "sequence", "left")
+            rows = rows.withColumn("sequence", expr("IF(is_known, sequence, said)"))
+            day = f"date_add(date'1970-01-01', int(floor(unix_micros(ended) / {DAY_US})))"
+            names = [name.split()[0] for name in COLUMNS.split(", ")]
+            whole = rows.selectExpr(*names, "subject", f"{day} AS day")
+            whole.write.partitionBy("subject", "day").parquet(str(staged))
+            self._carried(deliveries, content).write.parquet(str(carried))
+        finally:
+            deliveries.unpersist()
+
+    def _table(self, table: str, columns: tuple[str, ...] | None, split_bytes: int) -> DataFrame:
+        asked = TableOptions(path=self._options.path, log=table, columns=columns, split_bytes=split_bytes)
+        return map_parts(self._spark, parts_of(self._snapshot, asked), batches_of, schema_of(table, columns))
+
+    def _ended(self, deliveries: DataFrame) -> DataFrame:
+        """What ended since the run before."""
+        # What was refused ended when it was published.
+        found = deliveries.filter(~deliveries["outcome"].isin(*OPEN)).selectExpr(
+            *(name for name in deliveries.columns if name != "ended"),
+            "coalesce(ended, CASE WHEN outcome = 'refused' THEN published END) AS ended",
+            "coalesce(sequence, -entry_sequence) AS its",
+            "coalesce(group_number, -1) AS whose",
+        )
+        if self._before is None:
+            return found
+        at_ms = self._before.ended_ms
+        later = found.filter(f"ended IS NULL OR unix_millis(ended) >= {at_ms}")
+        there = archived(self._spark, self._folder.path).filter(f"ended IS NULL OR unix_millis(ended) = {at_ms}")
+        keys = there.selectExpr("coalesce(sequence, -entry_sequence) AS its", "coalesce(group_number, -1) AS whose")
+        return later.join(keys, ["its", "whose"], "left_anti")
+
+    def _known(self, content: DataFrame) -> DataFrame:
+        """The content of messages of the log, and of those that earlier runs carried and it has not any more."""
+        paths = [str(path) for path in self._folder.carried()]
+        if not paths:
+            return content
+        older = self._spark.read.schema(schema_of("message", CONTENT)).parquet(*paths)
+        return content.unionByName(older.filter(f"sequence < {self._snapshot.first_sequence}"))
+
+    def _carried(self, deliveries: DataFrame, content: DataFrame) -> DataFrame:
+        """The content of messages that were published since the run before and have not ended."""
+        first = 0 if self._before is None else self._before.end_sequence
+        open_ones = deliveries.filter(deliveries["outcome"].isin(*OPEN)).select("sequence").distinct()
+        return content.filter(f"sequence >= {first}").join(open_ones, "sequence", "left_semi")

@@ -1,0 +1,209 @@
+"""An audit: each message of a store accounted for, by what its log, its schedule and its state say of each other.
+
+Every part of the tables `deliveries`, `message`, `pending` and `action` is one task, which counts where the bytes are.
+Only where two of them do not agree is it looked at row by row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import delaymq
+from delaymq._refusals import refused
+from delaymq.durations import delay_ms, due_ms
+from delaymq.spark.jobs.accounting import FOUND_SCHEMA, READ, accounted, listed
+from delaymq.spark.jobs.discrepancies import discrepancies
+from delaymq.spark.plan import Part, TableOptions, parts_of
+from delaymq.spark.scan import map_parts
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+    from delaymq.durations import Duration
+    from delaymq.tables import Snapshot
+
+__all__ = ["FINDINGS", "KINDS", "PERCENTILES", "STUCK_AFTER", "Audit", "Finding", "audit", "audited", "findings_frame"]
+
+FINDINGS = "kind string, sequence bigint, subject string, group string, words string"
+"""The columns of `findings_frame`."""
+
+KINDS = ("lost", "doubled", "early", "corrupt", "stuck")
+"""What can be wrong with a message."""
+
+PERCENTILES = (50, 90, 99, 99.9, 100)
+"""Those of how late messages were."""
+
+Task: TypeAlias = Callable[[Part], "Iterable[pyarrow.RecordBatch]"]
+
+Run: TypeAlias = Callable[[list[Part], Task], list[dict[str, Any]]]
+
+STUCK_AFTER = timedelta(hours=1)
+SPLIT_BYTES = 256 << 20
+"""A task of `deliveries` reads the log from its own messages to the end, so few large ones read less in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong.
+
+    Attributes:
+        kind: One of `KINDS`.
+        sequence: Of the message, or None where it is not known.
+        subject: Its subject, or None.
+        group: The group, or None where it is not about one.
+        words: What is wrong.
+    """
+
+    kind: str
+    sequence: int | None
+    subject: str | None
+    group: str | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit came to.
+
+    Attributes:
+        store: The folder.
+        as_of: The store's own clock at the last fact that was looked at, UTC.
+        first_sequence: The first sequence of the log.
+        end_sequence: The one behind the last.
+        not_audited: The sequences that were retired before anybody looked, the first and the one behind the last; None
+            where the log is whole.
+        messages: How many messages were accounted for.
+        outcomes: How many rows of the table `deliveries` there are of each outcome.
+        found: How much is wrong, by kind; more than `findings` has where one task found more than it tells.
+        findings: What is wrong.
+        dispatched_late_ms: How late messages became ready, by percentile; right to a percent.
+        delivered_late_ms: The same of when they were given to a consumer first.
+    """
+
+    store: str
+    as_of: datetime
+    first_sequence: int
+    end_sequence: int
+    not_audited: tuple[int, int] | None
+    messages: int
+    outcomes: dict[str, int]
+    found: dict[str, int]
+    findings: tuple[Finding, ...]
+    dispatched_late_ms: dict[float, int]
+    delivered_late_ms: dict[float, int]
+
+    @property
+    def is_clean(self) -> bool:
+        """True where nothing is wrong."""
+        return not any(self.found.values())
+
+
+def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
+    """Accounts for every message that the log still has, and for older ones that are not finished.
+
+    Lost is what nothing knows any more, or what no schedule has although it is pending; doubled, what is scheduled
+    twice or was given again to a group that had it; early, what became ready or was delivered before it was due;
+    corrupt, what fails its check; stuck, what waits for longer than `stuck_after` by the store's own clock: due and not
+    dispatched, ready and not taken by a group, or delivered and neither acknowledged nor given back.
+
+    Args:
+        spark: The session.
+        options: Which store; all of it is looked at.
+        stuck_after: What waits for longer is stuck.
+
+    Raises:
+        InvalidArgument: `options` asks for a part of the store.
+        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+    """
+    return audited(options, partial(_collected, spark), stuck_after=stuck_after)
+
+
+def findings_frame(spark: SparkSession, found: Audit) -> DataFrame:
+    """The findings of an audit as a DataFrame."""
+    rows = [(one.kind, one.sequence, one.subject, one.group, one.words) for one in found.findings]
+    return spark.createDataFrame(rows, FINDINGS)
+
+
+def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
+    """The same with whatever runs tasks.
+
+    Args:
+        options: As for `audit`.
+        run: Runs a task on each part, and gives all rows that they told.
+        stuck_after: As for `audit`.
+
+    Raises:
+        InvalidArgument, StoreError, StorageError: As `audit`.
+    """
+    plain = TableOptions(path=options.path, log=options.log, pinned_for=options.pinned_for)
+    if replace(options, split_bytes=plain.split_bytes) != plain:
+        raise refused("options", "a store and nothing that leaves out some of it", options)
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
+        task = partial(accounted, due_ms(snapshot.trusted, "as_of"), delay_ms(stuck_after, "stuck_after"))
+        told = run(_parts(snapshot, options, tuple(READ)), task)
+        wrong = discrepancies(
+            told, lambda wanted, tables: run(_parts(snapshot, options, tables), partial(listed, wanted))
+        )
+        return _audit(options.path, snapshot, told, wrong)
+
+
+def _parts(snapshot: Snapshot, options: TableOptions, tables: Iterable[str]) -> list[Part]:
+    """The parts of some tables, those first which take longest."""
+    found: list[Part] = []
+    for table in tables:
+        size = max(options.split_bytes, SPLIT_BYTES) if table == "deliveries" else options.split_bytes
+        found += parts_of(snapshot, replace(options, log=table, columns=READ[table], split_bytes=size))
+    return found
+
+
+def _collected(spark: SparkSession, parts: list[Part], task: Task) -> list[dict[str, Any]]:
+    """What tasks tell of parts; of none where there are none."""
+    table: Any = map_parts(spark, parts, task, FOUND_SCHEMA).toArrow()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong: Sequence[dict[str, Any]]) -> Audit:
+    numbers: dict[str, Counter[str]] = {}
+    for row in told:
+        if row["words"] != "print" and row["count"] is not None:
+            numbers.setdefault(row["kind"], Counter())[row["words"]] += row["count"]
+    found = Counter(numbers.get("found", {}))
+    found.update(row["kind"] for row in wrong)
+    rows = [row for row in told if row["kind"] in KINDS and row["count"] is None]
+    findings = [
+        Finding(row["kind"], row["sequence"], row["subject"], row["group"], row["words"]) for row in [*rows, *wrong]
+    ]
+    findings.sort(key=lambda one: (KINDS.index(one.kind), one.sequence is None, one.sequence or 0, one.group or ""))
+    first = snapshot.first_sequence
+    return Audit(
+        store=path,
+        as_of=snapshot.trusted,
+        first_sequence=first,
+        end_sequence=snapshot.end_sequence,
+        not_audited=(1, first) if first > 1 else None,
+        messages=numbers.get("messages", Counter())[""],
+        outcomes=dict(sorted(numbers.get("outcome", {}).items())),
+        found={kind: found[kind] for kind in KINDS},
+        findings=tuple(findings),
+        dispatched_late_ms=percentiles(numbers.get("dispatched", {})),
+        delivered_late_ms=percentiles(numbers.get("delivered", {})),
+    )
+
+
+def percentiles(counted: dict[str, int] | Counter[str]) -> dict[float, int]:
+    """The values under which so many hundredths lie, of values and how often each is there."""
+    ordered = sorted((int(value), count) for value, count in counted.items())
+    whole, seen, found = sum(counted.values()), 0, dict[float, int]()
+    for value, count in ordered:
+        seen += count
+        for percent in PERCENTILES:
+            if percent not in found and seen * 100 >= whole * percent:
+                found[percent] = value
+    return found

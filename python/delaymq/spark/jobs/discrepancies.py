@@ -1,0 +1,119 @@
+"""Where two tables of a store do not agree, and which messages that is about."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+__all__ = ["discrepancies"]
+
+Rows: TypeAlias = Sequence[dict[str, Any]]
+Wanted: TypeAlias = dict[str, list[Any]]
+Look: TypeAlias = Callable[[Wanted, tuple[str, ...]], Rows]
+"""Gives the rows of kinds and blocks, or groups, read out of tables."""
+
+
+def discrepancies(told: Rows, look: Look) -> list[dict[str, Any]]:
+    """The findings that no task can see alone, by what all of them counted."""
+    found = [*_between(told, look, ("stored", "message"), ("told", "deliveries"), _of_messages)]
+    found += _between(told, look, ("scheduled", "pending"), ("told pending", "deliveries"), _of_entries)
+    found += _refused(told, look)
+    found += _assigned(told, look)
+    return found
+
+
+def _between(
+    told: Rows,
+    look: Look,
+    one: tuple[str, str],
+    other: tuple[str, str],
+    judge: Callable[[Rows, Rows], Iterable[dict[str, Any]]],
+) -> Iterable[dict[str, Any]]:
+    """What is wrong in the blocks of two kinds whose prints differ."""
+    prints = [_prints(told, kind) for kind, _ in (one, other)]
+    blocks = sorted(block for block in prints[0].keys() | prints[1].keys() if prints[0][block] != prints[1][block])
+    if not blocks:
+        return []
+    rows = look({kind: blocks for kind, _ in (one, other)}, (one[1], other[1]))
+    return judge(*([row for row in rows if row["kind"] == kind] for kind, _ in (one, other)))
+
+
+def _prints(told: Rows, kind: str) -> Counter[int]:
+    """Count and sum of each block, as one number: 0 is a block without rows."""
+    found: Counter[int] = Counter()
+    sums: dict[int, tuple[int, int]] = {}
+    for row in told:
+        if row["kind"] == kind and row["words"] == "print":
+            count, total = sums.get(row["sequence"], (0, 0))
+            sums[row["sequence"]] = count + row["count"], (total + row["value"]) % (1 << 64)
+    for block, (count, total) in sums.items():
+        found[block] = (count << 64) + total
+    return found
+
+
+def _of_messages(stored: Rows, told: Rows) -> Iterable[dict[str, Any]]:
+    """Messages of the log of which the table of deliveries has no row."""
+    known = {row["sequence"] for row in told}
+    for row in stored:
+        if row["sequence"] not in known:
+            yield _finding("lost", row, "stored, and nothing says what became of it")
+
+
+def _of_entries(scheduled: Rows, told: Rows) -> Iterable[dict[str, Any]]:
+    """Entries that are pending: each is to be in the schedule once, under its time."""
+    expected = {row["sequence"]: row for row in told}
+    seen: set[int] = set()
+    for row in scheduled:
+        sequence, due_us = row["sequence"], row["value"]
+        if sequence in seen:
+            yield _finding("doubled", row, "twice in the schedule")
+        elif sequence not in expected:
+            yield _finding("doubled", row, "in the schedule, and not pending any more")
+        elif due_us < expected[sequence]["value"]:
+            yield _finding("early", row, "in the schedule before it is due")
+        elif due_us > expected[sequence]["value"]:
+            yield _finding("stuck", row, "in the schedule after it is due")
+        seen.add(sequence)
+    for sequence, row in expected.items():
+        if sequence not in seen:
+            yield _finding("lost", row, "pending, and in no schedule")
+
+
+def _refused(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
+    """Messages of the log that are not in the state: they were refused only where something stood before them that
+    says on which terms they were to be taken.
+    """
+    if not any(row["kind"] == "outcome" and row["words"] == "refused" for row in told):
+        return
+    blocks = sorted(_prints(told, "told"))
+    rows = look({"refused": blocks, "terms": blocks}, ("deliveries", "action"))
+    terms = {row["sequence"]: max(row["count"] or 1, 1) for row in rows if row["kind"] == "terms"}
+    begins = sorted(terms)
+    for row in rows:
+        if row["kind"] != "refused":
+            continue
+        place = bisect_left(begins, row["sequence"]) - 1
+        if place < 0 or row["sequence"] > begins[place] + terms[begins[place]]:
+            yield _finding("lost", row, "stored without terms, and nothing says what became of it")
+
+
+def _assigned(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
+    """Messages that a group was given more often than it could be: those which it had, or had acknowledged."""
+    sums: dict[str, Counter[str]] = {"assigned": Counter(), "attempts": Counter()}
+    for row in told:
+        if row["kind"] in sums:
+            sums[row["kind"]][row["words"]] += row["count"]
+    groups = sorted(name for name, count in sums["assigned"].items() if count > sums["attempts"][name])
+    if not groups:
+        return
+    rows = look({"assigned": groups, "attempts": groups}, ("deliveries", "action"))
+    given = Counter((row["words"], row["value"]) for row in rows if row["kind"] == "assigned")
+    for row in rows:
+        if row["kind"] == "attempts" and given[row["words"], row["value"]] > row["count"]:
+            yield _finding("doubled", row, "given again to a group that had it")
+
+
+def _finding(kind: str, row: dict[str, Any], words: str) -> dict[str, Any]:
+    return {**row, "kind": kind, "words": words}

@@ -1,0 +1,63 @@
+"""Sources that misbehave, in a module of their own, since each worker imports all that is beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo
+
+from delaymq.spark.source import DelaymqDataSource
+
+
+class FailingOnce(DelaymqDataSource):
+    """The first attempt of each task ends behind its first batch."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "failing_once"
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return FailingReader(super().reader(schema))
+
+
+class FailingReader(DataSourceReader):
+    def __init__(self, whole: DataSourceReader) -> None:
+        self.whole = whole
+
+    def partitions(self) -> Any:
+        return self.whole.partitions()
+
+    def read(self, partition: Any) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in self.whole.read(partition):
+            yield batch
+            if context.attemptNumber() == 0:
+                raise RuntimeError("planned")
+
+
+class Pruned(DataSource):
+    """Takes a filter as Spark offers it, and gives what passes."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pruned"
+
+    def schema(self) -> str:
+        return "number int"
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
+        class Reader(DataSourceReader):
+            wanted: Any = None
+
+            def pushFilters(self, filters: Any) -> Any:  # noqa: N802 - Spark's name
+                for one in filters:
+                    if isinstance(one, EqualTo):
+                        self.wanted = one.value
+                    yield one
+
+            def read(self, partition: Any) -> Any:  # noqa: ARG002
+                return ((number,) for number in range(4) if self.wanted in (None, number))
+
+        return Reader()

@@ -1,0 +1,81 @@
+"""Spark Connect: a client in a process of its own, without Java, of a server that is another."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delaymq.spark import MissingSpark
+from delaymq.spark.environment import require_connect
+from delaymq.spark.session import session_at
+from spark.conftest import MESSAGES
+
+CLIENT = """
+import json
+import sys
+
+import pyarrow
+from pyspark.sql import SparkSession
+
+from delaymq.spark import TableOptions, damages, map_segments, register
+from delaymq.spark.jobs import forecast, told
+
+address, path = sys.argv[1:]
+spark = SparkSession.builder.remote(address).getOrCreate()
+register(spark)
+frame = spark.read.format("delaymq").option("splitBytes", "262144").load(path)
+asked = TableOptions(path=path, columns=("sequence",), split_bytes=262_144)
+
+
+def counted(batches):
+    rows = sum(batch.num_rows for batch in batches)
+    yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([rows], pyarrow.int64())})
+
+
+parts = [row["rows"] for row in map_segments(spark, asked, counted, "rows bigint").collect()]
+pending = spark.read.format("delaymq").option("log", "pending").load(path)
+due = told(forecast(spark, TableOptions(path=path, log="pending")))
+found = {
+    "session": type(spark).__module__,
+    "subjects": {row["subject"]: row["count"] for row in frame.groupBy("subject").count().collect()},
+    "parts": parts,
+    "pending": pending.count(),
+    "due": sum(one.messages for one in due),
+    "damages": damages(spark, asked).count(),
+}
+spark.stop()
+print(json.dumps(found))
+"""
+
+
+def test_a_client_reads_tables_and_gives_each_task_its_own_part(connected: str, filled: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", CLIENT, connected, str(filled)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    assert found["session"] == "pyspark.sql.connect.session"
+    assert found["subjects"] == {"orders": 1001, "reminders": 1000, "settlements": 1000}
+    assert len(found["parts"]) > 3
+    assert sum(found["parts"]) == MESSAGES + 1
+    assert found["pending"] == found["due"] > 0
+    assert found["damages"] == 0
+
+
+def test_what_a_client_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_connect()
+    found = importlib.util.find_spec
+
+    def without(name: str) -> Any:
+        if name == "google.rpc":
+            raise ModuleNotFoundError(name)
+        return None if name == "grpc" else found(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(MissingSpark, match=r'^grpc, google.rpc not installed: pip install "delaymq\[spark-connect\]"$'):
+        session_at("sc://127.0.0.1:1")

@@ -1,0 +1,271 @@
+"""The table `deliveries` against the second reader."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import delaymq
+from crafting import flip, place_of
+from delaymq import Corrupt, DamagedPayload, Publish, tables
+from delaymq.testing import Clock
+from format_reader.checkpoints import read_checkpoint
+from format_reader.store import numbered
+from tables import oracle
+from tables.oracle_deliveries import Deliveries
+from tables.worlds import Step, World
+
+# Every word but those of damage: acknowledged and put away, given back and brought back, expired, removed.
+QUEUES: list[Step] = [
+    ("publish", 0, 59),
+    ("publish", 1, 250),
+    ("keyed", 3, 5),
+    ("keyed", 3, 11),
+    ("move", 1, 0),
+    ("cancel", 2, 3),
+    ("ack", 2, 0),
+    ("advance", 11, 10),
+    ("ack", 0, 1),
+    ("bury", 0, 2),
+    ("redrive", 0, 3),
+    ("nack", 1, 2),
+    ("checkpoint", 0, 0),
+    ("advance", 20, 0),
+    ("nack", 0, 0),
+    ("remove_group", 1, 0),
+    ("publish", 4, 12),
+    ("advance", 1, 2),
+    ("ack", 4, 0),
+    ("remove_group", 4, 0),
+    ("publish", 2, 30),
+    ("ack", 2, 0),
+    ("remove_group", 2, 0),
+    ("publish", 2, 59),
+    ("advance", 1, 2),
+    ("expire", 2, 1),
+    ("reopen", 0, 0),
+    ("publish", 2, 30),
+    ("ack", 5, 0),
+    ("bury", 1, 0),
+    ("checkpoint", 0, 0),
+    ("publish", 0, 7),
+    ("recur", 0, 0),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables") / "store"
+    World(folder).tell(QUEUES)
+    return folder
+
+
+def read(rows: tables.Rows) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = oracle.table_of(rows).to_pylist()
+    return found
+
+
+def test_every_message_has_its_rows(folder: Path) -> None:
+    expected = Deliveries(folder).rows()
+    with delaymq.snapshot(folder) as snapshot:
+        assert read(snapshot.to_arrow_batches("deliveries")) == expected
+        ranges = pickle.loads(pickle.dumps(snapshot.plan("deliveries", split_bytes=1)))
+        assert len(ranges) > 3
+        assert [row for one in ranges for row in read(tables.read_range(folder, one))] == expected
+        assert sum(one.rows_max for one in ranges) >= len(expected)
+        facts = snapshot.end_sequence - snapshot.first_sequence
+        assert sum(snapshot.verify(one).records for one in ranges) == facts
+    words = {row["outcome"] for row in expected}
+    assert words >= {"pending", "ready", "retrying", "acknowledged", "dead_letter", "expired", "cancelled", "refused"}
+    assert words >= {"removed", "skipped"}
+
+
+def test_what_is_held_and_late_is_told_while_the_store_is_open(tmp_path: Path) -> None:
+    clock = Clock()
+    with delaymq.open(tmp_path / "store", clock=clock, durability="os") as store:
+        store.publish_many("a", [b"%d" % number for number in range(5)], 60)
+        store.publish("b", b"for nobody", delay=1)
+        clock.advance(90)
+        with store.subscribe("a", group="g") as g, store.subscribe("a", group="h") as h:
+            mine, theirs = next(g.batches(3, wait=0)), next(h.batches(5, wait=0))
+            g.ack(mine[:1])
+            g.nack(mine[1:2], 600)
+            h.ack(theirs)
+            g.flush()
+            h.flush()
+            wait_for(tmp_path / "store", lambda row: row["outcome"] == "acknowledged", 6)
+            with delaymq.snapshot(tmp_path / "store") as snapshot:
+                rows = read(snapshot.to_arrow_batches("deliveries"))
+    words = [(row["group"], row["outcome"], row["attempts"], row["lateness_ms"]) for row in rows]
+    late = 30_000
+    assert words == [
+        ("g", "acknowledged", 1, late),
+        ("h", "acknowledged", 1, late),
+        ("g", "retrying", 1, late),
+        ("h", "acknowledged", 1, late),
+        ("g", "in_flight", 1, late),
+        ("h", "acknowledged", 1, late),
+        ("g", "ready", 0, None),
+        ("h", "acknowledged", 1, late),
+        ("g", "ready", 0, None),
+        ("h", "acknowledged", 1, late),
+        (None, "ready", None, None),
+    ]
+    assert {word for _, word, _, _ in words} & set(tables.UNFINISHED) == {"retrying", "in_flight", "ready"}
+
+
+def wait_for(path: Path, is_one: Callable[[dict[str, Any]], bool], count: int) -> None:
+    """Until so many rows are visible to whoever reads without the lock."""
+    end = time.monotonic() + 20
+    while True:
+        with delaymq.snapshot(path) as snapshot:
+            if sum(map(is_one, read(snapshot.to_arrow_batches("deliveries")))) == count:
+                return
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def middle_of(rows: list[dict[str, Any]], name: str) -> Any:
+    known = sorted(row[name] for row in rows if row[name] is not None)
+    return known[len(known) // 2]
+
+
+@pytest.mark.parametrize(
+    ("table", "times"), [("deliveries", "published"), ("ready", "ready"), ("action", "time")], ids=lambda one: one
+)
+def test_every_option_is_the_same_filter(folder: Path, table: str, times: str) -> None:
+    with delaymq.snapshot(folder) as snapshot:
+        rows = read(snapshot.to_arrow_batches(table))
+        sequence, time_, due = (middle_of(rows, name) for name in ("sequence", times, "due"))
+        for asked, keeps in (
+            ({"subjects": ["a", "größe"]}, lambda row: row["subject"] in {"a", "größe"}),
+            ({"subjects": ["nobody"]}, lambda _: False),
+            ({"first_sequence": sequence}, lambda row: row["sequence"] >= sequence),
+            ({"end_sequence": sequence}, lambda row: row["sequence"] < sequence),
+            ({"published_from": time_}, lambda row: row[times] >= time_),
+            ({"published_before": time_}, lambda row: row[times] < time_),
+            ({"due_from": due}, lambda row: row["due"] is not None and row["due"] >= due),
+            ({"due_before": due}, lambda row: row["due"] is not None and row["due"] < due),
+            ({"first_sequence": 9, "end_sequence": sequence}, lambda row: 9 <= row["sequence"] < sequence),
+        ):
+            expected = [row for row in rows if keeps(row)]
+            for split_bytes in (1, 1 << 40):
+                ranges = snapshot.plan(table, split_bytes=split_bytes, **asked)
+                assert [row for one in ranges for row in read(snapshot.read(one))] == expected, asked
+        names = ("outcome", "sequence") if table == "deliveries" else ("sequence", "subject")
+        found = read(snapshot.to_arrow_batches(table, columns=names))
+        assert found == [{name: row[name] for name in names} for row in rows]
+        assert sum(len(batch) for batch in snapshot.to_arrow_batches(table, columns=())) == len(rows)
+
+
+def test_time_leaves_out_what_it_can(folder: Path) -> None:
+    with delaymq.snapshot(folder) as snapshot:
+        whole = snapshot.plan("deliveries", split_bytes=1)
+        published = [row["published"] for row in read(snapshot.to_arrow_batches("deliveries"))]
+        bounds = {"deliveries": {"published_before": published[1]}, "ready": {"published_from": published[-1]}}
+        for table, bound in {**bounds, "action": {"published_from": published[-1]}}.items():
+            everything = snapshot.plan(table, split_bytes=1)
+            assert 0 < len(snapshot.plan(table, split_bytes=1, **bound)) < len(everything)
+        assert len(snapshot.plan("deliveries", split_bytes=1, first_sequence=whole[-1].first_sequence)) == 1
+
+
+def covered(folder: Path) -> int:
+    """Facts below are not needed to know what a store is."""
+    newest = list(numbered(folder / "checkpoints", "checkpoint").values())[-1]
+    return int(read_checkpoint(newest.read_bytes())["body"]["position"]["next_sequence"])
+
+
+def check_told(found: list[dict[str, Any]], whole: list[dict[str, Any]]) -> None:
+    """What is not finished is told as it is, and of the rest nothing is told otherwise."""
+    by_row = {(row["sequence"], row["group_number"]): row for row in whole}
+    for row in found:
+        theirs = by_row.get((row["sequence"], row["group_number"]))
+        if theirs is None:
+            assert row["group_number"] is None
+            assert row["outcome"] == "finished"
+            continue
+        if row["outcome"] != theirs["outcome"]:
+            assert theirs["outcome"] not in tables.UNFINISHED, (row, theirs)
+            assert row["outcome"] == "finished", (row, theirs)
+        assert row["number"] in {None, theirs["number"]}
+        assert row["due"] == theirs["due"] or theirs["outcome"] not in tables.UNFINISHED
+    told = {(row["sequence"], row["group_number"]) for row in found}
+    assert told >= {key for key, row in by_row.items() if row["outcome"] in tables.UNFINISHED}
+    assert {row["sequence"] for row in found} == {row["sequence"] for row in whole}
+
+
+KINDS = (
+    "ready",
+    "move",
+    "cancel",
+    "assign",
+    "acknowledge",
+    "retry",
+    "dead_letter",
+    "redrive",
+    "expire",
+    "consumer_end",
+)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_damage_hides_is_told_by_the_state_or_not_at_all(tmp_path: Path, kind: str, which: int) -> None:
+    folder = tmp_path / "store"
+    World(folder).tell([*QUEUES, ("ack", 0, 0), ("nack", 0, 0), ("checkpoint", 0, 0)])
+    with delaymq.snapshot(folder) as snapshot:
+        whole = read(snapshot.to_arrow_batches("deliveries"))
+        facts = read(snapshot.to_arrow_batches("action"))
+        spoiled = [row for row in facts if row["kind"] == kind and row["sequence"] < covered(folder)][which]
+        flip(folder / spoiled["segment"], spoiled["offset"] + 17)
+        ranges = snapshot.plan("deliveries", split_bytes=1)
+        rows = [snapshot.read(one, on_damage="report") for one in ranges]
+        found = [row for one in rows for row in read(one)]
+        damages = [(damage.path, damage.offset) for one in rows for damage in one.damages]
+        assert {path for path, _ in damages} == {spoiled["segment"]}
+        verified = [(one.path, one.offset) for part in ranges for one in snapshot.verify(part).damages]
+        assert verified == damages
+        with pytest.raises(Corrupt):
+            list(snapshot.to_arrow_batches("deliveries"))
+        with pytest.raises(Corrupt):
+            list(snapshot.read(ranges[0]))
+    check_told(found, whole)
+
+
+def test_a_segment_that_is_gone_hides_nothing_that_is_owed(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    steps: list[Step] = [("publish", 0, 59), ("advance", 12, 0), ("nack", 0, 1), ("checkpoint", 0, 0), ("reopen", 0, 0)]
+    World(folder).tell([*QUEUES, ("reopen", 0, 0), *steps, *steps, ("ack", 0, 0), ("checkpoint", 0, 0)])
+    with delaymq.snapshot(folder) as snapshot:
+        whole = read(snapshot.to_arrow_batches("deliveries"))
+        segments = [row for row in read(snapshot.to_arrow_batches("segments")) if row["log"] == "message"]
+        gone = segments[len(segments) // 2]
+        assert gone["end_sequence"] < covered(folder)
+        (folder / gone["path"]).unlink()
+        rows = snapshot.to_arrow_batches("deliveries", on_damage="report")
+        found = read(rows)
+        assert {damage.path for damage in rows.damages} == {gone["path"]}
+    between = range(gone["base_sequence"], gone["end_sequence"])
+    check_told(found, [row for row in whole if row["sequence"] not in between])
+
+
+def test_an_id_in_a_damaged_payload_is_not_told(tmp_path: Path) -> None:
+    with delaymq.open(tmp_path / "store", durability="os") as store:
+        store.publish_many(
+            [Publish("a", b"body-%d" % number, delay=60, message_id=f"id-{number}") for number in range(3)]
+        )
+    with delaymq.snapshot(tmp_path / "store") as snapshot:
+        flip(*place_of(tmp_path / "store", b"body-1"))
+        rows = snapshot.to_arrow_batches("deliveries", on_damage="report")
+        assert [row["message_id"] for row in read(rows)] == ["id-0", None, "id-2"]
+        (damage,) = rows.damages
+        assert damage.sequence is not None
+        with pytest.raises(DamagedPayload):
+            list(snapshot.to_arrow_batches("deliveries"))
+        named = read(snapshot.to_arrow_batches("deliveries", columns=("sequence", "outcome")))
+        assert [row["outcome"] for row in named] == ["pending"] * 3
