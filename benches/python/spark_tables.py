@@ -1,7 +1,8 @@
 """A store read in Spark, beside Parquet of the same rows in the same run: `make bench-spark`.
 
 Each figure is the seconds of one action, medians of interleaved runs; the limit is the same action on Parquet (zstd),
-written from the same table. Spark is the same for both, on two cores.
+written from the same table. Spark is the same for both, on two cores. With `--jobs` it is an audit or an archive of a
+store of which most is consumed, and the limit is to read all its files once and do nothing with them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pyarrow
@@ -19,6 +21,7 @@ import delaymq
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Figures, summary
 from delaymq.spark import TableOptions, local_session, map_segments, register
+from delaymq.spark.jobs import archive, audit
 from delaymq.spark.plan import planned
 
 BODY_BYTES = 160  # with the rest of its record 244, as where the budgets were measured
@@ -26,6 +29,7 @@ SUBJECTS = 10
 BATCH = 1_000
 RUNS = 5
 TASKS = 128
+CONSUMED = 8
 Action = Callable[[], object]
 Pair = tuple[Figures, Figures]
 
@@ -35,7 +39,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--jobs", nargs="+", choices=("audit", "archive"), help="these instead")
     chosen = parser.parse_args()
+    if chosen.jobs:
+        jobs(chosen.jobs, chosen.messages, chosen.runs)
+        return
     with tempfile.TemporaryDirectory(prefix="delaymq-bench-") as temporary:
         store, parquet = Path(temporary) / "store", Path(temporary) / "parquet"
         fill(store, chosen.messages)
@@ -49,12 +57,55 @@ def main() -> None:
         spark.stop()
 
 
-def fill(path: Path, messages: int) -> None:
-    """Messages of ten subjects in turn, all pending."""
+def fill(path: Path, messages: int, due_at_once: int = 0) -> None:
+    """Messages of ten subjects in turn, all pending but those of the first so many subjects."""
     with delaymq.open(path, durability="os") as store:
         for first in range(0, messages, BATCH):
             bodies = [number.to_bytes(8, "big") * (BODY_BYTES // 8) for number in range(first, first + BATCH)]
-            store.publish_many(f"subject.{first // BATCH % SUBJECTS}", bodies, 3_600)
+            subject = first // BATCH % SUBJECTS
+            store.publish_many(f"subject.{subject}", bodies, 0 if subject < due_at_once else 3_600)
+
+
+def jobs(names: list[str], messages: int, runs: int) -> None:
+    """Fills a store, has most of it consumed, and prints a row for each of these jobs."""
+    with tempfile.TemporaryDirectory(prefix="delaymq-bench-") as temporary:
+        store, numbers = Path(temporary) / "store", count()
+        fill(store, messages, due_at_once=CONSUMED)
+        consume(store)
+        spark = local_session("local[2]", spark__driver__memory="4g", spark__sql__shuffle__partitions="2")
+        asked = TableOptions(path=str(store))
+        whole: dict[str, Action] = {
+            "audit": lambda: audit(spark, asked),
+            "archive": lambda: archive(spark, asked, Path(temporary) / f"archive-{next(numbers)}"),
+        }
+        for name in names:
+            job, before = whole[name], Moment.now()
+            job()  # what is compiled and started once is no part of it
+            pairs = [(seconds(job), seconds(lambda: read_files(store))) for _ in range(runs)]
+            print(row(name, pairs, messages, "all files of the store are read once", before), flush=True)
+        spark.stop()
+
+
+def consume(path: Path) -> None:
+    """A group takes all that is due."""
+    with delaymq.open(path, durability="os") as store:
+        for subject in range(CONSUMED):
+            with store.subscribe(f"subject.{subject}", group="bench", in_flight_max=5_000) as consumed:
+                for batch in consumed.batches(BATCH, wait=0.5):
+                    if not batch:
+                        break
+                    for message in batch:
+                        message.ack()
+                consumed.flush(60)
+
+
+def read_files(store: Path) -> None:
+    """All bytes of all files, once."""
+    for path in store.rglob("*"):
+        if path.is_file():
+            with path.open("rb", buffering=0) as file:
+                while file.read(1 << 20):
+                    pass
 
 
 def actions(spark: SparkSession, store: Path, parquet: Path) -> Iterator[tuple[str, Action, Action]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 import delaymq
+from commanding import arguments_of, environment
 from delaymq import InvalidArgument
 from delaymq.errors import Busy, StorageError
 from delaymq.spark import LostBeforeRead, TableOptions
@@ -145,6 +148,27 @@ def test_a_run_that_is_killed_leaves_nothing_and_is_run_again(
     assert there(spark, folder) == ended(used.path)
     assert list((folder / "staging").iterdir()) == []
     assert len(list((folder / "carried").iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_loses_and_doubles_nothing(spark: Any, connected: str, tmp_path: Path) -> None:
+    """Its server lives on, and may still write what nobody will commit."""
+    used, folder = Used(tmp_path / "store"), tmp_path / "archive"
+    command = arguments_of(
+        "spark", "archive", "--store", str(used.path), "--parquet", str(folder), "--master", connected
+    )
+    for place in ("staging", "carried", "data"):
+        used.use()
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            end = time.monotonic() + 60
+            before = set((folder / place).glob("*"))
+            while process.poll() is None and not set((folder / place).glob("*")) - before:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            process.kill()
+    done = archive(spark, used.asked(), folder)
+    assert done.manifest.missed is None
+    assert there(spark, folder) == ended(used.path) != Counter()
 
 
 def retiring(store: delaymq.Store, turns: int = 12) -> int:

@@ -134,7 +134,7 @@ class ArchiveFolder:
                 if left.is_file():
                     left.unlink()
                 elif left not in kept:
-                    shutil.rmtree(left)
+                    shutil.rmtree(left, ignore_errors=True)  # a job whose caller was killed may still write to it
             yield
 
     def staged(self) -> tuple[Path, Path]:
