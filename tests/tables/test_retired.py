@@ -96,14 +96,14 @@ def check(history: list[Step]) -> int:
     """Compares the tables of a store with what its whole log says, and returns how many facts are gone."""
     with remembered(history) as (store, everything), delaymq.snapshot(store) as snapshot:
         whole, first = Deliveries(everything), snapshot.first_sequence
-        found = oracle.table_of(snapshot.to_arrow_batches("deliveries")).to_pylist()
+        found = oracle.plain(snapshot.to_arrow_batches("deliveries"))
         ranges = snapshot.plan("deliveries", split_bytes=1)
-        assert [row for one in ranges for row in oracle.table_of(snapshot.read(one)).to_pylist()] == found
+        assert [row for one in ranges for row in oracle.plain(snapshot.read(one))] == found
         check_deliveries(whole, first, found)
-        check_ready(whole, first, oracle.table_of(snapshot.to_arrow_batches("ready")).to_pylist())
+        check_ready(whole, first, oracle.plain(snapshot.to_arrow_batches("ready")))
         ranges = snapshot.plan("ready", split_bytes=1)
-        split = [row for one in ranges for row in oracle.table_of(snapshot.read(one)).to_pylist()]
-        assert split == oracle.table_of(snapshot.to_arrow_batches("ready")).to_pylist()
+        split = [row for one in ranges for row in oracle.plain(snapshot.read(one))]
+        assert split == oracle.plain(snapshot.to_arrow_batches("ready"))
         return first - 1
 
 
