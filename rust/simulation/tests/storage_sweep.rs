@@ -234,6 +234,7 @@ fn every_method_of_the_disk_is_swept() {
         ("read_at", Call::Read),
         ("write_at", Call::Write),
         ("allocate", Call::Allocate),
+        ("punch", Call::Punch),
         ("sync_data", Call::Sync),
     ]);
     let mut found = methods(source, "Storage");
