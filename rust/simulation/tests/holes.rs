@@ -154,6 +154,28 @@ fn holes_grow_and_are_punched_again_by_who_opens() {
 }
 
 #[test]
+fn a_search_is_due_by_what_was_finished_and_not_by_what_came() {
+    let owner = OwnerOptions { reclaim_bytes: 20_000, ..options().owner };
+    let mut rig = Rig::new(NodeOptions { owner, ..options() });
+    rig.publish("slow", 0, "holds the log");
+    rig.group("slow", "g", GroupStart::Earliest);
+    rig.publish("noise", 0, "first");
+    let quick = rig.earliest("noise", "g");
+    for _ in 0..60 {
+        rig.publish("noise", 0, &"x".repeat(700));
+    }
+    for _ in 0..2 {
+        rig.checkpoint();
+        rig.publish("noise", 0, "behind");
+    }
+    assert!(holes(&mut rig).is_empty(), "nothing is finished");
+    rig.take_all(quick);
+    rig.checkpoint();
+    assert!(!holes(&mut rig).is_empty());
+    assert!(rig.node().owner().checkpoint_due(), "the next one gives them back");
+}
+
+#[test]
 fn what_is_moved_given_back_or_far_keeps_its_facts() {
     let mut rig = Rig::new(options());
     rig.publish("slow", 0, "holds the log");

@@ -36,6 +36,11 @@ impl Target {
         Self { start, end, left, needed: Needed::default() }
     }
 
+    /// How many facts it has.
+    pub(super) fn facts(&self) -> u64 {
+        self.end.next_sequence.since(self.start.next_sequence)
+    }
+
     pub(super) fn number(&self) -> SegmentNumber {
         self.start.end.segment().unwrap_or_default()
     }
@@ -64,7 +69,7 @@ impl Target {
 
     /// How many sequences are needed or not as one.
     fn part(&self) -> u64 {
-        self.end.next_sequence.since(self.start.next_sequence).div_ceil(SEQUENCE_PARTS).max(1)
+        self.facts().div_ceil(SEQUENCE_PARTS).max(1)
     }
 
     fn part_of(&self, sequence: Sequence) -> u64 {

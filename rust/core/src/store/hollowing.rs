@@ -27,8 +27,8 @@ const ROW_BYTES: u64 = 48;
 /// What is remembered between two searches.
 #[derive(Debug, Default)]
 pub(super) struct Hollowing {
-    /// Bytes applied at the last one; `None` before the first.
-    searched_at: Option<u64>,
+    /// How many facts were finished at the last one; `None` before the first.
+    finished_at: Option<u64>,
     /// The segment with which the next one begins.
     next: SegmentNumber,
     /// What could be given back of segments that were read and was not, in bytes.
@@ -61,27 +61,41 @@ impl Hollowing {
 }
 
 impl Owner {
-    /// A search for holes, where one is due with the checkpoint that is being frozen: where so much has been applied
-    /// since the last one as it would read of rows, and as is worth a checkpoint.
+    /// A search for holes, where one is due with the checkpoint that is being frozen.
     pub(super) fn plan_holes(&mut self, keeping: &Keeping) -> Option<HolePlan> {
-        let options = self.options;
-        if options.hole_bytes_min == u64::MAX {
+        let gain = self.hollow_gain(keeping);
+        let gain = if self.reclaiming.is_asked() && gain > 0 { u64::MAX } else { gain };
+        if gain < self.options.reclaim_bytes.max(1) {
             return None;
         }
+        self.hollowing.finished_at = Some(self.finished_facts());
         let targets = self.targets(keeping);
-        let room = (targets.len() as u64).saturating_mul(options.records_bytes_max);
-        let applied = self.hollowing.searched_at.map_or(u64::MAX, |at| self.bytes_applied.saturating_sub(at));
-        let wanted = if self.reclaiming.is_asked() { u64::MAX } else { applied };
-        let rows = self.unfinished_rows_bytes();
-        if targets.is_empty() || room < options.reclaim_bytes || wanted < options.reclaim_bytes.max(rows) || room < rows
-        {
-            return None;
-        }
-        self.hollowing.searched_at = Some(self.bytes_applied);
         let state = &self.state;
         let finished_below: BTreeMap<SubjectNumber, ReadyNumber> =
             state.subjects.iter().map(|(subject, _)| (subject, state.dispatch.finished_below(subject))).collect();
-        Some(HolePlan::new(targets, hole_sizes(&options), state.stream, finished_below, state.holes.clone()))
+        Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, finished_below, state.holes.clone()))
+    }
+
+    /// About how many bytes of sealed segments were finished since the last search; 0 where they are fewer than the
+    /// rows that one has to read.
+    pub(super) fn hollow_gain(&self, keeping: &Keeping) -> u64 {
+        if self.options.hole_bytes_min == u64::MAX {
+            return 0;
+        }
+        let targets = self.sealed(keeping);
+        let room = (targets.len() as u64).saturating_mul(self.options.records_bytes_max);
+        let facts = targets.iter().map(Target::facts).fold(0, u64::saturating_add);
+        let finished = self.finished_facts().saturating_sub(self.hollowing.finished_at.unwrap_or_default());
+        let gain = u128::from(room) * u128::from(finished.min(facts)) / u128::from(facts.max(1));
+        let gain = u64::try_from(gain).unwrap_or(u64::MAX);
+        if gain < self.unfinished_rows_bytes() { 0 } else { gain }
+    }
+
+    /// How many facts there were of which nothing waits or is owed to anybody.
+    fn finished_facts(&self) -> u64 {
+        let state = &self.state;
+        let unfinished = state.schedule.pending().saturating_add(state.dispatch.unfinished());
+        state.position.next_sequence.0.saturating_sub(unfinished)
     }
 
     /// Bytes of the rows of all runs with something unfinished.
@@ -91,12 +105,6 @@ impl Owner {
         let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
         let runs = schedule.filter_map(|window| window.run()).chain(ready.map(DispatchRun::run));
         runs.map(|run: &std::sync::Arc<Run>| run.row_count().saturating_mul(ROW_BYTES)).fold(0, u64::saturating_add)
-    }
-
-    /// True where a search for holes may find what the last one did not.
-    pub(super) fn may_hollow(&self, keeping: &Keeping) -> bool {
-        let is_new = self.hollowing.searched_at != Some(self.bytes_applied);
-        is_new && self.options.hole_bytes_min < u64::MAX && !self.sealed(keeping).is_empty()
     }
 
     /// Sealed segments that are old enough and that the newest checkpoint keeps.

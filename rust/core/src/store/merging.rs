@@ -187,8 +187,9 @@ impl Owner {
         let room = self.options.reclaim_bytes;
         let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits());
         let held = || if self.share_of_checkpoint(NEAR_SHARE) { 0 } else { self.held_by_older() };
-        self.reclaims =
-            !self.merging_rests && self.options.merge_windows_min > 0 && (wasted() >= room || held() >= room);
+        let hollow = || self.hollow_gain(&self.keeping());
+        let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
+        self.reclaims = !self.merging_rests && self.options.merge_windows_min > 0 && gives_back();
     }
 
     /// Looks again when enough has come since the last time.

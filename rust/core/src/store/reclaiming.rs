@@ -75,7 +75,7 @@ impl Owner {
         // What cannot be told is met again, and said, by the checkpoint that comes anyway.
         let keeping = self.keeping();
         let Ok((runs, floor)) = needed(&runs, &state.segments, replay, &keeping) else { return false };
-        if self.may_hollow(&keeping) {
+        if self.hollow_gain(&keeping) > 0 {
             return true;
         }
         let next = KeptFiles { checkpoint: self.next_checkpoint, floor, runs, holes: state.holes.clone() };
