@@ -24,6 +24,9 @@ class TableStore:
     def about(self) -> tuple[bytes, int, int, int, int | None]:
         """Stream, first and end sequence, trusted time, and when its pin ends, or None where there is none."""
 
+    def retired(self) -> list[tuple[int, int]]:
+        """First and end sequence of each stretch of facts that was retired from the midst of the log."""
+
     def plan(self, table: str, wanted: TableAsked, /) -> list[TableRange]:
         """The ranges that have what is wanted."""
 

@@ -25,6 +25,7 @@ class InspectedFile:
         path: Its path, relative to the store.
         kind: segment, preparing, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
         bytes: Its length.
+        hole_bytes: Bytes of it that are holes: finished, and given back to the disk once two checkpoints know of it.
         rows: Messages of a run; 0 for everything else.
         unfinished: Those of them that are not finished.
         pending: Pending messages whose payloads lie in it.
@@ -40,6 +41,7 @@ class InspectedFile:
     path: str
     kind: str
     bytes: int
+    hole_bytes: int
     rows: int
     unfinished: int
     pending: int

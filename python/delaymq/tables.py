@@ -69,6 +69,8 @@ class Snapshot:
         stream_id: The 16 bytes that all files of the store have.
         first_sequence: The first sequence of the log that is kept.
         end_sequence: The sequence behind the last fact that it has.
+        retired: Facts in between that are kept no more: first sequence and the one behind the last of each such stretch,
+            in order.
         trusted: The store's own clock at that fact, UTC.
         tables: The names of the tables that can be read.
     """
@@ -77,6 +79,7 @@ class Snapshot:
     stream_id: bytes
     first_sequence: int
     end_sequence: int
+    retired: tuple[tuple[int, int], ...]
     trusted: datetime
     tables: tuple[str, ...]
 
@@ -85,6 +88,7 @@ class Snapshot:
         self._core: _core.TableStore | None = core
         self.path = path
         self.stream_id, self.first_sequence, self.end_sequence, trusted_ms, pinned_ms = core.about()
+        self.retired = tuple(core.retired())
         self.trusted = moment(min(trusted_ms, MOMENT_MS_MAX))
         self._pinned_until = moment_or_none(pinned_ms)
         self.tables = TABLES

@@ -69,8 +69,25 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     if version > 5:
         for row in (*read["segments"], *read["schedule_runs"], *read["dispatch_runs"]):
             row["file_subjects"] = _file_subjects(cursor)
+    if version > 6:
+        read["holes"] = _rows(cursor, lambda at: {"from": _position(at), "to": _position(at)})
+        _demand_holes(cursor, read)
     demand(cursor.at_end, cursor.offset, "the end", "more bytes")
     return read
+
+
+def _demand_holes(cursor: Cursor, read: Row) -> None:
+    """Within one segment each, in the order of the log, in what is kept and before the position."""
+    for hole in read["holes"]:
+        begin, end = hole["from"], hole["to"]
+        segment, offset = begin["end"] >> 32, begin["end"] & 0xFFFF_FFFF
+        is_in_order = begin["end"] < end["end"] and begin["next_sequence"] < end["next_sequence"]
+        is_later = begin["epoch"] <= end["epoch"] and begin["trusted_ms"] <= end["trusted_ms"]
+        is_whole = offset >= 4096 and begin["end"] % 8 == end["end"] % 8 == 0 and end["end"] >> 32 == segment
+        is_kept = segment >= read["floor"] and end["end"] <= read["position"]["end"]
+        demand(is_in_order and is_later and is_whole and is_kept, cursor.offset, "a hole", hole)
+    for before, after in pairwise(read["holes"]):
+        demand(before["to"]["end"] < after["from"]["end"], cursor.offset, "holes that do not touch", after)
 
 
 def _file_subjects(cursor: Cursor) -> list[int] | None:

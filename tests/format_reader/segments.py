@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,16 +24,45 @@ HEADER_BYTES = 4096
 
 
 @dataclass(frozen=True)
+class Hole:
+    """Batches that nobody reads any more, as a checkpoint names them: from one position to another."""
+
+    begin: dict[str, Any]
+    end: dict[str, Any]
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the batch behind it must follow."""
+        return {name: self.end[name] for name in ("chain", "epoch", "trusted_ms")}
+
+    @property
+    def next_sequence(self) -> int:
+        return int(self.end["next_sequence"])
+
+    @property
+    def offset(self) -> int:
+        return int(self.begin["end"]) & 0xFFFF_FFFF
+
+    @property
+    def is_seal(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
 class Segment:
     """What stands in one segment, up to its end: a seal, zeros, or a break."""
 
     header: dict[str, Any]
-    batches: list[Batch] = field(repr=False)
+    steps: list[Batch | Hole] = field(repr=False)
     break_: DamagedError | None
 
     @property
+    def batches(self) -> list[Batch]:
+        return [step for step in self.steps if isinstance(step, Batch)]
+
+    @property
     def is_sealed(self) -> bool:
-        return bool(self.batches) and self.batches[-1].is_seal
+        return bool(self.steps) and self.steps[-1].is_seal
 
 
 def read_segment_header(data: bytes) -> dict[str, Any]:
@@ -45,23 +75,30 @@ def read_segment_header(data: bytes) -> dict[str, Any]:
     return fields | {"stream": LAYOUT.bytes_of(data, "stream")}
 
 
-def read_segment(data: bytes) -> Segment:
-    """The header and every batch up to the seal, the first zeros or the first break."""
+def read_segment(data: bytes, holes: Iterable[Hole] = ()) -> Segment:
+    """The header and every batch that is not in a hole, up to the seal, the first zeros or the first break."""
     header = read_segment_header(data)
-    batches: list[Batch] = []
+    beginning = {hole.offset: hole for hole in holes}
+    steps: list[Batch | Hole] = []
     offset = HEADER_BYTES
-    while offset < len(data) and not (batches and batches[-1].is_seal):
-        if not any(data[offset : offset + 8]):
-            return Segment(header, batches, None)
+    while offset < len(data) and not (steps and steps[-1].is_seal):
+        before = steps[-1] if steps else None
         try:
+            if hole := beginning.get(offset):
+                follows(before, hole)
+                steps.append(hole)
+                offset = int(hole.end["end"]) & 0xFFFF_FFFF
+                continue
+            if not any(data[offset : offset + 8]):
+                return Segment(header, steps, None)
             batch = read_batch(data, offset, header["stream"])
-            follows(batches[-1] if batches else None, batch)
+            follows(before, batch)
             _demand_place(batch, header["number"])
         except DamagedError as error:
-            return Segment(header, batches, error)
-        batches.append(batch)
+            return Segment(header, steps, error)
+        steps.append(batch)
         offset = batch.end
-    return Segment(header, batches, None)
+    return Segment(header, steps, None)
 
 
 def _demand_place(batch: Batch, number: int) -> None:
@@ -70,13 +107,17 @@ def _demand_place(batch: Batch, number: int) -> None:
     demand(found["synced"] <= here, batch.offset + 56, f"at most {here}", found["synced"])
 
 
-def follows(before: Batch | None, batch: Batch) -> None:
-    """Refuses a batch that is not the next one after `before`."""
+def follows(before: Batch | Hole | None, step: Batch | Hole) -> None:
+    """Refuses a batch or a hole that is not the next one after `before`."""
     if before is None:
         return
     chain, sequence, trusted = before.header["chain"], before.next_sequence, before.header["trusted_ms"]
-    found, epoch = batch.header, before.header["epoch"]
-    demand(found["epoch"] >= epoch, batch.offset + 12, f"at least {epoch}", found["epoch"])
-    demand(found["chain_before"] == chain, batch.offset + 44, hex(chain), hex(found["chain_before"]))
-    demand(found["base_sequence"] == sequence, batch.offset + 16, sequence, found["base_sequence"])
-    demand(found["trusted_ms"] >= trusted, batch.offset + 32, f"at least {trusted}", found["trusted_ms"])
+    if isinstance(step, Hole):
+        found = (step.begin["chain"], step.begin["next_sequence"])
+        demand(found == (chain, sequence), step.offset, (chain, sequence), found)
+        return
+    header, epoch, offset = step.header, before.header["epoch"], step.offset
+    demand(header["epoch"] >= epoch, offset + 12, f"at least {epoch}", header["epoch"])
+    demand(header["chain_before"] == chain, offset + 44, hex(chain), hex(header["chain_before"]))
+    demand(header["base_sequence"] == sequence, offset + 16, sequence, header["base_sequence"])
+    demand(header["trusted_ms"] >= trusted, offset + 32, f"at least {trusted}", header["trusted_ms"])

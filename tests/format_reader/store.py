@@ -11,7 +11,7 @@ from format_reader.checkpoints import read_checkpoint
 from format_reader.identity import read_identity
 from format_reader.layout import demand
 from format_reader.records import Record
-from format_reader.segments import Segment, follows, read_segment
+from format_reader.segments import Hole, Segment, follows, read_segment
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,15 @@ def numbered(folder: Path, suffix: str) -> dict[int, Path]:
 def read_store(folder: Path) -> Store:
     """Reads a store that nobody has open; a break anywhere is raised."""
     identity = read_identity((folder / "identity").read_bytes())
-    segments = {number: read_segment(path.read_bytes()) for number, path in numbered(folder / "log", "segment").items()}
     checkpoints = {
         number: read_checkpoint(path.read_bytes())
         for number, path in numbered(folder / "checkpoints", "checkpoint").items()
+    }
+    newest = checkpoints[max(checkpoints)]["body"] if checkpoints else {}
+    holes = [Hole(row["from"], row["to"]) for row in newest.get("holes", ())]
+    segments = {
+        number: read_segment(path.read_bytes(), [hole for hole in holes if hole.begin["end"] >> 32 == number])
+        for number, path in numbered(folder / "log", "segment").items()
     }
     for number, header in [(number, segment.header) for number, segment in segments.items()] + list(
         checkpoints.items()
@@ -52,14 +57,14 @@ def read_store(folder: Path) -> Store:
 
 def _facts(segments: dict[int, Segment]) -> list[tuple[int, Record]]:
     facts: list[tuple[int, Record]] = []
-    before: Batch | None = None
+    before: Batch | Hole | None = None
     for number, segment in segments.items():
         if segment.break_ is not None:
             raise segment.break_
-        if segment.batches and before is not None:
+        if segment.steps and before is not None:
             demand(before.is_seal, before.offset, "a seal at the end of a segment", before.header)
-            follows(before, segment.batches[0])
+            follows(before, segment.steps[0])
         for batch in segment.batches:
             facts.extend((number << 32 | offset, record) for offset, record in batch.records)
-        before = segment.batches[-1] if segment.batches else before
+        before = segment.steps[-1] if segment.steps else before
     return facts

@@ -214,7 +214,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 6,
+        "format_version": 7,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -296,14 +296,15 @@ def test_a_schedule_run_of_format_4_has_no_cells() -> None:
     assert {row["size_and_one"] for row in run.rows} == {0}
 
 
-def test_a_schedule_run_of_format_5_has_what_one_of_today_has() -> None:
-    run, before = (read_run(read_golden(name)[1]) for name in ("run_schedule", "run_schedule_of_format_5"))
-    assert (before.header["format"], before.rows, before.footer) == (5, run.rows, run.footer)
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_schedule_run_of_an_earlier_format_has_what_one_of_today_has(version: int) -> None:
+    run, before = (read_run(read_golden(name)[1]) for name in ("run_schedule", f"run_schedule_of_format_{version}"))
+    assert (before.header["format"], before.rows, before.footer) == (version, run.rows, run.footer)
 
 
 def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
     checkpoint, before = (read_checkpoint(read_golden(name)[1]) for name in ("checkpoint", "checkpoint_of_format_4"))
-    assert (checkpoint["format_version"], before["format_version"]) == (6, 4)
+    assert (checkpoint["format_version"], before["format_version"]) == (7, 4)
     pending = sum(subject["pending"] for subject in checkpoint["body"]["subjects"])
     assert sum(minute["messages"] for minute in checkpoint["body"]["minutes"]) == pending
     assert [ended["is_known"] for ended in checkpoint["body"]["ended"]] == [1]
@@ -311,12 +312,18 @@ def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
 
 
 def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_5"))
+    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_6", "checkpoint_of_format_5"))
     kinds = ("segments", "schedule_runs", "dispatch_runs")
     told = {kind: [row.pop("file_subjects") for row in body[kind]] for kind in kinds}
     # Orders, what a group of it gave back, and its dead letter.
     assert told == {"segments": [[1, 2, 3]], "schedule_runs": [[1, 2]], "dispatch_runs": [[1, 3]]}
     assert body == before
+
+
+def test_a_checkpoint_of_format_6_has_no_holes() -> None:
+    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_6"))
+    assert "holes" not in before
+    assert (body.pop("holes"), body) == ([], before)
 
 
 def test_a_dispatch_run_says_what_was_written() -> None:
@@ -343,7 +350,7 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
 def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
     body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
-    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (6, 1, b"golden stream 01")
+    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (7, 1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
     assert {group.pop("consumer_ended_ms") for group in body["groups"]} == {0}, "nobody stopped consuming"
     same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")

@@ -116,7 +116,9 @@ def _file_row(file: InspectedFile, seen: Inspection) -> tuple[object, ...]:
     if file.kept_until and file.kept_until > seen.seen:
         whose = f" for {file.kept_for}" if file.kept_for else ""
         words += f"; kept{whose} for {span_words(file.kept_until - seen.seen)} more"
-    return (file.path, byte_words(file.bytes), file.pending, words)
+    if file.hole_bytes:
+        words += f"; of {byte_words(file.bytes)} the rest is finished and given back"
+    return (file.path, byte_words(file.bytes - file.hole_bytes), file.pending, words)
 
 
 def _most_room(seen: Inspection, out: TextIO) -> Iterator[str]:

@@ -124,6 +124,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stream = stream
         self._snapshot: Snapshot | None = None
         self._target: int | None = None
+        self._retired_before: tuple[tuple[int, int], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks are given the options; the snapshot stays where it is pinned."""
@@ -132,6 +133,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins."""
         snapshot = self._taken_anew()
+        # What was retired before the query began is nothing that it has lost.
+        self._retired_before = snapshot.retired
         begin = {"earliest": snapshot.first_sequence, "latest": snapshot.end_sequence}.get(
             str(self._stream.begin), self._stream.begin
         )
@@ -178,6 +181,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._begin(start, snapshot)
         if begin >= int(end["sequence"]):
             return []
+        for first, behind in self._retired_since(snapshot, begin, int(end["sequence"])):
+            self._lost(f"facts {first} to {behind - 1} were retired, and {begin} is to be read next")
         asked = replace(self._options, first_sequence=begin, end_sequence=int(end["sequence"]))
         return [PartOfTable(part) for part in parts_of(snapshot, asked)]
 
@@ -213,6 +218,15 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if sequence < snapshot.first_sequence:
             self._lost(f"the log begins at sequence {snapshot.first_sequence}, and {sequence} is to be read next")
         return max(sequence, snapshot.first_sequence)
+
+    def _retired_since(self, snapshot: Snapshot, begin: int, end: int) -> list[tuple[int, int]]:
+        """What lies between these sequences and was retired since the query began, as far as this process knows."""
+        found = []
+        for first, behind in snapshot.retired:
+            one, other = max(first, begin), min(behind, end)
+            if one < other and not any(was <= one and other <= until for was, until in self._retired_before):
+                found.append((one, other))
+        return found
 
     def _lost(self, what: str) -> None:
         if self._stream.is_loss_an_error:

@@ -144,6 +144,13 @@ impl Disk {
         Ok(())
     }
 
+    /// Zeros where something stood; none behind the end.
+    pub(crate) fn punch(&mut self, number: Number, offset: u64, length: u64) -> Result<()> {
+        let end = place(offset.saturating_add(length))?.min(self.content(number)?.length());
+        let zeros = vec![0; end.saturating_sub(place(offset)?)];
+        if zeros.is_empty() { Ok(()) } else { self.write(number, offset, &zeros) }
+    }
+
     pub(crate) fn sync(&mut self, number: Number) -> Result<()> {
         self.content(number)?.sync();
         Ok(())

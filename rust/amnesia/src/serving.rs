@@ -18,6 +18,8 @@ type Result<T> = std::result::Result<T, Errno>;
 const LENGTH_IS_SET: u32 = 1 << 3;
 /// `FUSE_FSYNC_FDATASYNC`.
 const DATA_ONLY: u32 = 1;
+/// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
+const PUNCH_HOLE_KEEP_SIZE: u32 = 1 | 1 << 1;
 /// `RENAME_NOREPLACE`, which nobody asks for.
 const NO_REPLACE: u32 = 1;
 
@@ -322,10 +324,13 @@ impl Served {
     fn allocate(&mut self, node: u64, request: &mut Request<'_>) -> Result<()> {
         request.skip(8)?;
         let (offset, length, mode) = (request.u64()?, request.u64()?, request.u32()?);
-        if mode != 0 {
+        if mode != 0 && mode != PUNCH_HOLE_KEEP_SIZE {
             return Err(Errno::OPNOTSUPP);
         }
         self.meet(Call::Allocate)?;
-        self.disk.allocate(node, offset.saturating_add(length))
+        match mode {
+            0 => self.disk.allocate(node, offset.saturating_add(length)),
+            _ => self.disk.punch(node, offset, length),
+        }
     }
 }

@@ -73,6 +73,7 @@ fn file<'py>(py: Python<'py>, file: &InspectedFile) -> Fields<'py> {
     fields.set_item("path", &file.path)?;
     fields.set_item("kind", kind_word(file.kind))?;
     fields.set_item("bytes", file.bytes)?;
+    fields.set_item("hole_bytes", file.hole_bytes)?;
     fields.set_item("rows", file.rows)?;
     fields.set_item("unfinished", file.unfinished)?;
     fields.set_item("pending", file.pending)?;

@@ -45,6 +45,11 @@ impl TableStore {
         (stream, first, end, snapshot.trusted.0, expires).into_pyobject(py)
     }
 
+    /// First and end sequence of what was retired from the midst of the log.
+    fn retired(&self) -> Vec<(u64, u64)> {
+        self.snapshot.retired().into_iter().map(|(first, end)| (first.0, end.0)).collect()
+    }
+
     /// Token, bytes, most rows, first and end sequence and files of each range.
     #[pyo3(signature = (table, wanted, /))]
     fn plan<'py>(&self, py: Python<'py>, table: &str, wanted: Wanted) -> PyResult<Bound<'py, PyList>> {

@@ -216,6 +216,10 @@ faults! {
     OccurrenceUnjudged,
     /// A checkpoint saves nothing of what recurs.
     RecurringNotSaved,
+    /// A hole is punched when the newest checkpoint names it, though an older one may be used that does not.
+    HolePunchedBeforeBothCheckpoints,
+    /// A hole is planned where something unfinished has its payload.
+    HoleIgnoresUnfinished,
     /// Zeros are taken for a record.
     ZerosAccepted,
 }

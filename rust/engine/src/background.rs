@@ -9,9 +9,7 @@ use std::time::Duration;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
-use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, archived_below, is_pinned,
-};
+use delaymq_core::store::{CheckpointProgress, CheckpointWork, FinishedCheckpoint, Removable, archived_below};
 
 use crate::crowd::Crowd;
 use crate::driver::Seat;
@@ -30,7 +28,7 @@ const HURRIED_PIECE_BYTES: u64 = 8 << 20;
 /// How soon a full disk is tried again.
 pub(crate) const RETRY_ROOM: Duration = Duration::from_millis(50);
 /// How soon other work that failed is tried again.
-const RETRY_WORK: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_WORK: Duration = Duration::from_secs(1);
 /// How long the helper sleeps when nobody raises it.
 const HELPER_SLEEP: Duration = Duration::from_secs(60);
 
@@ -88,8 +86,10 @@ pub(crate) struct Helping {
     pub(crate) prepare_again: Option<Instant>,
     checkpoint: Option<Box<CheckpointWork>>,
     checkpoint_again: Option<Instant>,
-    retired: Removable,
-    retire_again: Option<Instant>,
+    pub(crate) retired: Removable,
+    pub(crate) retire_again: Option<Instant>,
+    /// The disk has no holes.
+    pub(crate) has_no_holes: bool,
     write_back: WriteBackHandle,
     pub(crate) room_looks: RoomLooks,
 }
@@ -274,38 +274,5 @@ impl Shared {
         drop(checkpoints);
         // What came meanwhile may make the next one due, and nothing else may wake the driver for it.
         self.driver.raise();
-    }
-
-    /// Removes retired files, later while a pin holds them, and again where that failed; what stays
-    /// behind is removed by the next opening.
-    fn retire(&self, helping: &mut Helping) {
-        if helping.retired.is_empty() || helping.retire_again.is_some_and(|again| again > Instant::now()) {
-            return;
-        }
-        let storage = self.storage.as_ref();
-        let removed = match is_pinned(storage, self.time.read().now) {
-            Ok(true) => {
-                helping.retire_again = Some(Instant::now() + RETRY_WORK);
-                return;
-            }
-            Ok(false) => {
-                for path in helping.retired.checkpoints.iter().chain(&helping.retired.files) {
-                    self.payloads.forget(path);
-                }
-                helping.retired.remove(storage)
-            }
-            Err(error) => Err(error),
-        };
-        match removed {
-            Ok(()) => {
-                self.metrics.retired_files.add(helping.retired.files.len() as u64);
-                helping.retired = Removable::default();
-                helping.retire_again = None;
-            }
-            Err(error) => {
-                self.reports.add(Report::BackgroundFailed { work: "retire", reason: error.to_string() });
-                helping.retire_again = Some(Instant::now() + RETRY_WORK);
-            }
-        }
     }
 }

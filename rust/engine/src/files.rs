@@ -226,6 +226,21 @@ impl StorageFile for RealFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retried(|| rustix::fs::fallocate(&self.descriptor, flags, offset, length)) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(errno) => Err(failed("punch", &self.path, errno)),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn punch(&self, _offset: u64, _length: u64) -> Result<bool> {
+        Ok(false)
+    }
+
     fn sync_data(&self) -> Result<()> {
         if !self.syncs {
             return Ok(());

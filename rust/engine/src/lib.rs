@@ -54,6 +54,7 @@ mod payloads;
 mod pending;
 mod preparing;
 mod publish;
+mod punching;
 mod reader_pin;
 mod reading;
 mod ready;

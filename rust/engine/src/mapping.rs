@@ -36,7 +36,10 @@ impl Mapping {
         // it is looked at. Readable: a segment is prepared at its full length and no code of this
         // project truncates one; a retired segment is unlinked, which keeps its pages. Unchanged:
         // readers look only at records below the visible position, where the log never writes
-        // again; repair writes another file and renames it over. That no other program writes into
+        // again; repair writes another file and renames it over. A hole turns bytes to zeros that nothing
+        // unfinished needs, and waits until no mapping that messages were handed over from is left of its
+        // segment (`Payloads::is_let_go`); who reads through a file's own view copies first and checks the
+        // copy. That no other program writes into
         // the files of a store while it is open is what its lock asks for, and is assumed here as
         // it is by everybody who maps a file. The bytes are only ever read as bytes: no value that
         // some bit pattern would make invalid is built over them.

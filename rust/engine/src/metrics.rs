@@ -50,6 +50,8 @@ counters! {
     prepared_segments,
     /// Files retired.
     retired_files,
+    /// Bytes of segments that were given back as holes.
+    punched_bytes,
     /// Damaged messages given up.
     voided,
     /// Messages that an operator let expire.

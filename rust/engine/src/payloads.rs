@@ -2,10 +2,10 @@
 //! ones and runs are read, in blocks where one payload lies behind the other, so that a deep backlog
 //! does not fill the memory with mapped pages.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::segment_path;
@@ -34,6 +34,10 @@ const PIECES_MAX: usize = 1_024;
 #[derive(Default)]
 struct Cache {
     mapped: BTreeMap<SegmentNumber, Arc<Mapping>>,
+    /// Every mapping that somebody may still look at.
+    lent: BTreeMap<SegmentNumber, Weak<Mapping>>,
+    /// Segments with holes, which are not mapped any more.
+    hollow: BTreeSet<SegmentNumber>,
     open: HashMap<String, Arc<dyn StorageFile>>,
     blocks: Blocks,
 }
@@ -86,6 +90,16 @@ impl Payloads {
         cache.open.remove(path);
         cache.blocks.forget(|file| path_of(file) == path);
         cache.mapped.retain(|number, _| segment_path(*number) != path);
+        cache.hollow.retain(|number| segment_path(*number) != path);
+    }
+
+    /// Lets go of a segment's mapping, for ever: holes are going to be punched in it, and what lies in memory would turn
+    /// to zeros. True once nobody looks at it any more.
+    pub(crate) fn is_let_go(&self, number: SegmentNumber) -> bool {
+        let mut cache = held(&self.cache);
+        cache.hollow.insert(number);
+        cache.mapped.remove(&number);
+        cache.lent.get(&number).is_none_or(|lent| lent.strong_count() == 0)
     }
 
     /// The mapping of one of the newest segments; `None` where it is to be read otherwise.
@@ -95,6 +109,9 @@ impl Payloads {
             return None;
         }
         let mut cache = held(&self.cache);
+        if cache.hollow.contains(&number) {
+            return None;
+        }
         if let Some(mapping) = cache.mapped.get(&number) {
             return Some(Arc::clone(mapping));
         }
@@ -103,6 +120,8 @@ impl Payloads {
         let mapping = Arc::new(Mapping::open(&self.root.join(&path), &path).ok()?);
         cache.mapped.retain(|number, _| newest.saturating_sub(number.0) < MAPPED_SEGMENTS);
         cache.mapped.insert(number, Arc::clone(&mapping));
+        cache.lent.retain(|_, lent| lent.strong_count() > 0);
+        cache.lent.insert(number, Arc::downgrade(&mapping));
         Some(mapping)
     }
 
@@ -245,6 +264,22 @@ mod tests {
         payloads.log_is_in(SegmentNumber(3 + MAPPED_SEGMENTS));
         payloads.log_is_in(SegmentNumber(2));
         assert!(payloads.mapping(SegmentNumber(1)).is_none());
+    }
+
+    #[test]
+    fn a_segment_with_holes_is_let_go_when_nobody_looks_at_it_and_mapped_no_more() {
+        let (_folder, payloads, places) = segment_of(&[(1, 10)]);
+        let number = SegmentNumber(1);
+        let location = Location::in_segment(number, places[0]);
+        let seen = payloads.read(location, Sequence(1)).unwrap();
+        assert!(!payloads.is_let_go(number), "what was handed over lies in the mapping");
+        let again = payloads.read(location, Sequence(1)).unwrap();
+        assert_eq!(again.payload.body(), seen.payload.body());
+        assert!(payloads.mapping(number).is_none() && !payloads.is_let_go(number));
+        drop(seen);
+        assert!(payloads.is_let_go(number), "the other one was read");
+        payloads.forget(&segment_path(number));
+        assert!(payloads.mapping(number).is_some(), "nothing is remembered of a segment that is gone");
     }
 
     #[test]

@@ -114,6 +114,8 @@ pub enum Report {
         /// Its name in the subject.
         name: String,
     },
+    /// The file system has no holes: what is finished in the midst of a segment stays until the segment goes.
+    NoHoles,
     /// Work in the background failed and is tried again.
     BackgroundFailed {
         /// Which work: `checkpoint`, `prepare`, `retire`, `merge`, `free_room`.
@@ -147,6 +149,7 @@ impl Report {
             Self::DispatchResumed => "dispatch_resumed",
             Self::SeriesRests { .. } => "series_rests",
             Self::SeriesOver { .. } => "series_over",
+            Self::NoHoles => "no_holes",
             Self::BackgroundFailed { .. } => "background_failed",
             Self::Poisoned { .. } => "poisoned",
         }
@@ -204,6 +207,8 @@ impl fmt::Display for Report {
                 let why = "its rule does not happen within ten years";
                 write!(out, "the series {name:?} of subject {subject:?} has ended: {why}")
             }
+            Self::NoHoles => out
+                .write_str("the file system has no holes: what is finished in a segment stays until the segment goes"),
             Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
             Self::Poisoned { reason } => write!(out, "the store stopped: {reason}; open it again"),
         }

@@ -3,6 +3,8 @@
 //! and is drained, or the machine ends once more while it recovers.
 
 pub mod formats;
+mod found_stores;
+mod hollow;
 pub mod judge;
 pub mod machine;
 pub mod scenes;

@@ -74,6 +74,16 @@ fn checkpoint_before_runs_is_found() {
 }
 
 #[test]
+fn hole_ignores_unfinished_is_found() {
+    is_found(Planted::HoleIgnoresUnfinished, 200);
+}
+
+#[test]
+fn hole_punched_before_both_checkpoints_is_found() {
+    is_found(Planted::HolePunchedBeforeBothCheckpoints, 400);
+}
+
+#[test]
 fn cancelled_bit_not_saved_is_found() {
     is_found(Planted::CancelledBitNotSaved, 200);
 }

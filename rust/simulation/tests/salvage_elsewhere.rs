@@ -229,6 +229,9 @@ impl StorageFile for BadFile {
     fn allocate(&self, _: u64) -> Result<()> {
         panic!("{} is written", self.path())
     }
+    fn punch(&self, _: u64, _: u64) -> Result<bool> {
+        panic!("{} is written", self.path())
+    }
     fn sync_data(&self) -> Result<()> {
         panic!("{} is written", self.path())
     }

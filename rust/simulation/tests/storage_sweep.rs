@@ -37,6 +37,9 @@ fn options(durability: Durability) -> NodeOptions {
         keep_finished_ms: 0,
         copy_after_ms: 100,
         ready_entries_max: 2,
+        reclaim_bytes: 1,
+        hole_bytes_min: 1,
+        hole_block_bytes: 64,
         ..OwnerOptions::default()
     };
     NodeOptions { durability, owner, ..NodeOptions::default() }
@@ -51,6 +54,9 @@ fn live(machine: &mut Machine) -> u32 {
         did(machine.open());
     }
     let consumer = machine.consumer("s", "g");
+    // Nobody takes it, so that it holds the log, and what is finished behind it becomes a hole.
+    did(machine.consumer("slow", "g").map(drop));
+    did(machine.publish("slow", &[0], 40).map(drop));
     did(machine.publish("s", &[0, 0, 0, 30, 90_000], 500).map(drop));
     if let Ok(consumer) = consumer {
         did(machine.pull(consumer, 2).and_then(|handed| machine.acknowledge(consumer, &handed)));
@@ -234,6 +240,7 @@ fn every_method_of_the_disk_is_swept() {
         ("read_at", Call::Read),
         ("write_at", Call::Write),
         ("allocate", Call::Allocate),
+        ("punch", Call::Punch),
         ("sync_data", Call::Sync),
     ]);
     let mut found = methods(source, "Storage");

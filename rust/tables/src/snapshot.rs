@@ -72,6 +72,12 @@ impl TableSnapshot {
         state_at(storage, self.stream, self.replay.checkpoint, self.replay.end)
     }
 
+    /// Facts that were retired from the midst of the log, as first sequences and those behind the last ones, in order.
+    pub fn retired(&self) -> Vec<(Sequence, Sequence)> {
+        let pairs = self.pieces.iter().zip(self.pieces.iter().skip(1));
+        pairs.filter(|(before, next)| before.end < next.first).map(|(before, next)| (before.end, next.first)).collect()
+    }
+
     /// Where what is pending lies. It is found by making the state again, once: a table of the log has no need of it,
     /// and all recent entries have to be sorted for it.
     ///

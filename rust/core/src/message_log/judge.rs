@@ -1,5 +1,6 @@
 //! Judging one batch: does it stand where it must, and is it whole.
 
+use super::holes::Hole;
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::planted::{self, Planted};
@@ -51,6 +52,26 @@ impl Cursor {
             newest_epoch: epoch,
             trusted: Millis(header.trusted_ms.get()),
         }
+    }
+
+    /// The cursor behind a hole that follows.
+    pub(super) fn behind_hole(&self, hole: &Hole) -> Self {
+        Self {
+            location: hole.to.end,
+            chain: hole.to.chain,
+            next_sequence: hole.to.next_sequence,
+            epoch: hole.to.epoch,
+            newest_epoch: self.newest_epoch.max(hole.to.epoch),
+            trusted: self.trusted.max(hole.to.trusted),
+        }
+    }
+
+    /// What is wrong with a hole that should begin here.
+    pub(super) fn check_hole(&self, hole: &Hole) -> Option<Fault> {
+        let is = |chain: u32, next: Sequence| format!("a hole from sequence {next} behind chain {chain:08x}");
+        let (expected, found) = ((self.chain, self.next_sequence), (hole.from.chain, hole.from.next_sequence));
+        let at = self.location.offset();
+        (expected != found).then(|| Fault::new(at, is(expected.0, expected.1), is(found.0, found.1)))
     }
 
     /// Whether a batch whose header is whole goes on from here.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::holes::Holes;
 use super::judge::{Fault, Scratch, check_records, read_header};
 use super::segment::{SEGMENT_HEADER_BYTES, Stream, segment_path};
 use super::window::{Opening, Window};
@@ -19,6 +20,8 @@ pub struct ScannedBatch {
     pub header: BatchHeader,
     /// Where its header starts.
     pub start: Location,
+    /// True where it is the first one behind a hole.
+    pub behind_hole: bool,
     /// The whole batch, header and records; give it back when done.
     pub bytes: Vec<u8>,
 }
@@ -33,6 +36,9 @@ impl ScannedBatch {
 /// Batches from one position to another, in order.
 pub struct BatchReader {
     window: Window,
+    holes: Holes,
+    /// A hole was passed since the last batch.
+    passed_hole: bool,
     open: Option<SegmentNumber>,
     next: Location,
     end: Location,
@@ -47,6 +53,8 @@ impl BatchReader {
     pub fn new(storage: Arc<dyn Storage>, stream: Stream, start: Location, end: Location) -> Self {
         Self {
             window: Window::new(storage, stream),
+            holes: Holes::default(),
+            passed_hole: false,
             open: None,
             next: start,
             end,
@@ -54,6 +62,13 @@ impl BatchReader {
             scratch: Scratch::new(),
             spare: Vec::new(),
         }
+    }
+
+    /// The same over a log with these holes, which it passes.
+    #[must_use]
+    pub fn past(mut self, holes: Holes) -> Self {
+        self.holes = holes;
+        self
     }
 
     /// Where the next batch is looked for.
@@ -71,6 +86,9 @@ impl BatchReader {
     /// batch is not what it was, and those of the storage. Payloads are not checked.
     pub fn next_batch(&mut self) -> Result<Option<ScannedBatch>> {
         while self.next < self.end {
+            if self.pass_hole()? {
+                continue;
+            }
             self.open_segment()?;
             let at = self.next.offset();
             let header = match read_header(&mut self.window, at)? {
@@ -86,7 +104,8 @@ impl BatchReader {
             self.chain = Some(header.chain.get());
             if header.record_count.get() > 0 {
                 let bytes = self.copy_batch(&header, at)?;
-                return Ok(Some(ScannedBatch { header, start, bytes }));
+                let behind_hole = std::mem::take(&mut self.passed_hole);
+                return Ok(Some(ScannedBatch { header, start, behind_hole, bytes }));
             }
         }
         Ok(None)
@@ -97,6 +116,18 @@ impl BatchReader {
         if self.spare.is_empty() {
             self.spare.push(bytes);
         }
+    }
+
+    /// Goes on behind the hole that begins here; false where none does.
+    fn pass_hole(&mut self) -> Result<bool> {
+        let Some(hole) = self.holes.beginning_at(self.next).copied() else { return Ok(false) };
+        if let Some(chain) = self.chain.filter(|chain| *chain != hole.from.chain) {
+            let (at, expected) =
+                (u64::from(self.next.offset()), format!("a hole behind chain {:08x}", hole.from.chain));
+            return Err(Error::corrupt(&segment_path(hole.segment()), at, expected, format!("chain {chain:08x}")));
+        }
+        (self.next, self.chain, self.passed_hole) = (hole.to.end, Some(hole.to.chain), true);
+        Ok(true)
     }
 
     fn open_segment(&mut self) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::holes::Holes;
 use super::reader::{BatchReader, ScannedBatch};
 use super::segment::{SEGMENT_HEADER_BYTES, Stream};
 use super::survey::Survey;
@@ -107,8 +108,16 @@ impl Scanner {
     /// what was vouched for is damaged, `NewerFormat`, and those of the storage. A segment cut
     /// short counts as zeros from there on.
     pub fn new(storage: Arc<dyn Storage>, stream: Stream, start: &ScanStart) -> Result<Self> {
-        let ending = Survey::run(&storage, stream, start)?;
-        let batches = BatchReader::new(storage, stream, start.location, ending.end);
+        Self::past(storage, stream, start, &Holes::default())
+    }
+
+    /// As [`Self::new`], over a log with these holes, which it passes.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn past(storage: Arc<dyn Storage>, stream: Stream, start: &ScanStart, holes: &Holes) -> Result<Self> {
+        let ending = Survey::run(&storage, stream, start, holes)?;
+        let batches = BatchReader::new(storage, stream, start.location, ending.end).past(holes.clone());
         Ok(Self { ending, batches })
     }
 

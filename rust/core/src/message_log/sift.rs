@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::holes::Holes;
 use super::judge::{Fault, Scratch, check_records, read_header};
 use super::segment::{LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, list_segments, segment_path};
 use super::window::{Opening, WINDOW_BYTES, Window};
@@ -43,11 +44,11 @@ pub enum Find<'a> {
     Damage(Error),
 }
 
-/// Shows everything that can be read of all segments that are there, in the order of the log.
+/// Shows everything that can be read of all segments that are there, in the order of the log, but for these holes.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`. Damage is shown.
-pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, holes: &Holes, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
     let mut sieve = Sieve::new(storage, stream, Sequence(0));
     let mut expected: Option<SegmentNumber> = None;
     for number in segments_there(storage.as_ref(), show)? {
@@ -58,7 +59,7 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, show: &mut dyn FnMut(Fin
             Opening::Unreadable(error) => show(Find::Damage(error)),
             Opening::Missing => continue,
         }
-        sieve.segment(show)?;
+        sieve.segment(holes, show)?;
     }
     Ok(())
 }
@@ -102,9 +103,13 @@ impl Sieve {
         Self { window: Window::new(Arc::clone(storage), stream), scratch: Scratch::new(), next }
     }
 
-    fn segment(&mut self, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+    fn segment(&mut self, holes: &Holes, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
         let mut at = SEGMENT_HEADER_BYTES;
         while at < self.window.end() {
+            if let Some(hole) = holes.beginning_at(self.window.at(at)) {
+                (at, self.next) = (hole.to.end.offset(), self.next.max(hole.to.next_sequence));
+                continue;
+            }
             at = match read_header(&mut self.window, at)? {
                 Ok(header) => {
                     self.batch(&header, at, show)?;

@@ -14,7 +14,7 @@ struct Seen {
 
 fn seen(log: &Log) -> Seen {
     let mut seen = Seen::default();
-    sift(&shared(&log.storage), STREAM, &mut |find| match find {
+    sift(&shared(&log.storage), STREAM, &Holes::default(), &mut |find| match find {
         Find::Batch { header, .. } => {
             let base = header.base_sequence.get();
             seen.in_batches.extend(base..base + u64::from(header.count.get()));

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::holes::Holes;
 use super::judge::{Cursor, Fault, Judged, Payloads, Scratch, judge};
 use super::scanner::{LaterSegment, ScanEnd, ScanStart, TornTail};
 use super::search::search_behind;
@@ -48,10 +49,10 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn run(storage: &Arc<dyn Storage>, stream: Stream, start: &ScanStart) -> Result<ScanEnd> {
+    pub(super) fn run(storage: &Arc<dyn Storage>, stream: Stream, start: &ScanStart, holes: &Holes) -> Result<ScanEnd> {
         let segments = list_segments(&**storage)?;
         let mut survey = Self::begin(Arc::clone(storage), stream, start)?;
-        let end = survey.read_batches()?;
+        let end = survey.read_batches(holes)?;
         survey.conclude(&end, &segments)
     }
 
@@ -88,8 +89,12 @@ impl Survey {
     }
 
     /// Reads batches up to the first break.
-    fn read_batches(&mut self) -> Result<Break> {
+    fn read_batches(&mut self, holes: &Holes) -> Result<Break> {
         loop {
+            if let Some(fault) = self.pass_hole(holes) {
+                let batch_end = self.cursor.location.offset();
+                return Ok(Break { fault, batch_end, segment_missing: false, segment_unreadable: false });
+            }
             match judge(&mut self.window, &self.cursor, &mut self.scratch)? {
                 Judged::Broken(fault, batch_end) => {
                     return Ok(Break { fault, batch_end, segment_missing: false, segment_unreadable: false });
@@ -102,6 +107,16 @@ impl Survey {
                 return Ok(end);
             }
         }
+    }
+
+    /// Goes on behind the hole that begins here, if one does; what is wrong where it does not fit.
+    fn pass_hole(&mut self, holes: &Holes) -> Option<Fault> {
+        let hole = holes.beginning_at(self.cursor.location)?;
+        if let Some(fault) = self.cursor.check_hole(hole) {
+            return Some(fault);
+        }
+        (self.cursor, self.sealed) = (self.cursor.behind_hole(hole), None);
+        None
     }
 
     fn pass(&mut self, header: &BatchHeader, payloads: Payloads) -> Result<()> {

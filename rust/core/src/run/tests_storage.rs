@@ -133,6 +133,10 @@ impl StorageFile for TestFile {
         Ok(())
     }
 
+    fn punch(&self, _offset: u64, _length: u64) -> Result<bool> {
+        Ok(false)
+    }
+
     fn sync_data(&self) -> Result<()> {
         Ok(())
     }

@@ -211,6 +211,11 @@ impl StorageFile for MemoryFile {
         self.storage.lock().allocate(self.file, length).map_err(|fault| failure("allocate", &self.path, fault))
     }
 
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        let punched = self.storage.lock().punch(self.file, offset, length);
+        punched.map(|()| true).map_err(|fault| failure("punch", &self.path, fault))
+    }
+
     fn sync_data(&self) -> Result<()> {
         self.storage.lock().sync(self.file).map_err(|fault| failure("sync", &self.path, fault))
     }

@@ -74,6 +74,11 @@ pub trait StorageFile: Send + Sync {
     /// Takes the room for `length` bytes from the disk, so that writing them cannot run out of it.
     fn allocate(&self, length: u64) -> Result<()>;
 
+    /// Gives these bytes back to the disk: they read as zeros from now on, and the file keeps its length. True where
+    /// the disk did so; false where it has no holes, and the bytes are as they were. Nothing makes it durable: after a
+    /// power cut each block may have its old bytes or zeros, so only what nobody reads any more is given back.
+    fn punch(&self, offset: u64, length: u64) -> Result<bool>;
+
     /// Makes all that was written durable, and the length.
     fn sync_data(&self) -> Result<()>;
 }

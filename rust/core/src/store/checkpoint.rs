@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
+use super::dispatch_writing::DispatchRunWork;
 use super::file_subjects::FileSubjects;
+use super::hole_plan::HolePlan;
 use super::keeping::Keeping;
 use super::merging::{FinishedMerge, MergeFailure, MergeWork};
 use super::named_files::{NamedFiles, NamedRun};
@@ -19,20 +21,15 @@ use super::retention::{Candidate, KeptFiles, needed};
 use super::snapshot::Frozen;
 use super::state::{KnownRun, State};
 use super::subject_names::holds_dead_letters;
-use crate::dispatch_log::{FrozenReady, row_of};
+use crate::dispatch_log::FrozenReady;
 use crate::error::Result;
-use crate::message_log::Stream;
+use crate::message_log::{Holes, Stream};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
-use crate::run::{DispatchRow, Run, RunHead, RunKind, RunWriter};
+use crate::run::{Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
-
-/// Rows of a dispatch run that are written between two looks at the budget.
-const ROWS_PER_PIECE: usize = 512;
-/// Bytes of one row.
-const ROW_BYTES: u64 = 48;
 
 /// How far the feed has come at the freeze.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +62,9 @@ pub struct FinishedCheckpoint {
     pub(super) merged: Option<Box<FinishedMerge>>,
     pub(super) merge_failure: Option<Box<MergeFailure>>,
     pub(super) kept: KeptFiles,
+    /// What of the segments is read no more, and what could be given back of those that were read for it.
+    pub(super) holes: Holes,
+    pub(super) left: BTreeMap<SegmentNumber, u64>,
     pub(super) created: Millis,
     /// Payloads due later than this were copied.
     pub(super) copy_after: Millis,
@@ -88,6 +88,7 @@ pub struct CheckpointWork {
     /// Segments with the facts that made dead letters of what is in `ready`.
     dead_letter_segments: BTreeSet<SegmentNumber>,
     merge: Option<MergeWork>,
+    holes: Option<HolePlan>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
     dispatch_run: Option<Arc<Run>>,
@@ -101,6 +102,7 @@ enum Stage {
     DispatchStart,
     Dispatch(Box<DispatchRunWork>),
     Merge,
+    Holes,
     File,
 }
 
@@ -110,6 +112,7 @@ impl std::fmt::Debug for Stage {
             Self::ScheduleStart | Self::Schedule(_) => "schedule run",
             Self::DispatchStart | Self::Dispatch(_) => "dispatch run",
             Self::Merge => "merge",
+            Self::Holes => "holes",
             Self::File => "file",
         })
     }
@@ -119,6 +122,9 @@ impl CheckpointWork {
     /// Keeps the facts from `from` on, which are not archived yet.
     pub fn await_archives(&mut self, from: Option<Sequence>) {
         self.keeping.await_archives(from);
+        if let Some(holes) = &mut self.holes {
+            holes.spare_awaited(&self.keeping);
+        }
     }
 
     pub(super) fn freeze(
@@ -127,6 +133,7 @@ impl CheckpointWork {
         number: u32,
         feed: FeedPlace,
         keeping: Keeping,
+        holes: Option<HolePlan>,
     ) -> Self {
         let schedule_candidates = candidates(state, RunKind::Schedule);
         let dispatch_candidates = candidates(state, RunKind::Dispatch);
@@ -159,6 +166,7 @@ impl CheckpointWork {
             ready,
             dead_letter_segments,
             merge,
+            holes,
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
             dispatch_run: None,
@@ -205,6 +213,12 @@ impl CheckpointWork {
                 self.stage = Stage::Merge;
                 let merge = self.merge.as_mut();
                 if merge.map_or(Ok(true), |merge| merge.write_piece(storage.as_ref(), budget_bytes))? {
+                    self.stage = Stage::Holes;
+                }
+            }
+            Stage::Holes => {
+                self.stage = Stage::Holes;
+                if self.look_for_holes(storage, budget_bytes)? {
                     self.stage = Stage::File;
                 }
             }
@@ -258,6 +272,17 @@ impl CheckpointWork {
         Ok(())
     }
 
+    /// Looks for holes in the runs that are unfinished as of the freeze and those that were written since; the merged
+    /// one is not among them, since it has no row that its inputs have not. True when there is no more to do.
+    fn look_for_holes(&mut self, storage: &Arc<dyn Storage>, budget_bytes: u64) -> Result<bool> {
+        let Some(plan) = self.holes.as_mut() else { return Ok(true) };
+        let candidates = self.schedule_candidates.iter().chain(&self.dispatch_candidates);
+        let before = candidates.filter(|candidate| candidate.unfinished).map(|candidate| &candidate.run);
+        let written = self.schedule_runs.iter().map(|(_, run)| run).chain(&self.dispatch_run);
+        let runs: Vec<Arc<Run>> = before.chain(written).cloned().collect();
+        plan.write_piece(storage, &runs, &self.frozen, budget_bytes)
+    }
+
     /// Looks whose messages the new runs have.
     fn tell_subjects(&mut self) -> Result<()> {
         let merged = self.merge.as_ref().and_then(MergeWork::finished).and_then(|merged| merged.run);
@@ -294,7 +319,18 @@ impl CheckpointWork {
             let kept = candidates.iter().filter(|candidate| runs.contains(&candidate.run.number()));
             kept.map(|candidate| NamedRun::of(&candidate.run, candidate.created, candidate.subjects.clone())).collect()
         };
-        let files = NamedFiles { floor, schedule_runs: named(&schedule), dispatch_runs: named(&dispatch) };
+        let (holes, left) = match &mut self.holes {
+            Some(plan) => plan.finish(),
+            None => (self.frozen.holes.clone(), BTreeMap::new()),
+        };
+        self.holes = None;
+        self.frozen.holes = holes.clone();
+        let files = NamedFiles {
+            floor,
+            schedule_runs: named(&schedule),
+            dispatch_runs: named(&dispatch),
+            holes: holes.from_segment(floor),
+        };
         reached(Failpoint::CheckpointBegins);
         write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;
         Ok(FinishedCheckpoint {
@@ -304,6 +340,8 @@ impl CheckpointWork {
             merge_failure: self.merge.as_ref().and_then(MergeWork::failure).map(Box::new),
             merged,
             kept: files.kept(self.number),
+            holes,
+            left,
             created,
             copy_after: self.copy_after,
         })
@@ -337,32 +375,4 @@ fn dead_letter_segments(state: &State, ready: &[FrozenReady]) -> BTreeSet<Segmen
     let is_dead = |subject| state.subjects.get(subject).is_some_and(|subject| holds_dead_letters(&subject.name));
     let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| ready.entries.iter());
     dead.filter_map(|entry| state.segment_of(entry.sequence())).collect()
-}
-
-/// A dispatch run under way.
-struct DispatchRunWork {
-    writer: RunWriter<DispatchRow>,
-    subject: usize,
-    entry: usize,
-}
-
-impl DispatchRunWork {
-    /// True when all rows are written.
-    fn write_piece(&mut self, ready: &[FrozenReady], budget_bytes: u64) -> Result<bool> {
-        let mut left = (budget_bytes / ROW_BYTES).max(ROWS_PER_PIECE as u64);
-        while let Some(subject) = ready.get(self.subject) {
-            while let Some(entry) = subject.entries.get(self.entry) {
-                if left == 0 {
-                    self.writer.sync()?;
-                    return Ok(false);
-                }
-                left -= 1;
-                self.writer.push_row(&row_of(subject.first.plus(self.entry as u64), entry))?;
-                self.entry += 1;
-            }
-            self.entry = 0;
-            self.subject += 1;
-        }
-        Ok(true)
-    }
 }

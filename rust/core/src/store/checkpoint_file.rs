@@ -222,7 +222,8 @@ mod tests {
             (3, include_str!("../../../../tests/golden/checkpoint_of_format_3.hex"), 4),
             (4, include_str!("../../../../tests/golden/checkpoint_of_format_4.hex"), 4),
             (5, include_str!("../../../../tests/golden/checkpoint_of_format_5.hex"), 4),
-            (6, include_str!("../../../../tests/golden/checkpoint.hex"), 4),
+            (6, include_str!("../../../../tests/golden/checkpoint_of_format_6.hex"), 4),
+            (7, include_str!("../../../../tests/golden/checkpoint.hex"), 4),
         ];
         for (format, text, groups) in formats {
             let snapshot = read(text);

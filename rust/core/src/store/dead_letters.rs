@@ -4,18 +4,15 @@
 //! read from there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::log_lookup::visit_facts;
+use super::log_lookup::{KeptLog, visit_facts};
 use super::owner::Owner;
-use super::state::{SegmentStart, State};
+use super::state::State;
 use super::subject_names::dead_letter_subject;
 use crate::error::Result;
-use crate::message_log::Stream;
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, decode};
-use crate::storage::Storage;
-use crate::units::{GroupNumber, Location, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{GroupNumber, ReadyNumber, Sequence, SubjectNumber};
 
 /// Where the dead letters of a group are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +32,7 @@ pub type DeadLetterReasons = BTreeMap<Sequence, String>;
 /// The log as it was at one moment, to be read with nobody waiting.
 #[derive(Clone)]
 pub struct LogReading {
-    storage: Arc<dyn Storage>,
-    stream: Stream,
-    segments: Vec<SegmentStart>,
-    end: Location,
+    log: KeptLog,
 }
 
 impl LogReading {
@@ -48,7 +42,7 @@ impl LogReading {
     /// Those of the storage, and `Corrupt` where the log is damaged on the way.
     pub fn reasons(&self, wanted: &BTreeSet<Sequence>) -> Result<DeadLetterReasons> {
         let mut reasons = BTreeMap::new();
-        visit_facts(&self.storage, self.stream, &self.segments, self.end, wanted, &mut |_, record| {
+        visit_facts(&self.log, wanted, &mut |_, record| {
             if !record.payload_is_whole() {
                 return;
             }
@@ -83,11 +77,6 @@ impl State {
 impl Owner {
     /// The log as of now.
     pub fn log_reading(&self) -> LogReading {
-        LogReading {
-            storage: Arc::clone(&self.effects.storage),
-            stream: self.state.stream,
-            segments: self.state.segments.clone(),
-            end: self.state.position.end,
-        }
+        LogReading { log: KeptLog::of(&self.effects.storage, &self.state) }
     }
 }

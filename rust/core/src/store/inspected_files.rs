@@ -9,7 +9,7 @@ use super::retention::{KeptFiles, checkpoint_path};
 use super::space::written;
 use super::state::{SegmentStart, State};
 use crate::error::Result;
-use crate::message_log::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES};
+use crate::message_log::{ASIDE_FOLDER, Hole, LOG_FOLDER, SEGMENT_HEADER_BYTES};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::run::{RUN_FOLDER, RunKind};
 use crate::storage::{Storage, StorageFile};
@@ -47,6 +47,8 @@ pub struct InspectedFile {
     pub kind: FileKind,
     /// Its length.
     pub bytes: u64,
+    /// Bytes of it that are holes: they are given back to the disk, or will be when two checkpoints name them.
+    pub hole_bytes: u64,
     /// Rows of a run; 0 for everything else.
     pub rows: u64,
     /// Rows of a run that are not finished; 0 for everything else.
@@ -99,6 +101,7 @@ pub(super) fn files_of(
                     if is_empty {
                         (file.kind, file.place) = (FileKind::Preparing, None);
                     }
+                    file.hole_bytes = file.place.map_or(0, |place| hole_bytes(state, place));
                     file.pending = file.place.and_then(|place| waiting_in.get(&place).copied()).unwrap_or_default();
                     file.written = file.place.and_then(|place| written(state, place));
                     file.kept = file.place.and_then(|place| kept_for_age(state, keeping, place));
@@ -108,6 +111,11 @@ pub(super) fn files_of(
         }
     }
     Ok(files)
+}
+
+fn hole_bytes(state: &State, place: LocationFile) -> u64 {
+    let LocationFile::Segment(segment) = place else { return 0 };
+    state.holes.in_segment(segment).iter().map(Hole::bytes).fold(0, u64::saturating_add)
 }
 
 /// True for a segment beyond the end of what was read that holds nothing yet: it was prepared, and nobody needs it.
@@ -126,6 +134,7 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
         path,
         kind: FileKind::Other,
         bytes,
+        hole_bytes: 0,
         rows: 0,
         unfinished: 0,
         pending: 0,

@@ -3,29 +3,55 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::state::SegmentStart;
+use super::state::{SegmentStart, State};
 use crate::error::Result;
-use crate::message_log::{BatchReader, Stream};
+use crate::message_log::{BatchReader, Holes, Stream};
 use crate::record::batch::BATCH_HEADER_BYTES;
 use crate::record::{RawRecord, Records, decode};
 use crate::storage::Storage;
 use crate::units::{Location, Sequence};
 
-/// Reads the log, of which `segments` are kept up to `end`, and shows `visit` the record of each
+/// The log that is kept, up to somewhere.
+#[derive(Clone)]
+pub(super) struct KeptLog {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) stream: Stream,
+    pub(super) segments: Vec<SegmentStart>,
+    pub(super) holes: Holes,
+    pub(super) end: Location,
+}
+
+impl KeptLog {
+    /// That of a state, up to what was applied.
+    pub(super) fn of(storage: &Arc<dyn Storage>, state: &State) -> Self {
+        Self {
+            storage: Arc::clone(storage),
+            stream: state.stream,
+            segments: state.segments.clone(),
+            holes: state.holes.clone(),
+            end: state.position.end,
+        }
+    }
+
+    /// Its batches from a segment on.
+    pub(super) fn from(&self, start: &SegmentStart) -> BatchReader {
+        let reader = BatchReader::new(Arc::clone(&self.storage), self.stream, start.position.end, self.end);
+        reader.past(self.holes.clone())
+    }
+}
+
+/// Reads the log that is kept, and shows `visit` the record of each
 /// wanted sequence that can be read, with its place. Segments without one are not read. Slow.
 pub(super) fn visit_facts(
-    storage: &Arc<dyn Storage>,
-    stream: Stream,
-    segments: &[SegmentStart],
-    end: Location,
+    log: &KeptLog,
     wanted: &BTreeSet<Sequence>,
     visit: &mut dyn FnMut(Location, &RawRecord<'_>),
 ) -> Result<()> {
-    for (place, start) in segments.iter().enumerate() {
-        let next = segments.get(place + 1).map_or(Sequence(u64::MAX), |next| next.position.next_sequence);
+    for (place, start) in log.segments.iter().enumerate() {
+        let next = log.segments.get(place + 1).map_or(Sequence(u64::MAX), |next| next.position.next_sequence);
         let within: BTreeSet<Sequence> = wanted.range(start.position.next_sequence..next).copied().collect();
         let Some(last) = within.last().copied() else { continue };
-        let mut reader = BatchReader::new(Arc::clone(storage), stream, start.position.end, end);
+        let mut reader = log.from(start);
         while let Some(batch) = reader.next_batch()? {
             let base = Sequence(batch.header.base_sequence.get());
             if base > last {
@@ -44,15 +70,10 @@ pub(super) fn visit_facts(
 }
 
 /// Reads all of the log that is kept: from which sequence to which each move goes, done or not. Slow.
-pub(super) fn moves(
-    storage: &Arc<dyn Storage>,
-    stream: Stream,
-    segments: &[SegmentStart],
-    end: Location,
-) -> Result<BTreeMap<Sequence, Sequence>> {
+pub(super) fn moves(log: &KeptLog) -> Result<BTreeMap<Sequence, Sequence>> {
     let mut targets = BTreeMap::new();
-    let Some(start) = segments.first() else { return Ok(targets) };
-    let mut reader = BatchReader::new(Arc::clone(storage), stream, start.position.end, end);
+    let Some(start) = log.segments.first() else { return Ok(targets) };
+    let mut reader = log.from(start);
     while let Some(batch) = reader.next_batch()? {
         for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
             if let Some(moved) = decode(&record).and_then(|fact| fact.as_move()) {

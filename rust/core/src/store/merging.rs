@@ -187,8 +187,9 @@ impl Owner {
         let room = self.options.reclaim_bytes;
         let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits());
         let held = || if self.share_of_checkpoint(NEAR_SHARE) { 0 } else { self.held_by_older() };
-        self.reclaims =
-            !self.merging_rests && self.options.merge_windows_min > 0 && (wasted() >= room || held() >= room);
+        let hollow = || self.hollow_gain(&self.keeping());
+        let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
+        self.reclaims = !self.merging_rests && self.options.merge_windows_min > 0 && gives_back();
     }
 
     /// Looks again when enough has come since the last time.
@@ -200,12 +201,13 @@ impl Owner {
         }
     }
 
-    /// Bytes of files that the older of the two kept checkpoints needs and the newer does not.
+    /// Bytes of files and holes that the older of the two kept checkpoints needs and the newer does not.
     fn held_by_older(&self) -> u64 {
         let [older, newer] = self.kept.as_slice() else { return 0 };
         let runs = older.runs.difference(&newer.runs).filter_map(|run| self.state.runs.get(run));
         let segments = u64::from(newer.floor.0.saturating_sub(older.floor.0));
         let bytes = segments.saturating_mul(self.options.records_bytes_max);
+        let bytes = newer.holes.bytes().saturating_sub(older.holes.bytes()).saturating_add(bytes);
         runs.map(|known| known.run.length()).fold(bytes, u64::saturating_add)
     }
 }

@@ -1,14 +1,26 @@
-//! The files that a checkpoint needs, as it names them: parts 13 and 14 of [`super::snapshot`].
+//! The files that a checkpoint needs, as it names them: parts 13 and 14 of [`super::snapshot`], and with them all that
+//! belongs to one copy of a store.
 
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
-use super::file_subjects::FileSubjects;
+use super::file_subjects::{FileSubjects, read_file_subjects};
+use super::forecast_codec::{read_ended, read_totals};
+use super::log_codec::{read_holes, read_segments};
 use super::retention::KeptFiles;
-use super::state::KnownRun;
+use super::snapshot::WindowSnapshot;
+use super::state::{KnownRun, LogPosition, SegmentStart};
 use crate::error::Result;
+use crate::message_log::Holes;
 use crate::run::Run;
-use crate::units::{Millis, RunNumber, SegmentNumber};
+use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
+
+/// Formats before this one know nothing of what is due in which minute.
+const FORMAT_WITH_FORECAST: u32 = 5;
+/// Formats before this one do not know whose messages a file has.
+const FORMAT_WITH_FILE_SUBJECTS: u32 = 6;
+/// Formats before this one have no holes.
+const FORMAT_WITH_HOLES: u32 = 7;
 
 /// A file that a checkpoint names, with what proves it whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,12 +50,14 @@ pub(super) struct NamedFiles {
     pub(super) floor: SegmentNumber,
     pub(super) schedule_runs: Vec<NamedRun>,
     pub(super) dispatch_runs: Vec<NamedRun>,
+    /// What of the segments is read no more.
+    pub(super) holes: Holes,
 }
 
 impl NamedFiles {
     pub(super) fn kept(&self, checkpoint: u32) -> KeptFiles {
         let runs = self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect();
-        KeptFiles { checkpoint, floor: self.floor, runs }
+        KeptFiles { checkpoint, floor: self.floor, runs, holes: self.holes.clone() }
     }
 }
 
@@ -69,4 +83,37 @@ pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
         });
     }
     Ok(runs)
+}
+
+/// What belongs to one copy of a store: parts 12 to 18.
+pub(super) struct OfThisCopy {
+    pub(super) feed_from: DueKey,
+    pub(super) segments: Vec<SegmentStart>,
+    pub(super) files: NamedFiles,
+    pub(super) totals: Option<Vec<(Minute, Tally)>>,
+}
+
+pub(super) fn read_of_this_copy(
+    from: &mut FieldReader<'_>,
+    format: u32,
+    position: &LogPosition,
+    windows: &mut [WindowSnapshot],
+) -> Result<OfThisCopy> {
+    let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
+    let floor = SegmentNumber(from.u32()?);
+    let mut segments = read_segments(from)?;
+    let mut files =
+        NamedFiles { floor, schedule_runs: read_runs(from)?, dispatch_runs: read_runs(from)?, holes: Holes::default() };
+    let mut totals = None;
+    if format >= FORMAT_WITH_FORECAST {
+        totals = Some(read_totals(from)?);
+        read_ended(from, windows)?;
+    }
+    if format >= FORMAT_WITH_FILE_SUBJECTS {
+        read_file_subjects(from, &mut segments, &mut files)?;
+    }
+    if format >= FORMAT_WITH_HOLES {
+        files.holes = read_holes(from, floor, position)?;
+    }
+    Ok(OfThisCopy { feed_from, segments, files, totals })
 }

@@ -38,6 +38,10 @@ pub struct OwnerOptions {
     pub hot_minute_messages: u64,
     /// A checkpoint is due where it gives this much room back, whatever has come, in bytes.
     pub reclaim_bytes: u64,
+    /// A hole in a segment has at least so many bytes; `u64::MAX` where none is ever looked for.
+    pub hole_bytes_min: u64,
+    /// Bytes of a block of the disk: holes are punched in whole blocks.
+    pub hole_block_bytes: u32,
 }
 
 /// Ten thousand a second, for a minute: what a small machine hands over with room to spare.
@@ -60,6 +64,8 @@ impl Default for OwnerOptions {
             merge_payload_bytes: 8 << 20,
             hot_minute_messages: HOT_MINUTE_MESSAGES,
             reclaim_bytes: 64 << 20,
+            hole_bytes_min: 16 << 10,
+            hole_block_bytes: 4_096,
         }
     }
 }

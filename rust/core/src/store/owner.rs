@@ -9,6 +9,7 @@ use super::apply_terms::Standing;
 use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint, subjects_of};
 use super::effects::{Effects, Outcome};
 use super::file_subjects::FileSubjects;
+use super::hollowing::Hollowing;
 use super::keeping::{KeepFinished, Keeping};
 use super::options::OwnerOptions;
 use super::proposals::Proposals;
@@ -65,6 +66,7 @@ pub struct Owner {
     pub(super) looked_at: Sequence,
     pub(super) rest: Rest,
     pub(super) reclaiming: Reclaiming,
+    pub(super) hollowing: Hollowing,
     pub(super) next_checkpoint: u32,
     pub(super) kept: Vec<KeptFiles>,
 }
@@ -95,6 +97,7 @@ impl Owner {
             looked_at: sequence_at_freeze,
             rest: Rest::default(),
             reclaiming: Reclaiming::default(),
+            hollowing: Hollowing::default(),
             next_checkpoint,
             kept,
         }
@@ -318,7 +321,8 @@ impl Owner {
             resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
         };
         let keeping = self.keeping();
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, keeping))
+        let holes = self.plan_holes(&keeping);
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, keeping, holes))
     }
 
     /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
@@ -343,6 +347,8 @@ impl Owner {
             merged,
             merge_failure,
             kept,
+            holes,
+            left,
             created,
             copy_after,
         } = finished;
@@ -362,7 +368,10 @@ impl Owner {
         let before = self.kept.last().cloned();
         self.kept.push(kept.holding(self.state.schedule.moved_files()));
         let first = self.state.segments.first().map(|start| start.segment);
-        let removable = super::retention::removable(&mut self.kept, first);
+        self.state.holes = holes;
+        self.hollowing.note_left(left, first);
+        let mut removable = super::retention::removable(&mut self.kept, first);
+        removable.holes = self.hollowing.take_punches(&self.kept);
         super::retention::forget(&mut self.state, &self.kept);
         self.note_given_back(before.as_ref(), &removable);
         self.look_for_room();

@@ -29,6 +29,11 @@ impl Reclaiming {
         trusted.max(self.asked_at)
     }
 
+    /// The next checkpoint is to give room back, whatever it costs.
+    pub(super) fn is_asked(&self) -> bool {
+        self.is_asked
+    }
+
     /// A checkpoint is there.
     pub(super) fn note_installed(&mut self, gave_back: bool) {
         if std::mem::take(&mut self.is_asked) {
@@ -68,8 +73,12 @@ impl Owner {
         runs.extend(candidates(state, RunKind::Dispatch));
         let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
         // What cannot be told is met again, and said, by the checkpoint that comes anyway.
-        let Ok((runs, floor)) = needed(&runs, &state.segments, replay, &self.keeping()) else { return false };
-        let next = KeptFiles { checkpoint: self.next_checkpoint, floor, runs };
+        let keeping = self.keeping();
+        let Ok((runs, floor)) = needed(&runs, &state.segments, replay, &keeping) else { return false };
+        if self.hollow_gain(&keeping) > 0 {
+            return true;
+        }
+        let next = KeptFiles { checkpoint: self.next_checkpoint, floor, runs, holes: state.holes.clone() };
         let next = next.holding(state.schedule.moved_files());
         let is_above_first =
             |files: &KeptFiles| state.segments.first().is_some_and(|first| first.segment < files.floor);
@@ -86,13 +95,16 @@ impl Owner {
             (Some(before), Some(newest)) => needs_less(newest, before),
             _ => true,
         };
-        self.reclaiming.note_installed(is_less || !removable.files.is_empty());
+        let gives_back = !removable.files.is_empty() || !removable.holes.is_empty();
+        self.reclaiming.note_installed(is_less || gives_back);
     }
 }
 
 /// True where `newer` does without files that `older` needs.
 fn needs_less(newer: &KeptFiles, older: &KeptFiles) -> bool {
-    newer.floor > older.floor || older.runs.difference(&newer.runs).next().is_some()
+    newer.floor > older.floor
+        || older.runs.difference(&newer.runs).next().is_some()
+        || newer.holes.iter().any(|hole| !older.holes.hold(hole))
 }
 
 #[cfg(test)]

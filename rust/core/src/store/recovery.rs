@@ -255,7 +255,7 @@ pub(super) fn state_of(
 ) -> Result<State> {
     let mut state = State::new(stream, snapshot.position);
     state.epochs.clone_from(&snapshot.epochs);
-    state.segments.clone_from(&snapshot.segments);
+    (state.segments, state.holes) = (snapshot.segments.clone(), files.holes.clone());
     state.subjects = snapshot.subjects.clone();
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();

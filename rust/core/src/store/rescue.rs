@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::log_lookup::{moves, root_of, visit_facts};
+use super::log_lookup::{KeptLog, moves, root_of, visit_facts};
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::record::retry::Retry;
@@ -149,7 +149,7 @@ fn moved_from_log(storage: &Arc<dyn Storage>, state: &State, moved: &[Entry]) ->
     if moved.is_empty() {
         return Ok(Vec::new());
     }
-    let targets = moves(storage, state.stream, &state.segments, state.position.end)?;
+    let targets = moves(&KeptLog::of(storage, state))?;
     let roots: Vec<(Sequence, Entry)> =
         moved.iter().map(|entry| (root_of(&targets, entry.sequence()), *entry)).collect();
     // No root is a move that the log has, so this goes no deeper.
@@ -174,7 +174,7 @@ fn visit(
     wanted: &BTreeSet<Sequence>,
     visit: &mut dyn FnMut(Location, &RawRecord<'_>),
 ) -> Result<()> {
-    visit_facts(storage, state.stream, &state.segments, state.position.end, wanted, visit)
+    visit_facts(&KeptLog::of(storage, state), wanted, visit)
 }
 
 /// The row of this sequence in any run: of a message, it says where the payload was copied to.

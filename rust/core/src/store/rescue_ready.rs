@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::apply::BatchTime;
+use super::log_lookup::KeptLog;
 use super::rescue::entries_from_log;
 use super::state::State;
 use crate::dispatch_log::{Posting, read_postings};
 use crate::error::{Error, Result};
-use crate::message_log::BatchReader;
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, Records, decode};
 use crate::schedule_log::{Entry, EntryState};
@@ -118,14 +118,18 @@ fn is_ready_at_once(retry: &Retry<'_>, time: BatchTime) -> bool {
 /// What became ready in the subject and is told by the log that is kept, in order.
 fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber) -> Result<Vec<DueKey>> {
     let Some(start) = state.segments.first() else { return Ok(Vec::new()) };
-    let mut reader = BatchReader::new(Arc::clone(storage), state.stream, start.position.end, state.position.end);
+    let mut reader = KeptLog::of(storage, state).from(start);
     let mut keys = Vec::new();
-    let mut add = |key: DueKey| {
-        if state.schedule.state(key.sequence) == EntryState::Dispatched {
-            keys.push(key);
-        }
-    };
     while let Some(batch) = reader.next_batch()? {
+        if batch.behind_hole {
+            // What became ready in the hole is not told, so that what came before it cannot be counted from the end.
+            keys.clear();
+        }
+        let mut add = |key: DueKey| {
+            if state.schedule.state(key.sequence) == EntryState::Dispatched {
+                keys.push(key);
+            }
+        };
         let time = BatchTime::of(&batch.header);
         for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
             let arrived = |due| DueKey { due, sequence: record.sequence };

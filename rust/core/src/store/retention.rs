@@ -15,7 +15,7 @@ use super::keeping::Keeping;
 use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
-use crate::message_log::{LOG_FOLDER, segment_path};
+use crate::message_log::{Hole, Holes, LOG_FOLDER, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
@@ -31,6 +31,8 @@ pub struct KeptFiles {
     pub floor: SegmentNumber,
     /// The runs that it names.
     pub runs: BTreeSet<RunNumber>,
+    /// Batches of segments that it does not need.
+    pub holes: Holes,
 }
 
 impl KeptFiles {
@@ -54,18 +56,21 @@ pub struct Removable {
     pub checkpoints: Vec<String>,
     /// Runs, then segments, the oldest first.
     pub files: Vec<String>,
+    /// Holes to be punched, when no view of their segments is left: who looks at one sees zeros come.
+    pub holes: Vec<Hole>,
 }
 
 impl Removable {
     /// True where there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.checkpoints.is_empty() && self.files.is_empty()
+        self.checkpoints.is_empty() && self.files.is_empty() && self.holes.is_empty()
     }
 
     /// Adds what another one names, to be removed with it.
     pub fn extend(&mut self, other: Self) {
         self.checkpoints.extend(other.checkpoints);
         self.files.extend(other.files);
+        self.holes.extend(other.holes);
     }
 
     /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
@@ -201,6 +206,7 @@ pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
     }
     state.runs.retain(|run, _| !is_gone(*run));
     state.segments.retain(|start| start.segment >= floor);
+    state.holes = state.holes.from_segment(floor);
     if let Some(first) = state.segments.first() {
         // What became of a message is known for as long as the message is kept, in the log or in a run.
         let schedule = state.runs.values().filter(|known| known.run.kind() == RunKind::Schedule);
@@ -298,7 +304,8 @@ mod tests {
     }
 
     fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
-        KeptFiles { checkpoint, floor: SegmentNumber(floor), runs: runs.iter().map(|run| RunNumber(*run)).collect() }
+        let runs = runs.iter().map(|run| RunNumber(*run)).collect();
+        KeptFiles { checkpoint, floor: SegmentNumber(floor), runs, holes: Holes::default() }
     }
 
     #[test]

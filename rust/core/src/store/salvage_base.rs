@@ -81,7 +81,8 @@ pub(super) fn base(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&Rea
         next,
         from_start: from.is_none(),
     };
-    sift(storage, stream, &mut |find| reading.take(find))?;
+    let holes = reading.base.owner.state().holes.clone();
+    sift(storage, stream, &holes, &mut |find| reading.take(find))?;
     // Nothing of the log is left: what there was is in the runs, if anywhere.
     let is_nothing_read = from.is_none() && reading.next == next;
     let is_blind = reading.base.is_blind || (is_nothing_read && !list_runs(storage.as_ref())?.is_empty());

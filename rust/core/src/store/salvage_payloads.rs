@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::dead_letters::DeadLetterReasons;
 use super::salvage_runs::Runs;
 use crate::error::{Error, Result};
-use crate::message_log::{Find, Stream, segment_path, sift};
+use crate::message_log::{Find, Holes, Stream, segment_path, sift};
 use crate::record::message::KIND_MESSAGE;
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, RawRecord, Records, decode};
@@ -79,7 +79,8 @@ pub(super) fn other_copies(
             found.insert(record.sequence, location);
         }
     };
-    sift(storage, stream, &mut |find| each_record(&find, &mut offer))?;
+    // Holes are told as damage, which is not looked at here.
+    sift(storage, stream, &Holes::default(), &mut |find| each_record(&find, &mut offer))?;
     runs.each_schedule_row(&mut |row| {
         if row.length > 0 && wanted.contains(&row.payload_sequence) {
             found.entry(row.payload_sequence).or_insert(row.location);
@@ -101,7 +102,7 @@ pub(super) fn reasons_of(
     if wanted.is_empty() {
         return Ok(reasons);
     }
-    sift(storage, stream, &mut |find| {
+    sift(storage, stream, &Holes::default(), &mut |find| {
         each_record(&find, &mut |record, _| {
             if wanted.contains(&record.sequence)
                 && record.payload_is_whole()

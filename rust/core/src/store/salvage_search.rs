@@ -43,7 +43,8 @@ impl Gathering {
         }
         let (storage, stream) = (self.storage.clone(), self.stream);
         let mut targets = BTreeMap::new();
-        sift(&storage, stream, &mut |find| {
+        let holes = self.owner.state().holes.clone();
+        sift(&storage, stream, &holes, &mut |find| {
             each_record(&find, &mut |record, location| {
                 if let Some(moved) = decode(record).and_then(|fact| fact.as_move()) {
                     targets.insert(record.sequence, moved.target.sequence);

@@ -135,6 +135,10 @@ impl StorageFile for PatientFile {
         Err(refused("allocate", self.path()))
     }
 
+    fn punch(&self, _offset: u64, _length: u64) -> Result<bool> {
+        Err(refused("punch", self.path()))
+    }
+
     fn sync_data(&self) -> Result<()> {
         Err(refused("sync", self.path()))
     }

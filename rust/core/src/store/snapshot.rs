@@ -38,17 +38,20 @@
 //! 16. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
 //!     is pending no more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
 //! 17. of each file of 13 and 14, in their orders, whose messages it has: see [`super::file_subjects`]
+//! 18. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
+//!     and one behind its last
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
-use super::file_subjects::{FileSubjects, read_file_subjects, write_file_subjects};
+use super::file_subjects::write_file_subjects;
 use super::forecast::MinuteTotals;
-use super::forecast_codec::{ended_of, read_ended, read_totals, write_ended, write_totals};
+use super::forecast_codec::{ended_of, write_ended, write_totals};
 use super::group_codec::{read_groups, write_group};
 use super::keys::Keys;
-use super::named_files::{NamedFiles, read_runs, write_runs};
+use super::log_codec::{read_position, write_holes, write_position};
+use super::named_files::{NamedFiles, OfThisCopy, read_of_this_copy, write_runs};
 use super::recent_ids::RecentIds;
 use super::recent_moves::RecentMoves;
 use super::recurring::Recurring;
@@ -56,22 +59,18 @@ use super::state::{EpochInfo, LogPosition, SegmentStart, State};
 use super::subject_codec::{QueueSnapshot, read_subjects, write_subjects};
 use super::subjects::Subjects;
 use crate::error::Result;
+use crate::message_log::Holes;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
 use crate::schedule_log::{EntryState, SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::units::{
-    ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, Minute, PullOffset, RunNumber, SegmentNumber,
-    Sequence, SubjectNumber, Tally,
+    ConsumerNumber, DueKey, Epoch, GroupNumber, Minute, PullOffset, RunNumber, Sequence, SubjectNumber, Tally,
 };
 
 /// Formats before this one know no moves.
 const FORMAT_WITH_MOVES: u32 = 4;
 /// Formats before this one know neither keys, nor ids, nor what recurs.
 const FORMAT_WITH_TERMS: u32 = 5;
-/// Formats before this one know nothing of what is due in which minute.
-const FORMAT_WITH_FORECAST: u32 = 5;
-/// Formats before this one do not know whose messages a file has.
-const FORMAT_WITH_FILE_SUBJECTS: u32 = 6;
 
 /// One window of the schedule, as of the position.
 #[derive(Clone, Debug)]
@@ -114,6 +113,8 @@ pub(super) struct Snapshot {
 pub(super) struct Frozen {
     pub(super) position: LogPosition,
     pub(super) segments: Vec<SegmentStart>,
+    /// What of them is read no more.
+    pub(super) holes: Holes,
     windows: Vec<WindowSnapshot>,
     moves: RecentMoves,
     keys: Keys,
@@ -139,6 +140,7 @@ impl Frozen {
         Self {
             position: state.position,
             segments: state.segments.clone(),
+            holes: state.holes.clone(),
             windows: windows.collect(),
             moves: state.moves.clone(),
             keys: state.keys.clone(),
@@ -148,6 +150,11 @@ impl Frozen {
             totals: state.totals.clone(),
             small: out.bytes,
         }
+    }
+
+    /// What became of the entries of a run, as of the freeze; `None` where the run is one that no window has.
+    pub(super) fn bits_of(&self, run: RunNumber) -> Option<&TwoBits> {
+        self.windows.iter().find(|window| window.run == Some(run)).map(|window| &window.bits)
     }
 
     /// The windows that `bits` span are one, served by this run.
@@ -183,6 +190,7 @@ impl Frozen {
         write_totals(&mut out, &self.totals);
         write_ended(&mut out, self.windows.iter().map(|window| &window.ended));
         write_file_subjects(&mut out, segments, files);
+        write_holes(&mut out, &files.holes);
         (out.bytes, logical)
     }
 
@@ -287,19 +295,8 @@ impl Snapshot {
         if !recurring.fit(|number| subjects.get(number).is_some(), |sequence| is_pending(&windows, sequence)) {
             return Err(from.malformed("series of known subjects that wait for pending messages"));
         }
-        let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
-        let floor = SegmentNumber(from.u32()?);
-        let mut segments = read_segments(&mut from)?;
-        let mut files =
-            NamedFiles { floor, schedule_runs: read_runs(&mut from)?, dispatch_runs: read_runs(&mut from)? };
-        let mut totals = None;
-        if format >= FORMAT_WITH_FORECAST {
-            totals = Some(read_totals(&mut from)?);
-            read_ended(&mut from, &mut windows)?;
-        }
-        if format >= FORMAT_WITH_FILE_SUBJECTS {
-            read_file_subjects(&mut from, &mut segments, &mut files)?;
-        }
+        let OfThisCopy { feed_from, segments, files, totals } =
+            read_of_this_copy(&mut from, format, &position, &mut windows)?;
         from.end()?;
         let snapshot = Self {
             position,
@@ -330,33 +327,6 @@ impl Snapshot {
 fn forget_cancelled(word: u64) -> u64 {
     let cancelled = word & (word >> 1) & 0x5555_5555_5555_5555;
     word & !(cancelled << 1)
-}
-
-fn write_position(out: &mut FieldWriter, position: &LogPosition) {
-    out.u64(position.end.0);
-    out.u32(position.chain);
-    out.u64(position.next_sequence.0);
-    out.u32(position.epoch.0);
-    out.u64(position.trusted.0);
-}
-
-fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
-    Ok(LogPosition {
-        end: Location(from.u64()?),
-        chain: from.u32()?,
-        next_sequence: Sequence(from.u64()?),
-        epoch: Epoch(from.u32()?),
-        trusted: Millis(from.u64()?),
-    })
-}
-
-fn read_segments(from: &mut FieldReader<'_>) -> Result<Vec<SegmentStart>> {
-    let mut segments = Vec::new();
-    for _ in 0..from.count(36)? {
-        let (segment, position) = (SegmentNumber(from.u32()?), read_position(from)?);
-        segments.push(SegmentStart { segment, position, subjects: FileSubjects::unknown() });
-    }
-    Ok(segments)
 }
 
 fn read_epochs(from: &mut FieldReader<'_>) -> Result<Vec<EpochInfo>> {

@@ -91,7 +91,7 @@ pub(super) fn weigh(state: &State, needs: &[Need], files: &mut [InspectedFile]) 
     }
     let heads = heads(needs);
     for file in files {
-        let bytes = file.bytes;
+        let bytes = file.bytes.saturating_sub(file.hole_bytes);
         let mut by: Vec<(usize, &Need)> = file.place.map_or_else(Vec::new, |place| {
             needs.iter().enumerate().filter(|(_, need)| needs_file(need, place)).collect()
         });

@@ -15,13 +15,14 @@ use super::recent_moves::RecentMoves;
 use super::recurring::Recurring;
 use super::subjects::Subjects;
 use crate::dispatch_log::DispatchLog;
-use crate::message_log::Stream;
+pub use crate::message_log::LogPosition;
+use crate::message_log::{Holes, Stream};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::run::Run;
 use crate::schedule_log::Schedule;
 use crate::units::{
-    ConsumerNumber, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
+    ConsumerNumber, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
     SubjectNumber,
 };
 
@@ -34,21 +35,6 @@ pub struct EpochInfo {
     pub nonce: [u8; 16],
     /// The sequence of its first fact: what an earlier epoch gave out from here on was lost.
     pub first_sequence: Sequence,
-}
-
-/// How far the log has been applied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogPosition {
-    /// Where the next batch begins, or in a later segment.
-    pub end: Location,
-    /// The chain of the last batch.
-    pub chain: u32,
-    /// The next sequence.
-    pub next_sequence: Sequence,
-    /// The epoch of the last batch.
-    pub epoch: Epoch,
-    /// The trusted time of the last batch.
-    pub trusted: Millis,
 }
 
 /// What is known where a segment begins: enough to read the log from there on.
@@ -84,6 +70,8 @@ pub struct State {
     pub position: LogPosition,
     /// The segments since the floor, in order.
     pub segments: Vec<SegmentStart>,
+    /// What of them is read no more.
+    pub holes: Holes,
     /// Names and numbers.
     pub subjects: Subjects,
     /// What is pending.
@@ -135,6 +123,7 @@ impl State {
             epochs: Vec::new(),
             position: start,
             segments: Vec::new(),
+            holes: Holes::default(),
             subjects: Subjects::default(),
             schedule: Schedule::new(start.next_sequence, start.trusted),
             counts: PendingCounts::default(),

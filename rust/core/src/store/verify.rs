@@ -142,7 +142,7 @@ fn replay(
     let position = owner.state().position;
     let floor = owner.state().segments.first().map_or(position, |start| start.position);
     let start = ScanStart { vouched: position.end, ..scan_start(&floor) };
-    let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &start)?;
+    let mut scanner = Scanner::past(Arc::clone(storage), identity.stream, &start, &owner.state().holes)?;
     let (mut bytes, bytes_whole) = (0_u64, scanner.ending().bytes);
     owner.settle_counts()?;
     compare_at(owner, target, found);

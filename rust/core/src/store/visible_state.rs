@@ -75,24 +75,24 @@ impl VisibleState {
     }
 
     /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
-    /// facts: what the checkpoint that was used needs goes two checkpoints later at the earliest, and under no pin.
+    /// facts, and one more for each hole in it: what the checkpoint that was used needs goes two checkpoints later at the earliest, and under no pin.
     pub fn pieces(&self) -> Vec<LogPiece> {
         let state = self.state();
         let kept = state.segments.iter().filter(|start| self.is_kept(start.segment));
         let starts: Vec<&SegmentStart> = kept.collect();
         let ends = starts.iter().skip(1).map(|next| Some(next.position)).chain([None]);
-        let piece = |(start, next): (&&SegmentStart, Option<LogPosition>)| LogPiece {
-            segment: start.segment,
-            from: start.position.end.offset(),
-            to: if next.is_some() { None } else { Some(state.position.end.offset()) },
-            first: start.position.next_sequence,
-            end: next.map_or(state.position.next_sequence, |next| next.next_sequence),
-            chain: start.position.chain,
-            trusted_from: start.position.trusted,
-            trusted_to: next.map_or(state.position.trusted, |next| next.trusted),
-        };
-        let is_there = |piece: &LogPiece| piece.first < piece.end;
-        starts.iter().zip(ends).map(piece).filter(is_there).collect()
+        let mut pieces = Vec::new();
+        for (start, next) in starts.iter().zip(ends) {
+            let mut from = start.position;
+            for hole in state.holes.in_segment(start.segment) {
+                pieces.push(piece(start.segment, &from, &hole.from, Some(hole.from.end.offset())));
+                from = hole.to;
+            }
+            let to = if next.is_some() { None } else { Some(state.position.end.offset()) };
+            pieces.push(piece(start.segment, &from, &next.unwrap_or(state.position), to));
+        }
+        pieces.retain(|piece| piece.first < piece.end);
+        pieces
     }
 
     /// True for a segment that is surely there.
@@ -114,6 +114,20 @@ impl VisibleState {
     /// The first sequence that [`Self::pieces`] have; the next one where they have none.
     pub fn first_sequence(&self) -> Sequence {
         self.pieces().first().map_or(self.state().position.next_sequence, |piece| piece.first)
+    }
+}
+
+/// The batches of a segment from one position to another; `to` is where the last one ends, `None` for the seal.
+fn piece(segment: SegmentNumber, from: &LogPosition, end: &LogPosition, to: Option<u32>) -> LogPiece {
+    LogPiece {
+        segment,
+        from: from.end.offset(),
+        to,
+        first: from.next_sequence,
+        end: end.next_sequence,
+        chain: from.chain,
+        trusted_from: from.trusted,
+        trusted_to: end.trusted,
     }
 }
 

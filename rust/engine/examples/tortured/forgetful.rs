@@ -94,6 +94,10 @@ impl StorageFile for ForgetfulFile {
         self.file.allocate(length)
     }
 
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        self.file.punch(offset, length)
+    }
+
     fn sync_data(&self) -> Result<()> {
         std::thread::sleep(self.sync_after);
         if self.forgets == Forgets::Syncs { Ok(()) } else { self.file.sync_data() }

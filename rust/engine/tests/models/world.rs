@@ -105,6 +105,9 @@ impl StorageFile for File {
     fn allocate(&self, length: u64) -> Result<()> {
         self.0.allocate(length)
     }
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        self.0.punch(offset, length)
+    }
     fn sync_data(&self) -> Result<()> {
         switch();
         self.0.sync_data()

@@ -191,6 +191,9 @@ impl StorageFile for FaultyFile {
         }
         self.file.allocate(length)
     }
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        self.file.punch(offset, length)
+    }
     fn sync_data(&self) -> Result<()> {
         self.switches.syncs.fetch_add(1, Ordering::SeqCst);
         let is_run = self.path().contains(".run");

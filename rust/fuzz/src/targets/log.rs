@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delaymq_core::Error;
 use delaymq_core::message_log::{
-    Find, LOG_FOLDER, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES, ScanEnd, ScanStart, ScannedBatch, Scanner,
+    Find, Holes, LOG_FOLDER, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES, ScanEnd, ScanStart, ScannedBatch, Scanner,
     SegmentHeader, Stream, repair, segment_path, sift,
 };
 use delaymq_core::record::Records;
@@ -138,7 +138,7 @@ fn judge_repair(storage: &Arc<dyn Storage>, ending: &ScanEnd, batches: &[Scanned
 /// Sifting shows whole things only, in order, and comes to an end.
 fn sifted(storage: &Arc<dyn Storage>) -> Result<(), String> {
     let mut broken = Ok(());
-    let found = sift(storage, STREAM, &mut |find| {
+    let found = sift(storage, STREAM, &Holes::default(), &mut |find| {
         let judged = match &find {
             Find::Record { record, .. } => {
                 let length = record.fixed.len().saturating_add(record.payload.len());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
-use delaymq_core::store::{CheckpointProgress, Removable};
+use delaymq_core::store::{CheckpointProgress, Removable, punch};
 
 use super::Node;
 
@@ -98,9 +98,16 @@ impl Node {
         Ok(())
     }
 
-    /// Removes retired files; what cannot be removed now is tried again with the next.
+    /// Bytes of holes that were punched.
+    pub fn punched_bytes(&self) -> u64 {
+        self.punched_bytes
+    }
+
+    /// Removes retired files, and punches holes; what cannot be removed now is tried again with the next.
     fn remove_retired(&mut self) -> Result<()> {
         self.retired.remove(self.storage.as_ref())?;
+        let block_bytes = self.options.owner.hole_block_bytes;
+        self.punched_bytes += punch(self.storage.as_ref(), &self.retired.holes, block_bytes)?.unwrap_or_default();
         self.retired = Removable::default();
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{FileEpochSource, Identity, segment_path};
+use delaymq_core::message_log::{FileEpochSource, Holes, Identity, segment_path};
 use delaymq_core::record::{Fact, Records, decode};
 use delaymq_core::storage::{MemoryStorage, Storage, StorageFile, read_upto};
 use delaymq_core::store::{NewStore, Recovered, open_identity, recover, verify};
@@ -41,7 +41,9 @@ pub fn recovers(storage: &MemoryStorage, options: NodeOptions, tree: &Tree) -> s
     let Some(stand) = tree.get(came.to) else {
         return Err(format!("made up: the log goes on at {} behind {:08x}", position.next_sequence, position.chain));
     };
-    if let Some(wrong) = compare_log(storage.as_ref(), tree, came.to).map_err(|error| error.to_string())? {
+    if let Some(wrong) = compare_log(storage.as_ref(), tree, came.to, &recovered.owner.state().holes)
+        .map_err(|error| error.to_string())?
+    {
         return Err(wrong);
     }
     let differences = stand.ledger.differences_of_store(&recovered.owner);
@@ -59,12 +61,15 @@ fn recover_on(storage: &Arc<dyn Storage>, options: NodeOptions) -> Result<(Ident
     Ok((identity, recover(storage, &identity, &mut epochs, options.owner, &mut |_| {})?))
 }
 
-/// Every batch must stand where it was written, byte for byte, unless its segment was retired.
-fn compare_log(storage: &dyn Storage, tree: &Tree, place: Place) -> Result<Option<String>> {
+/// Every batch must stand where it was written, byte for byte, unless it lies in a hole or its segment was retired.
+fn compare_log(storage: &dyn Storage, tree: &Tree, place: Place, holes: &Holes) -> Result<Option<String>> {
     let mut files: BTreeMap<String, Option<Arc<dyn StorageFile>>> = BTreeMap::new();
     for (at, stand) in tree.path(place) {
         let Some(batch) = &stand.batch else { continue };
         let Some(segment) = batch.start.segment() else { continue };
+        if holes.iter().any(|hole| (hole.from.end..hole.to.end).contains(&batch.start)) {
+            continue;
+        }
         let path = segment_path(segment);
         if !files.contains_key(&path) {
             let opened = match storage.open(&path) {

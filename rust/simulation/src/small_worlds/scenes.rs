@@ -5,20 +5,19 @@ use delaymq_core::message_log::Durability;
 use delaymq_core::storage::{Call, Crash, Errno};
 use delaymq_core::store::OwnerOptions;
 
-use super::formats;
 use super::machine::{Consumer, Machine};
-use super::tape::Tape;
+use super::{formats, found_stores, hollow};
 use crate::node::NodeOptions;
 
 /// Subject and group of every scene.
-const SUBJECT: &str = "s";
-const GROUP: &str = "g";
+pub(super) const SUBJECT: &str = "s";
+pub(super) const GROUP: &str = "g";
 /// Enough for a few sectors.
-const LONG: usize = 700;
+pub(super) const LONG: usize = 700;
 /// A little more than what is kept back for the seal of a small segment.
 const FILLS: usize = 900;
 /// How long ago a golden store was left; less than the delay of anything that is pending in it.
-const KEPT_MS: u64 = 5_000;
+pub(super) const KEPT_MS: u64 = 5_000;
 /// A time within which nothing of a scene is due.
 const FAR_MS: u64 = 86_400_000;
 
@@ -48,7 +47,7 @@ impl Scene {
 }
 
 /// Every scene.
-pub const SCENES: [Scene; 25] = [
+pub const SCENES: [Scene; 27] = [
     Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
     Scene { name: "append", options: kept, before: begun, act: append },
     Scene { name: "append, os", options: os, before: begun, act: append },
@@ -69,11 +68,43 @@ pub const SCENES: [Scene; 25] = [
     Scene { name: "consuming", options: lean, before: checkpointed, act: consume },
     Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
     Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
-    Scene { name: "a store of format 5", options: copying, before: kept_of_5, act: open_checkpoint_and_append },
-    Scene { name: "a store of format 4", options: copying, before: kept_of_4, act: open_checkpoint_and_append },
-    Scene { name: "a store of format 3", options: copying, before: kept_of_3, act: open_checkpoint_and_append },
-    Scene { name: "a store of format 2", options: copying, before: kept_of_2, act: open_checkpoint_and_append },
-    Scene { name: "a store of format 1", options: copying, before: kept_of_1, act: open_checkpoint_and_append },
+    Scene { name: "holes", options: hollow::options, before: hollow::before, act: hollow::act },
+    Scene {
+        name: "a store of format 6",
+        options: copying,
+        before: found_stores::kept_of_6,
+        act: open_checkpoint_and_append,
+    },
+    Scene {
+        name: "a store of format 5",
+        options: copying,
+        before: found_stores::kept_of_5,
+        act: open_checkpoint_and_append,
+    },
+    Scene {
+        name: "a store of format 4",
+        options: copying,
+        before: found_stores::kept_of_4,
+        act: open_checkpoint_and_append,
+    },
+    Scene {
+        name: "a store of format 3",
+        options: copying,
+        before: found_stores::kept_of_3,
+        act: open_checkpoint_and_append,
+    },
+    Scene {
+        name: "a store of format 2",
+        options: copying,
+        before: found_stores::kept_of_2,
+        act: open_checkpoint_and_append,
+    },
+    Scene {
+        name: "a store of format 1",
+        options: copying,
+        before: found_stores::kept_of_1,
+        act: open_checkpoint_and_append,
+    },
 ];
 
 fn kept() -> NodeOptions {
@@ -96,7 +127,7 @@ fn copying() -> NodeOptions {
     NodeOptions { owner, ..kept() }
 }
 
-fn lean() -> NodeOptions {
+pub(super) fn lean() -> NodeOptions {
     let owner = OwnerOptions { keep_finished_ms: 0, ready_entries_max: 2, ..copying().owner };
     NodeOptions { owner, ..kept() }
 }
@@ -354,39 +385,6 @@ fn of_format_1(machine: &mut Machine) -> Result<()> {
     unsynced(machine)?;
     machine.kill();
     formats::stamp(machine.disk().disk(), 1);
-    Ok(())
-}
-
-/// As a build of that time has left it.
-fn kept_of_5(machine: &mut Machine) -> Result<()> {
-    found(machine, formats::OF_FORMAT_5)
-}
-
-/// As a build of that time has left it.
-fn kept_of_4(machine: &mut Machine) -> Result<()> {
-    found(machine, formats::OF_FORMAT_4)
-}
-
-/// As a build of that time has left it.
-fn kept_of_3(machine: &mut Machine) -> Result<()> {
-    found(machine, formats::OF_FORMAT_3)
-}
-
-/// As a build of that time has left it.
-fn kept_of_2(machine: &mut Machine) -> Result<()> {
-    found(machine, formats::OF_FORMAT_2)
-}
-
-/// As a build of that time has left it.
-fn kept_of_1(machine: &mut Machine) -> Result<()> {
-    found(machine, formats::OF_FORMAT_1)
-}
-
-fn found(machine: &mut Machine, golden: &str) -> Result<()> {
-    let disk = machine.disk().disk().clone();
-    formats::lay(&disk, golden)?;
-    *machine.disk().tape() = Tape::of_store(&disk)?;
-    machine.clock.advance(KEPT_MS);
     Ok(())
 }
 

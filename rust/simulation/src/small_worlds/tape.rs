@@ -308,6 +308,12 @@ impl StorageFile for RecordedFile {
         allocated
     }
 
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        let punched = self.file.punch(offset, length);
+        self.disk.did("punch", self.path(), true);
+        punched
+    }
+
     fn sync_data(&self) -> Result<()> {
         let synced = self.file.sync_data();
         self.disk.did("sync", self.path(), false);

@@ -96,6 +96,8 @@ impl Plan {
             merge_rows_max: apart.one_of(&[8, 30, 1_000]),
             merge_payload_bytes: apart.one_of(&[0, 300, 1_000]),
             reclaim_bytes: apart.one_of(&[1, 3_000, 1_000_000]),
+            hole_bytes_min: later.one_of(&[1, 1, 400, u64::MAX]),
+            hole_block_bytes: u32::try_from(later.one_of(&[8, 8, 64, 512])).unwrap_or(8),
             ..OwnerOptions::default()
         };
         let node = NodeOptions {
@@ -196,6 +198,8 @@ impl Options for Plan {
             ("merge_rows_max", Slot::Number(&mut owner.merge_rows_max)),
             ("merge_payload_bytes", Slot::Number(&mut owner.merge_payload_bytes)),
             ("reclaim_bytes", Slot::Number(&mut owner.reclaim_bytes)),
+            ("hole_bytes_min", Slot::Number(&mut owner.hole_bytes_min)),
+            ("hole_block_bytes", Slot::Small(&mut owner.hole_block_bytes)),
         ]
     }
 
@@ -204,12 +208,13 @@ impl Options for Plan {
             "subjects" | "groups" | "consumers" | "pieces" | "in_flight_max" => vec![1],
             "wall_rate" | "reclaim_bytes" => vec![1_000_000],
             "segment_bytes" => vec![8 << 10],
+            "hole_bytes_min" => vec![u64::MAX],
             "checkpoint_facts" | "window_ms" | "window_entries_max" | "ready_entries_max" | "merge_rows_max" => {
                 vec![1_000]
             }
             "copy_after_ms" | "keep_finished_ms" | "kept_apart_ms" | "id_window_ms" => vec![600_000],
             "settle_percent" => vec![70, 20],
-            "body_bytes_max" => vec![8],
+            "body_bytes_max" | "hole_block_bytes" => vec![8],
             _ => vec![0],
         }
     }

@@ -19,6 +19,7 @@ pub enum Call {
     Read,
     Write,
     Allocate,
+    Punch,
     Sync,
 }
 
@@ -53,7 +54,7 @@ impl CallCounts {
 }
 
 /// Every kind of call.
-pub const CALLS: [Call; 12] = [
+pub const CALLS: [Call; 13] = [
     Call::Create,
     Call::Open,
     Call::List,
@@ -65,6 +66,7 @@ pub const CALLS: [Call; 12] = [
     Call::Read,
     Call::Write,
     Call::Allocate,
+    Call::Punch,
     Call::Sync,
 ];
 

@@ -65,6 +65,14 @@ impl Content {
         self.unsynced.push(Change { offset: 0, bytes: Arc::default(), length });
     }
 
+    /// Zeros where something stood; none behind the end.
+    pub(super) fn punch(&mut self, offset: usize, length: usize) {
+        let end = offset.saturating_add(length).min(self.live.len());
+        if offset < end {
+            self.write(offset, &vec![0; end.saturating_sub(offset)]);
+        }
+    }
+
     pub(super) fn sync(&mut self) {
         if !self.unsynced.is_empty() {
             let durable = Arc::make_mut(&mut self.durable);

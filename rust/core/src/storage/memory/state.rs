@@ -314,6 +314,14 @@ impl State {
         fail_with(fault)
     }
 
+    /// As a write of zeros that ends where the file does. What it gives back is not counted as free.
+    pub(super) fn punch(&mut self, file: FileId, offset: u64, length: u64) -> Outcome<()> {
+        let fault = self.count_whole(Call::Punch)?;
+        let place = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.content(file)?.punch(place(offset), place(length));
+        fail_with(fault)
+    }
+
     pub(super) fn sync(&mut self, file: FileId) -> Outcome<()> {
         let failing = self.count(Call::Sync)?;
         let content = self.files.get_mut(file.0).ok_or(StorageFault::NotFound)?;

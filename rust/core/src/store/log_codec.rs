@@ -1,0 +1,55 @@
+//! Places of the log as bytes: positions, where segments begin, and holes; parts of [`super::snapshot`].
+
+use super::codec::{FieldReader, FieldWriter};
+use super::file_subjects::FileSubjects;
+use super::state::{LogPosition, SegmentStart};
+use crate::error::Result;
+use crate::message_log::{Hole, Holes};
+use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
+
+pub(super) fn write_position(out: &mut FieldWriter, position: &LogPosition) {
+    out.u64(position.end.0);
+    out.u32(position.chain);
+    out.u64(position.next_sequence.0);
+    out.u32(position.epoch.0);
+    out.u64(position.trusted.0);
+}
+
+pub(super) fn read_position(from: &mut FieldReader<'_>) -> Result<LogPosition> {
+    Ok(LogPosition {
+        end: Location(from.u64()?),
+        chain: from.u32()?,
+        next_sequence: Sequence(from.u64()?),
+        epoch: Epoch(from.u32()?),
+        trusted: Millis(from.u64()?),
+    })
+}
+
+pub(super) fn write_holes(out: &mut FieldWriter, holes: &Holes) {
+    out.count(holes.iter().len());
+    for hole in holes.iter() {
+        write_position(out, &hole.from);
+        write_position(out, &hole.to);
+    }
+}
+
+/// Holes lie in segments that are kept, before the position from which the log is applied.
+pub(super) fn read_holes(from: &mut FieldReader<'_>, floor: SegmentNumber, position: &LogPosition) -> Result<Holes> {
+    let mut all = Vec::new();
+    for _ in 0..from.count(64)? {
+        all.push(Hole { from: read_position(from)?, to: read_position(from)? });
+    }
+    let is_within = all.first().is_none_or(|first| first.segment() >= floor)
+        && all.last().is_none_or(|last| last.to.end <= position.end);
+    let holes = Holes::of(all).filter(|_| is_within);
+    holes.ok_or_else(|| from.malformed("holes of the log that is kept, in its order"))
+}
+
+pub(super) fn read_segments(from: &mut FieldReader<'_>) -> Result<Vec<SegmentStart>> {
+    let mut segments = Vec::new();
+    for _ in 0..from.count(36)? {
+        let (segment, position) = (SegmentNumber(from.u32()?), read_position(from)?);
+        segments.push(SegmentStart { segment, position, subjects: FileSubjects::unknown() });
+    }
+    Ok(segments)
+}

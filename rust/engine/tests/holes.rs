@@ -1,0 +1,196 @@
+//! Holes in real files: what they give back of the disk, and what waits for who still looks.
+
+#![cfg(test)]
+
+mod support;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use delaymq_core::error::Result;
+use delaymq_core::storage::{Storage, StorageFile};
+use delaymq_engine::{Delivered, Due, Durability, FileStorage, Options, Report, Store, Subscription};
+use support::{bodies, collect, consume, eventually, open, options, publish, subscribe};
+
+const MESSAGES_OF_A_BATCH: usize = 25;
+
+fn hollow() -> Options {
+    let mut options = Options { segment_bytes: 256 << 10, ..options(Durability::Os) };
+    options.owner.checkpoint_bytes = u64::MAX;
+    options.owner.checkpoint_facts = u64::MAX;
+    options.owner.keep_finished_ms = 0;
+    options.owner.reclaim_bytes = 1;
+    options
+}
+
+/// Bytes of the disk that a segment takes.
+fn taken(folder: &Path, segment: u32) -> u64 {
+    std::fs::metadata(folder.join(format!("log/{segment:010}.segment"))).map_or(0, |data| data.blocks() * 512)
+}
+
+fn noise(store: &Store, messages: &Subscription) -> Vec<Delivered> {
+    let mut batch = store.batch();
+    for _ in 0..MESSAGES_OF_A_BATCH {
+        batch.push("noise", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
+    }
+    store.publish(&mut batch).unwrap();
+    consume(messages, MESSAGES_OF_A_BATCH)
+}
+
+/// A message that nobody takes, and five segments of others that are taken; one of the latter.
+fn fill(store: &Store, quick: &Subscription) -> Delivered {
+    let mut seen = None;
+    for turn in 0..45 {
+        if turn % 15 == 0 {
+            publish(store, "slow", Due::After(0), format!("slow {turn}").as_bytes());
+        }
+        let of_turn = noise(store, quick);
+        if turn == 12 {
+            seen = of_turn.into_iter().next();
+        }
+    }
+    assert!(quick.flush(Duration::from_secs(5)).unwrap());
+    seen.unwrap()
+}
+
+fn two_checkpoints(store: &Store, quick: &Subscription) {
+    for _ in 0..2 {
+        noise(store, quick);
+        store.checkpoint().unwrap();
+    }
+}
+
+#[test]
+fn what_is_finished_behind_a_straggler_is_given_back_once_nobody_looks_at_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), hollow());
+    let slow = subscribe(&store, "slow", "g");
+    let quick = subscribe(&store, "noise", "g");
+    let seen = fill(&store, &quick);
+    let full = || (1..6).filter(|segment| taken(folder.path(), *segment) > 200 << 10).count();
+    assert!(full() >= 4, "{}", full());
+    two_checkpoints(&store, &quick);
+    // One segment has what somebody still looks at, the others are given back.
+    eventually("all but one are hollow", || full() == 1);
+    assert_eq!(seen.body(), [7; 1_000]);
+    drop(seen);
+    eventually("so is that one", || full() == 0);
+    assert!(store.status().unwrap().metrics.punched_bytes > 400 << 10);
+    drop((quick, slow));
+    store.close().unwrap();
+    let found = Store::verify(folder.path()).unwrap();
+    assert_eq!(found.findings, Vec::<String>::new());
+    let store = open(folder.path(), hollow());
+    let slow = subscribe(&store, "slow", "g");
+    assert_eq!(bodies(&collect(&slow, 3)), ["slow 0", "slow 15", "slow 30"]);
+}
+
+#[test]
+fn what_an_archive_has_not_got_yet_is_not_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), hollow());
+    let slow = subscribe(&store, "slow", "g");
+    let quick = subscribe(&store, "noise", "g");
+    drop(fill(&store, &quick));
+    let mark = folder.path().join("pins/archived-00000000000000000001-audit");
+    std::fs::write(&mark, b"").unwrap();
+    for _ in 0..3 {
+        two_checkpoints(&store, &quick);
+    }
+    assert_eq!(store.status().unwrap().metrics.punched_bytes, 0);
+    assert!((1..6).filter(|segment| taken(folder.path(), *segment) > 200 << 10).count() >= 4);
+    std::fs::remove_file(&mark).unwrap();
+    eventually("it is archived, and nobody waits", || {
+        two_checkpoints(&store, &quick);
+        (1..6).all(|segment| taken(folder.path(), segment) < 200 << 10)
+    });
+    assert_eq!(bodies(&collect(&slow, 3)), ["slow 0", "slow 15", "slow 30"]);
+}
+
+/// Real files of a disk without holes.
+struct Solid {
+    files: FileStorage,
+    asked: Arc<AtomicBool>,
+}
+
+struct SolidFile {
+    file: Arc<dyn StorageFile>,
+    asked: Arc<AtomicBool>,
+}
+
+impl Storage for Solid {
+    fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        self.files.create(path)
+    }
+    fn open(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
+        Ok(Arc::new(SolidFile { file: self.files.open(path)?, asked: Arc::clone(&self.asked) }))
+    }
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.files.list(folder)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.files.rename(from, to)
+    }
+    fn remove(&self, path: &str) -> Result<()> {
+        self.files.remove(path)
+    }
+    fn create_folder(&self, folder: &str) -> Result<()> {
+        self.files.create_folder(folder)
+    }
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.files.sync_folder(folder)
+    }
+    fn free_bytes(&self) -> Result<u64> {
+        self.files.free_bytes()
+    }
+}
+
+impl StorageFile for SolidFile {
+    fn path(&self) -> &str {
+        self.file.path()
+    }
+    fn length(&self) -> Result<u64> {
+        self.file.length()
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, into)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+    fn allocate(&self, length: u64) -> Result<()> {
+        self.file.allocate(length)
+    }
+    fn punch(&self, _offset: u64, _length: u64) -> Result<bool> {
+        assert!(!self.asked.swap(true, Ordering::SeqCst), "it was told once that there are no holes");
+        Ok(false)
+    }
+    fn sync_data(&self) -> Result<()> {
+        self.file.sync_data()
+    }
+}
+
+#[test]
+fn a_disk_without_holes_is_told_once_and_keeps_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = Arc::new(AtomicBool::new(false));
+    let files = FileStorage::open(folder.path(), true).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(Solid { files, asked: Arc::clone(&asked) });
+    let store = Store::open_on(storage, folder.path(), hollow(), &mut |_| {}).unwrap();
+    let slow = subscribe(&store, "slow", "g");
+    let quick = subscribe(&store, "noise", "g");
+    drop(fill(&store, &quick));
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        two_checkpoints(&store, &quick);
+        eventually("it is asked", || asked.load(Ordering::SeqCst));
+        told.extend(std::iter::from_fn(|| store.next_report(Duration::ZERO).unwrap()));
+    }
+    let of_holes = told.iter().filter(|report| matches!(report, Report::NoHoles)).count();
+    assert_eq!(of_holes, 1, "{told:?}");
+    assert!(taken(folder.path(), 3) > 200 << 10);
+    assert_eq!(bodies(&collect(&slow, 3)), ["slow 0", "slow 15", "slow 30"]);
+}

@@ -1,0 +1,37 @@
+//! A store that is given back in the midst of its log: holes are named, and punched with the next checkpoint.
+
+use delaymq_core::error::Result;
+use delaymq_core::store::OwnerOptions;
+
+use super::machine::Machine;
+use super::scenes::{GROUP, LONG, SUBJECT, lean};
+use crate::node::NodeOptions;
+
+/// Every batch may be a hole, down to a sector.
+pub(super) fn options() -> NodeOptions {
+    let owner = OwnerOptions { reclaim_bytes: 1, hole_bytes_min: 1, hole_block_bytes: 512, ..lean().owner };
+    NodeOptions { owner, ..lean() }
+}
+
+/// A message that nobody takes, and segments of others that were taken.
+pub(super) fn before(machine: &mut Machine) -> Result<()> {
+    machine.open()?;
+    machine.consumer("slow", GROUP)?;
+    let consumer = machine.consumer(SUBJECT, GROUP)?;
+    for slow in [true, false, true, false, false] {
+        machine.publish(SUBJECT, &[0, 0], LONG)?;
+        if slow {
+            machine.publish("slow", &[0], 40)?;
+        }
+        machine.take_all(consumer)?;
+    }
+    machine.publish(SUBJECT, &[0, 90_000], LONG).map(drop)
+}
+
+/// The first checkpoint names holes, the second is followed by the punches.
+pub(super) fn act(machine: &mut Machine) -> Result<()> {
+    machine.checkpoint(u64::MAX)?;
+    machine.publish(SUBJECT, &[0], 20)?;
+    machine.checkpoint(u64::MAX)?;
+    machine.publish(SUBJECT, &[0], 20).map(drop)
+}
