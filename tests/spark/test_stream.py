@@ -66,6 +66,24 @@ def test_batches_follow_each_other_and_are_the_same_again(tmp_path: Path) -> Non
     stream.stop()
 
 
+def test_facts_that_are_no_messages_are_a_stream_too(tmp_path: Path) -> None:
+    path = filled(tmp_path / "store", count=300)
+    with delaymq.open(path, durability="os") as store:
+        receipts = store.publish_many("orders", [b""] * 50, 60)
+        for receipt in receipts:
+            store.cancel(receipt)
+    with delaymq.snapshot(path) as snapshot:
+        expected = pyarrow.table(snapshot.to_arrow_batches("action", columns=("sequence",)))["sequence"].to_pylist()
+    assert len(expected) > 50
+    stream, found = stream_of(path, log="action"), []
+    start = stream.initialOffset()
+    while (end := stream.latestOffset(start, ReadMaxRows(100))) != start:
+        found += sequences(stream, start, end)
+        start = end
+    assert found == expected
+    stream.stop()
+
+
 def test_a_batch_of_so_many_bytes_is_the_same_however_much_of_the_log_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,12 @@ def table_of(rows: Rows) -> pyarrow.Table:
     return table
 
 
+def plain(rows: Rows) -> list[Row]:
+    """The rows as they are."""
+    found: list[Row] = table_of(rows).to_pylist()
+    return found
+
+
 def read(rows: Rows) -> list[Row]:
     """The rows, tags and attributes decoded."""
     found: list[Row] = table_of(rows).to_pylist()

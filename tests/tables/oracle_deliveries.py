@@ -337,9 +337,16 @@ class Deliveries(Replay):
 
     def rows(self) -> list[Row]:
         """The table `deliveries`."""
-        return [row for sequence in sorted(self.messages) for row in self._rows_of(sequence)]
+        given: dict[int, set[int]] = {}
+        for message, group in self.given:
+            given.setdefault(message, set()).add(group)
+        return [
+            row
+            for sequence in sorted(self.messages)
+            for row in self._rows_of(sequence, given.get(sequence, set()) & self.known)
+        ]
 
-    def _rows_of(self, sequence: int) -> list[Row]:
+    def _rows_of(self, sequence: int, groups: set[int]) -> list[Row]:
         message = self.messages[sequence]
         subject, number = message.subject, message.number
         row: Row = {
@@ -362,7 +369,6 @@ class Deliveries(Replay):
         }
         if number is None:
             return [row]
-        groups = {group for of, group in self.given if of == sequence and group in self.known}
         groups |= {one for one, (of, _) in self.groups.items() if of == subject and self.queues[one].start <= number}
         gone = self.gone.get(subject, {})
         outcome, ended = gone.get(number) or (None, None)

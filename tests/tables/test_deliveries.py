@@ -65,18 +65,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def read(rows: tables.Rows) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = oracle.table_of(rows).to_pylist()
-    return found
-
-
 def test_every_message_has_its_rows(folder: Path) -> None:
     expected = Deliveries(folder).rows()
     with delaymq.snapshot(folder) as snapshot:
-        assert read(snapshot.to_arrow_batches("deliveries")) == expected
+        assert oracle.plain(snapshot.to_arrow_batches("deliveries")) == expected
         ranges = pickle.loads(pickle.dumps(snapshot.plan("deliveries", split_bytes=1)))
         assert len(ranges) > 3
-        assert [row for one in ranges for row in read(tables.read_range(folder, one))] == expected
+        assert [row for one in ranges for row in oracle.plain(tables.read_range(folder, one))] == expected
         assert sum(one.rows_max for one in ranges) >= len(expected)
         facts = snapshot.end_sequence - snapshot.first_sequence
         assert sum(snapshot.verify(one).records for one in ranges) == facts
@@ -100,7 +95,7 @@ def test_what_is_held_and_late_is_told_while_the_store_is_open(tmp_path: Path) -
             h.flush()
             wait_for(tmp_path / "store", lambda row: row["outcome"] == "acknowledged", 6)
             with delaymq.snapshot(tmp_path / "store") as snapshot:
-                rows = read(snapshot.to_arrow_batches("deliveries"))
+                rows = oracle.plain(snapshot.to_arrow_batches("deliveries"))
     words = [(row["group"], row["outcome"], row["attempts"], row["lateness_ms"]) for row in rows]
     late = 30_000
     assert words == [
@@ -124,7 +119,7 @@ def wait_for(path: Path, is_one: Callable[[dict[str, Any]], bool], count: int) -
     end = time.monotonic() + 20
     while True:
         with delaymq.snapshot(path) as snapshot:
-            if sum(map(is_one, read(snapshot.to_arrow_batches("deliveries")))) == count:
+            if sum(map(is_one, oracle.plain(snapshot.to_arrow_batches("deliveries")))) == count:
                 return
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -140,7 +135,7 @@ def middle_of(rows: list[dict[str, Any]], name: str) -> Any:
 )
 def test_every_option_is_the_same_filter(folder: Path, table: str, times: str) -> None:
     with delaymq.snapshot(folder) as snapshot:
-        rows = read(snapshot.to_arrow_batches(table))
+        rows = oracle.plain(snapshot.to_arrow_batches(table))
         sequence, time_, due = (middle_of(rows, name) for name in ("sequence", times, "due"))
         for asked, keeps in (
             ({"subjects": ["a", "größe"]}, lambda row: row["subject"] in {"a", "größe"}),
@@ -156,9 +151,9 @@ def test_every_option_is_the_same_filter(folder: Path, table: str, times: str) -
             expected = [row for row in rows if keeps(row)]
             for split_bytes in (1, 1 << 40):
                 ranges = snapshot.plan(table, split_bytes=split_bytes, **asked)
-                assert [row for one in ranges for row in read(snapshot.read(one))] == expected, asked
+                assert [row for one in ranges for row in oracle.plain(snapshot.read(one))] == expected, asked
         names = ("outcome", "sequence") if table == "deliveries" else ("sequence", "subject")
-        found = read(snapshot.to_arrow_batches(table, columns=names))
+        found = oracle.plain(snapshot.to_arrow_batches(table, columns=names))
         assert found == [{name: row[name] for name in names} for row in rows]
         assert sum(len(batch) for batch in snapshot.to_arrow_batches(table, columns=())) == len(rows)
 
@@ -166,7 +161,7 @@ def test_every_option_is_the_same_filter(folder: Path, table: str, times: str) -
 def test_time_leaves_out_what_it_can(folder: Path) -> None:
     with delaymq.snapshot(folder) as snapshot:
         whole = snapshot.plan("deliveries", split_bytes=1)
-        published = [row["published"] for row in read(snapshot.to_arrow_batches("deliveries"))]
+        published = [row["published"] for row in oracle.plain(snapshot.to_arrow_batches("deliveries"))]
         bounds = {"deliveries": {"published_before": published[1]}, "ready": {"published_from": published[-1]}}
         for table, bound in {**bounds, "action": {"published_from": published[-1]}}.items():
             everything = snapshot.plan(table, split_bytes=1)
@@ -219,13 +214,13 @@ def test_what_damage_hides_is_told_by_the_state_or_not_at_all(tmp_path: Path, ki
     folder = tmp_path / "store"
     World(folder).tell([*QUEUES, ("ack", 0, 0), ("nack", 0, 0), ("checkpoint", 0, 0)])
     with delaymq.snapshot(folder) as snapshot:
-        whole = read(snapshot.to_arrow_batches("deliveries"))
-        facts = read(snapshot.to_arrow_batches("action"))
+        whole = oracle.plain(snapshot.to_arrow_batches("deliveries"))
+        facts = oracle.plain(snapshot.to_arrow_batches("action"))
         spoiled = [row for row in facts if row["kind"] == kind and row["sequence"] < covered(folder)][which]
         flip(folder / spoiled["segment"], spoiled["offset"] + 17)
         ranges = snapshot.plan("deliveries", split_bytes=1)
         rows = [snapshot.read(one, on_damage="report") for one in ranges]
-        found = [row for one in rows for row in read(one)]
+        found = [row for one in rows for row in oracle.plain(one)]
         damages = [(damage.path, damage.offset) for one in rows for damage in one.damages]
         assert {path for path, _ in damages} == {spoiled["segment"]}
         verified = [(one.path, one.offset) for part in ranges for one in snapshot.verify(part).damages]
@@ -242,13 +237,13 @@ def test_a_segment_that_is_gone_hides_nothing_that_is_owed(tmp_path: Path) -> No
     steps: list[Step] = [("publish", 0, 59), ("advance", 12, 0), ("nack", 0, 1), ("checkpoint", 0, 0), ("reopen", 0, 0)]
     World(folder).tell([*QUEUES, ("reopen", 0, 0), *steps, *steps, ("ack", 0, 0), ("checkpoint", 0, 0)])
     with delaymq.snapshot(folder) as snapshot:
-        whole = read(snapshot.to_arrow_batches("deliveries"))
-        segments = [row for row in read(snapshot.to_arrow_batches("segments")) if row["log"] == "message"]
+        whole = oracle.plain(snapshot.to_arrow_batches("deliveries"))
+        segments = [row for row in oracle.plain(snapshot.to_arrow_batches("segments")) if row["log"] == "message"]
         gone = segments[len(segments) // 2]
         assert gone["end_sequence"] < covered(folder)
         (folder / gone["path"]).unlink()
         rows = snapshot.to_arrow_batches("deliveries", on_damage="report")
-        found = read(rows)
+        found = oracle.plain(rows)
         assert {damage.path for damage in rows.damages} == {gone["path"]}
     between = range(gone["base_sequence"], gone["end_sequence"])
     check_told(found, [row for row in whole if row["sequence"] not in between])
@@ -262,10 +257,10 @@ def test_an_id_in_a_damaged_payload_is_not_told(tmp_path: Path) -> None:
     with delaymq.snapshot(tmp_path / "store") as snapshot:
         flip(*place_of(tmp_path / "store", b"body-1"))
         rows = snapshot.to_arrow_batches("deliveries", on_damage="report")
-        assert [row["message_id"] for row in read(rows)] == ["id-0", None, "id-2"]
+        assert [row["message_id"] for row in oracle.plain(rows)] == ["id-0", None, "id-2"]
         (damage,) = rows.damages
         assert damage.sequence is not None
         with pytest.raises(DamagedPayload):
             list(snapshot.to_arrow_batches("deliveries"))
-        named = read(snapshot.to_arrow_batches("deliveries", columns=("sequence", "outcome")))
+        named = oracle.plain(snapshot.to_arrow_batches("deliveries", columns=("sequence", "outcome")))
         assert [row["outcome"] for row in named] == ["pending"] * 3

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(rows: tables.Rows) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = oracle.table_of(rows).to_pylist()
+    found = oracle.plain(rows)
     for row in found:
         if row.get("ranges") is not None:
             row["ranges"] = json.loads(row["ranges"])

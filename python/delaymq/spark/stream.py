@@ -1,4 +1,4 @@
-"""The table `message` of a store as a stream of Spark: by sequence, never past what is durable.
+"""The tables `message` and `action` of a store as a stream of Spark: by sequence, never past what is durable.
 
 An offset is the sequence that comes next, with the store's own name, so that a query that is begun again with the
 checkpoint of another store is refused instead of reading something else.
@@ -36,7 +36,7 @@ __all__ = ["STREAMED", "LostBeforeRead", "StreamOptions", "TableStream"]
 LOOKED_FACTS = 1 << 16
 """So many facts are looked at first for a part of about so many bytes."""
 
-STREAMED = ("message",)
+STREAMED = ("message", "action")
 """The tables whose rows only come to be, in the order of the log."""
 
 

@@ -31,6 +31,8 @@ pub(crate) struct Delivery {
     pub(crate) group: GroupNumber,
     pub(crate) attempts: u32,
     pub(crate) delivered: Time,
+    /// It was given before the log begins.
+    is_older: bool,
     pub(crate) ended: Time,
     /// The entry that came of giving it back last, and its subject, where it was.
     pub(crate) retry: Option<(Sequence, SubjectNumber)>,
@@ -78,7 +80,7 @@ impl Ledger {
                 if delivery.word != Word::Waits || !delivery.is_under(target, number) {
                     continue;
                 }
-                if delivery.attempts == 0 {
+                if delivery.attempts == 0 && !delivery.is_older {
                     delivery.delivered = Time::of(at.trusted);
                 }
                 delivery.attempts = delivery.attempts.saturating_add(1);
@@ -156,7 +158,9 @@ impl Ledger {
         let place = self.index.get(message)?;
         let slot = self.slots.get_mut(place as usize)?;
         (slot.is_ready, slot.number) = (true, Some(number));
-        Some(delivery_to(slot, &mut self.deliveries, group))
+        let place = delivery_to(slot, &mut self.deliveries, group);
+        self.deliveries.get_mut(place as usize)?.is_older = true;
+        Some(place)
     }
 
     /// A dead letter was brought back.
@@ -278,6 +282,7 @@ pub(crate) fn delivery_to(slot: &mut Slot, deliveries: &mut Vec<Delivery>, group
         group,
         attempts: 0,
         delivered: Time::NONE,
+        is_older: false,
         ended: Time::NONE,
         retry: None,
         retry_number: None,

@@ -60,10 +60,11 @@ fn is_asked(slot: &Slot, range: &Range) -> bool {
     !is_other && is_in_order && filter.takes_due(slot.due.get()) && filter.takes_published(slot.published.get())
 }
 
-/// What a message came to of which neither the log nor the state says it: it is not owed to anybody, unless the state
-/// could not be read whole.
+/// What a message came to of which neither the log nor the state says it: where the log has gaps and the state could
+/// be read whole it is not owed to anybody, and else that is not known.
 fn untold(ledger: &Ledger) -> Outcome {
-    unfinished(if ledger.is_doubtful { "unknown" } else { "finished" })
+    let is_known = ledger.numbered.is_some() && !ledger.is_doubtful;
+    unfinished(if is_known { "finished" } else { "unknown" })
 }
 
 /// What a message came to that was never ready; `None` where nothing is known but a command that came too late.
@@ -205,5 +206,35 @@ impl Row for DeliveryRow<'_> {
             Column::GroupNumber => Cell::number(group.map(|(number, _)| u64::from(number.0))),
             _ => Cell::Null,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::ledger::slot_of;
+    use delaymq_core::message_log::Stream;
+    use delaymq_core::store::LogPosition;
+    use delaymq_core::units::{Sequence, SubjectNumber};
+
+    #[test]
+    fn what_was_dispatched_and_never_ready_is_unknown_unless_the_log_has_gaps() {
+        let position = LogPosition { next_sequence: Sequence(1), ..LogPosition::default() };
+        let mut state = State::new(Stream { id: [7; 16], timeline: 1 }, position);
+        state.schedule.note_dispatched_at_once(Sequence(1));
+        state.schedule.skip(Sequence(2));
+        let mut ledger = Ledger::new(Sequence(1), Sequence(3), Sequence(1), Sequence(1));
+        let words = |ledger: &Ledger| {
+            [1, 2].map(|entry| {
+                before_ready(ledger, &slot_of(SubjectNumber(1), Sequence(entry)), &state).map(|outcome| outcome.word)
+            })
+        };
+        assert_eq!(words(&ledger), [Some("unknown"), Some("refused")]);
+        ledger.numbered = Some(HashMap::new());
+        assert_eq!(words(&ledger), [Some("finished"), Some("finished")]);
+        ledger.is_doubtful = true;
+        assert_eq!(words(&ledger), [Some("unknown"), Some("unknown")]);
     }
 }
