@@ -103,6 +103,42 @@ fn a_pin_holds_retired_files_until_it_expires() {
 }
 
 #[test]
+fn what_an_archive_has_not_stays_over_an_opening_until_its_mark_moves_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = |name: &str| folder.path().join("pins").join(name);
+    let used = |turns: u32| {
+        let store = open(folder.path(), small());
+        let messages = subscribe(&store, "orders", "billing");
+        for _ in 0..turns {
+            let mut batch = store.batch();
+            for _ in 0..25 {
+                batch.push("orders", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
+            }
+            store.publish(&mut batch).unwrap();
+            assert_eq!(consume(&messages, 25).len(), 25);
+        }
+        for _ in 0..4 {
+            publish(&store, "orders", Due::After(0), b"x");
+            consume(&messages, 1);
+            messages.flush(Duration::from_secs(5)).unwrap();
+            store.checkpoint().unwrap();
+        }
+        drop(messages);
+        store.close().unwrap();
+    };
+    open(folder.path(), small()).close().unwrap();
+    std::fs::write(mark("archived-0-a"), "").unwrap();
+    used(40);
+    used(0);
+    assert!(files(folder.path(), "log") >= 12, "{}", files(folder.path(), "log"));
+    assert!(folder.path().join("log/0000000002.segment").exists());
+    std::fs::rename(mark("archived-0-a"), mark("archived-1000000-a")).unwrap();
+    used(0);
+    used(0);
+    assert!(files(folder.path(), "log") < 12, "{}", files(folder.path(), "log"));
+}
+
+#[test]
 fn what_lies_in_runs_is_delivered_when_due() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = small();
