@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import delaymq
+from crafting import flip
 from delaymq import InvalidArgument
 from delaymq.spark.jobs.audit import PERCENTILES, Audit, audited, percentiles
 from delaymq.spark.jobs.discrepancies import discrepancies
@@ -72,6 +73,15 @@ def test_what_is_lost_doubled_early_and_corrupt_is_found(tmp_path: Path) -> None
         assert found.found == {"lost": 1, "doubled": 1, "early": 1, "corrupt": 1, "stuck": 0}
         assert not found.is_clean
         assert found.messages == planting.MESSAGES
+
+
+def test_what_several_tables_meet_is_told_once(tmp_path: Path) -> None:
+    path = planting.waiting(tmp_path / "store")
+    [segment] = [one for one in (path / "log").iterdir() if b"body 017" in one.read_bytes()]
+    flip(segment, segment.read_bytes().index(b"DMQBATCH", 8_000) + 40)  # the header of a batch
+    found = audit_of(path)
+    assert found.found["corrupt"] == len([one for one in found.findings if one.kind == "corrupt"]) == 1
+    assert not found.is_clean
 
 
 def test_what_waits_for_too_long_is_stuck(tmp_path: Path) -> None:

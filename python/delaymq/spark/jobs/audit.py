@@ -177,6 +177,11 @@ def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong:
     found = Counter(numbers.get("found", {}))
     found.update(row["kind"] for row in wrong)
     rows = [row for row in told if row["kind"] in KINDS and row["count"] is None]
+    # What is damaged is met by each table that reads it.
+    corrupt = {row["words"]: row for row in rows if row["kind"] == "corrupt"}
+    met = [row for row in rows if row["kind"] == "corrupt"]
+    found["corrupt"] -= len(met) - len(corrupt)
+    rows = [*(row for row in rows if row["kind"] != "corrupt"), *corrupt.values()]
     findings = [
         Finding(row["kind"], row["sequence"], row["subject"], row["group"], row["words"]) for row in [*rows, *wrong]
     ]
