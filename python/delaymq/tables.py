@@ -69,8 +69,8 @@ class Snapshot:
         stream_id: The 16 bytes that all files of the store have.
         first_sequence: The first sequence of the log that is kept.
         end_sequence: The sequence behind the last fact that it has.
-        retired: Facts in between that are kept no more: first sequence and the one behind the last of each such stretch,
-            in order.
+        retired: Facts in between that are kept no more: first sequence and the one behind the last of each such
+            stretch, in order.
         trusted: The store's own clock at that fact, UTC.
         tables: The names of the tables that can be read.
     """

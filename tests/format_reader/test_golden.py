@@ -312,7 +312,8 @@ def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
 
 
 def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_6", "checkpoint_of_format_5"))
+    names = ("checkpoint_of_format_6", "checkpoint_of_format_5")
+    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in names)
     kinds = ("segments", "schedule_runs", "dispatch_runs")
     told = {kind: [row.pop("file_subjects") for row in body[kind]] for kind in kinds}
     # Orders, what a group of it gave back, and its dead letter.

@@ -1,4 +1,5 @@
-"""Holes as the second reader knows them: it passes what a checkpoint names, whatever stands there, and refuses what does not fit."""
+"""Holes as the second reader knows them: it passes what a checkpoint names, whatever stands there, and refuses what
+does not fit."""
 
 from __future__ import annotations
 

@@ -41,8 +41,10 @@ impl Shared {
         for path in retired.checkpoints.iter().chain(&retired.files) {
             self.payloads.forget(path);
         }
-        retired.remove(storage)?;
-        self.metrics.retired_files.add(retired.files.len() as u64);
+        if !retired.checkpoints.is_empty() || !retired.files.is_empty() {
+            retired.remove(storage)?;
+            self.metrics.retired_files.add(retired.files.len() as u64);
+        }
         *retired = Removable { holes: std::mem::take(&mut retired.holes), ..Removable::default() };
         let holes = std::mem::take(&mut retired.holes);
         if helping.has_no_holes {

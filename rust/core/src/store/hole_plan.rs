@@ -138,7 +138,7 @@ impl HolePlan {
         if let Some(number) = location.segment() {
             let place = self.targets.binary_search_by_key(&number, Target::number).ok();
             if let Some(target) = place.and_then(|place| self.targets.get_mut(place)) {
-                target.note_payload(location.offset(), self.sizes);
+                target.note_payload(location.offset());
             }
         }
         for sequence in [row.sequence(), row.payload_sequence()] {
@@ -174,7 +174,7 @@ impl HolePlan {
                 }
             },
         };
-        match search.go_on(target, self.sizes, budget_bytes) {
+        match search.go_on(target, budget_bytes) {
             Ok(false) => self.stage = Stage::Segments { target: at, under_way: Some(search) },
             Ok(true) => {
                 let holes = chosen(search.found, self.known.in_segment(number), self.sizes);

@@ -5,9 +5,11 @@ use crate::message_log::{BatchReader, Hole, LogPosition, ScannedBatch};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
 /// Holes of one segment at most; where there would be more, the largest are taken.
-pub(super) const HOLES_IN_SEGMENT_MAX: usize = 1_024;
+pub(super) const HOLES_IN_SEGMENT_MAX: usize = 4_096;
 /// Into so many parts the sequences of a segment are divided, each needed or not as a whole.
-const SEQUENCE_PARTS: u64 = 1 << 15;
+const SEQUENCE_PARTS: u64 = 1 << 20;
+/// Payloads that begin within so many bytes are needed or not as one.
+const PLACE_BYTES: u64 = 64;
 
 /// How holes are to be.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +53,8 @@ impl Target {
     }
 
     /// A payload that is needed begins there.
-    pub(super) fn note_payload(&mut self, offset: u32, sizes: HoleSizes) {
-        self.needed.blocks.set(u64::from(offset) / u64::from(sizes.block_bytes.max(1)));
+    pub(super) fn note_payload(&mut self, offset: u32) {
+        self.needed.places.set(u64::from(offset) / PLACE_BYTES);
     }
 
     /// The fact of this sequence is needed, if it stands here.
@@ -63,9 +65,9 @@ impl Target {
         }
     }
 
-    /// Bytes of the blocks in which a needed payload begins.
+    /// About how many bytes are kept by what is needed: a block of the disk for each payload.
     pub(super) fn needed_bytes(&self, sizes: HoleSizes) -> u64 {
-        self.needed.blocks.count().saturating_mul(u64::from(sizes.block_bytes))
+        self.needed.places.count().saturating_mul(u64::from(sizes.block_bytes))
     }
 
     fn has_sequence(&self, sequence: Sequence) -> bool {
@@ -81,14 +83,13 @@ impl Target {
         sequence.since(self.start.next_sequence) / self.part()
     }
 
-    fn needs(&self, batch: &ScannedBatch, sizes: HoleSizes) -> bool {
+    fn needs(&self, batch: &ScannedBatch) -> bool {
         let header = &batch.header;
         let (first, count) = (Sequence(header.base_sequence.get()), u64::from(header.count.get()));
         let last = first.plus(count.saturating_sub(1));
         let from = u64::from(batch.start.offset());
         let to = from.saturating_add(u64::from(header.length.get()).saturating_sub(1));
-        let block = u64::from(sizes.block_bytes.max(1));
-        (from / block..=to / block).any(|block| self.needed.blocks.has(block))
+        (from / PLACE_BYTES..=to / PLACE_BYTES).any(|place| self.needed.places.has(place))
             || (self.part_of(first)..=self.part_of(last)).any(|part| self.needed.parts.has(part))
     }
 }
@@ -120,10 +121,10 @@ impl Marks {
     }
 }
 
-/// What of a segment is needed: blocks in which a payload begins, and parts of its sequences.
+/// What of a segment is needed: places where a payload begins, and parts of its sequences.
 #[derive(Debug, Default)]
 struct Needed {
-    blocks: Marks,
+    places: Marks,
     parts: Marks,
 }
 
@@ -150,7 +151,7 @@ impl Search {
     }
 
     /// Reads batches; true at the end of the segment.
-    pub(super) fn go_on(&mut self, target: &Target, sizes: HoleSizes, budget_bytes: u64) -> Result<bool> {
+    pub(super) fn go_on(&mut self, target: &Target, budget_bytes: u64) -> Result<bool> {
         let mut read = 0_u64;
         while read < budget_bytes {
             let Some(batch) = self.reader.next_batch()? else {
@@ -174,7 +175,7 @@ impl Search {
                 epoch: Epoch(header.epoch.get()),
                 trusted: start.trusted.max(Millis(header.trusted_ms.get())),
             };
-            if target.needs(&batch, sizes) {
+            if target.needs(&batch) {
                 if let Some(hole) = self.open.take() {
                     // Batches without facts between are of no use to anybody.
                     self.found.push(Hole { to: start, ..hole });

@@ -64,7 +64,7 @@ impl Default for OwnerOptions {
             merge_payload_bytes: 8 << 20,
             hot_minute_messages: HOT_MINUTE_MESSAGES,
             reclaim_bytes: 64 << 20,
-            hole_bytes_min: 16 << 10,
+            hole_bytes_min: 8 << 10,
             hole_block_bytes: 4_096,
         }
     }
