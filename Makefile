@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 5000
+# Processes that share the tests of Python, most of which wait.
+PYTEST_WORKERS ?= 3
 # Messages that are pending in `make bench-scale`.
 SCALE ?= 100000000
 # Kills, and power cuts of image files, between two of them.
@@ -92,7 +94,7 @@ ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
 test-python: $(INSTALLED) $(FUZZED)
 	$(BIN)/coverage erase
-	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --benchmark-disable
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else

@@ -10,6 +10,7 @@ import pytest
 TOGETHER = ("spark", "java_client")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = next((name for name in TOGETHER if name in item.path.parts), None)

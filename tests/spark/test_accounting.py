@@ -37,7 +37,7 @@ def test_nothing_is_wrong_with_a_rich_store(tmp_path: Path) -> None:
     found = audit_of(stores.rich(tmp_path / "store"))
     assert found.findings == ()
     assert found.is_clean
-    assert found.not_audited is None
+    assert found.not_audited == ()
     assert found.outcomes == {"cancelled": 24, "pending": 585, "ready": 200, "refused": 1}
     assert found.messages == sum(found.outcomes.values())
     assert found.delivered_late_ms == {}
@@ -116,7 +116,7 @@ def test_what_was_retired_is_not_audited(tmp_path: Path) -> None:
                 first = snapshot.first_sequence
     found = audit_of(tmp_path / "store")
     assert found.is_clean
-    assert found.not_audited == (1, found.first_sequence)
+    assert found.not_audited == ((1, found.first_sequence),)
     assert found.first_sequence > 1
 
 

@@ -13,7 +13,7 @@ import delaymq
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
-from delaymq.cli.spark_session import add_running, session
+from delaymq.cli.spark_session import add_running, session, stretches
 from delaymq.cli.terminal import table
 from delaymq.durations import moment
 
@@ -68,7 +68,7 @@ def run_archive(chosen: argparse.Namespace) -> int:
     else:
         _print(done, chosen.parquet)
     is_later = done.is_new and done.manifest.run > 1
-    return Exit.FOUND if is_later and done.manifest.missed is not None else Exit.DONE
+    return Exit.FOUND if is_later and done.manifest.missed else Exit.DONE
 
 
 def _print(done: Archived, path: Path) -> None:
@@ -78,9 +78,8 @@ def _print(done: Archived, path: Path) -> None:
     else:
         print(f"nothing is new since run {manifest.run} of {path}")
     print(f"all that ended until {moment(manifest.ended_ms):%Y-%m-%d %H:%M:%S} UTC is there")
-    if done.is_new and manifest.missed is not None:
-        first, end = manifest.missed
-        print(f"not archived: what sequences {first} to {end - 1} told, retired before")
+    if done.is_new and manifest.missed:
+        print(f"not archived: what sequences {stretches(manifest.missed)} told, retired before")
     if done.outcomes:
         print()
         print(table(("outcome", "rows"), [(word, f"{rows:,}") for word, rows in done.outcomes.items()], sys.stdout))

@@ -12,7 +12,7 @@ import delaymq
 from delaymq.cli.arguments import add_verb, count, delay
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
-from delaymq.cli.spark_session import add_running, new_folder, session
+from delaymq.cli.spark_session import add_running, new_folder, session, stretches
 from delaymq.cli.terminal import table
 
 if TYPE_CHECKING:
@@ -90,9 +90,8 @@ def _said(found: Audit) -> dict[str, object]:
 def _print(found: Audit, rows: int) -> None:
     print(f"{found.messages:,} messages, sequences {found.first_sequence} to {found.end_sequence - 1}, ", end="")
     print(f"as of {found.as_of:%Y-%m-%d %H:%M:%S} UTC")
-    if found.not_audited is not None:
-        first, end = found.not_audited
-        print(f"not audited: sequences {first} to {end - 1}, retired before")
+    if found.not_audited:
+        print(f"not audited: sequences {stretches(found.not_audited)}, retired before")
     print()
     print(table(("outcome", "rows"), [(word, f"{number:,}") for word, number in found.outcomes.items()], sys.stdout))
     late = [

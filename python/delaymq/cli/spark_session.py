@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files
 from delaymq.errors import DelaymqError, StoreError
 
-__all__ = ["add_running", "new_folder", "session"]
+__all__ = ["add_running", "new_folder", "session", "stretches"]
+
+STRETCHES_SHOWN = 5
 
 RAISED = re.compile(r"delaymq\.errors\.(?P<kind>\w+): (?P<words>[^\n]*)")
 
@@ -42,6 +44,17 @@ def new_folder(option: str, given: str | None) -> str | None:
     if Path(given).exists():
         raise UsageError(f"{option}: {given} is there already, and nothing is written over")
     return str(Path(given).absolute())
+
+
+def stretches(found: Sequence[tuple[int, int]]) -> str:
+    """Sequences in words: stretches of a first one and the one behind the last, the first of them if they are many."""
+    words = ", ".join(f"{first} to {end - 1}" for first, end in found[:STRETCHES_SHOWN])
+    more = found[STRETCHES_SHOWN:]
+    return (
+        f"{words} and {len(more):,} more stretches, {sum(end - first for first, end in more):,} in all"
+        if more
+        else words
+    )
 
 
 @contextmanager

@@ -139,6 +139,7 @@ pub(crate) fn put_file(out: &mut TokenWriter, file: &KnownFile) {
             }
             out.number(one.trusted_to.0);
             out.number(u64::from(one.is_sealed));
+            out.number(u64::from(one.begins_hollow));
         }
         KnownFile::Run(number) => {
             out.number(RUN);
@@ -157,6 +158,7 @@ pub(crate) fn files(from: &mut TokenReader<'_>) -> Result<Vec<KnownFile>> {
                 end: Sequence(from.number()?),
                 trusted_to: Millis(from.number()?),
                 is_sealed: from.number()? != 0,
+                begins_hollow: from.number()? != 0,
             }),
             RUN => KnownFile::Run(RunNumber(from.narrow()?)),
             _ => return Err(malformed("a file of another kind")),

@@ -227,7 +227,14 @@ mod tests {
         let due = DuePart { after: key(1, 2), to: key(3, u64::MAX), rows: 6, bytes: 7, runs };
         let replay = Replay { checkpoint: Some(4), end: Location(77) };
         let (number, trusted_to) = (SegmentNumber(3), Millis(9));
-        let segment = KnownSegment { number, first: Sequence(1), end: Sequence(4), trusted_to, is_sealed: true };
+        let segment = KnownSegment {
+            number,
+            first: Sequence(1),
+            end: Sequence(4),
+            trusted_to,
+            is_sealed: true,
+            begins_hollow: true,
+        };
         let files = vec![KnownFile::Segment(segment), KnownFile::Run(RunNumber(8))];
         let parties = Parties {
             subjects: BTreeMap::from([(SubjectNumber(2), "other".to_owned())]),

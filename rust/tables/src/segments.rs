@@ -28,6 +28,8 @@ pub(crate) struct KnownSegment {
     /// The trusted time of its last batch.
     pub(crate) trusted_to: Millis,
     pub(crate) is_sealed: bool,
+    /// Its first batch is in a hole.
+    pub(crate) begins_hollow: bool,
 }
 
 impl KnownFile {
@@ -109,7 +111,7 @@ fn segment_row(storage: &dyn Storage, stream: &Stream, known: &KnownSegment) -> 
         sequences: Some((known.first, known.end)),
         bytes: file.length()?,
         rows: known.end.since(known.first),
-        min_time: Some(first_time(file.as_ref(), known)?),
+        min_time: if known.begins_hollow { None } else { Some(first_time(file.as_ref(), known)?) },
         max_time: Some(known.trusted_to),
         is_sealed: known.is_sealed,
     })

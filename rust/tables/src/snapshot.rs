@@ -95,19 +95,21 @@ impl TableSnapshot {
 
 /// The segments with facts from the oldest that is surely there on, and the runs.
 fn files_of(visible: &VisibleState) -> Vec<KnownFile> {
-    let State { segments, runs, position, .. } = visible.state();
+    let State { segments, runs, position, holes, .. } = visible.state();
     let nexts = segments.iter().skip(1).map(|next| Some(next.position)).chain([None]);
     let known = segments.iter().zip(nexts).filter(|(start, _)| visible.is_kept(start.segment));
     let segment = |(start, next): (&SegmentStart, Option<_>)| {
         let end = next.unwrap_or(*position);
         let (first, is_sealed) = (start.position.next_sequence, next.is_some() || visible.is_sealed());
         let (number, trusted_to) = (start.segment, end.trusted);
+        let begins_hollow = holes.in_segment(number).first().is_some_and(|hole| hole.from.next_sequence == first);
         (first < end.next_sequence).then_some(KnownFile::Segment(KnownSegment {
             number,
             first,
             end: end.next_sequence,
             trusted_to,
             is_sealed,
+            begins_hollow,
         }))
     };
     known.filter_map(segment).chain(runs.keys().map(|run| KnownFile::Run(*run))).collect()

@@ -16,6 +16,7 @@ import delaymq
 from delaymq._refusals import refused
 from delaymq.durations import due_ms
 from delaymq.spark.jobs.archive_folder import ArchiveFolder, Manifest
+from delaymq.spark.jobs.retired import retired_from
 from delaymq.spark.plan import TableOptions, parts_of
 from delaymq.spark.scan import map_parts
 from delaymq.spark.schemas import schema_of
@@ -102,7 +103,6 @@ def _run(spark: SparkSession, options: TableOptions, folder: ArchiveFolder) -> A
         Run(spark, options, folder, snapshot, before).write(staged, carried)
         rows = spark.read.schema(f"{COLUMNS}, subject string, day date").parquet(str(staged))
         counts = {row["outcome"]: row["count"] for row in rows.groupBy("outcome").count().orderBy("outcome").collect()}
-        first = 1 if before is None else before.end_sequence
         manifest = Manifest(
             store=snapshot.stream_id.hex(),
             run=1 if before is None else before.run + 1,
@@ -110,7 +110,7 @@ def _run(spark: SparkSession, options: TableOptions, folder: ArchiveFolder) -> A
             ended_ms=due_ms(snapshot.trusted, "trusted"),
             end_sequence=snapshot.end_sequence,
             carried=carried.name,
-            missed=(first, snapshot.first_sequence) if first < snapshot.first_sequence else None,
+            missed=retired_from(snapshot, 1 if before is None else before.end_sequence),
         )
         if before is not None and before.end_sequence == manifest.end_sequence and not counts:
             return Archived(before, is_new=False, outcomes={})

@@ -44,8 +44,8 @@ class Manifest:
         rows: How many rows the run has.
         ended_ms: All that ended at this time of the store's clock or before is there, as far as the store had told it.
         end_sequence: The sequence behind the last fact that was looked at.
-        missed: The facts that were retired before this run looked: the first, and the one behind the last; None where
-            there are none.
+        missed: The facts that were retired before this run looked and after the run before: of each stretch the first,
+            and the one behind the last, in order.
         carried: The folder in `carried` that the run wrote.
         version: Of the manifest.
     """
@@ -55,7 +55,7 @@ class Manifest:
     rows: int
     ended_ms: int
     end_sequence: int
-    missed: tuple[int, int] | None = None
+    missed: tuple[tuple[int, int], ...] = ()
     carried: str = ""
     version: int = VERSION
 
@@ -71,7 +71,7 @@ class Manifest:
             found = cls(**fields)
             if found.version != VERSION:
                 raise StorageError(f"{path}: version {found.version}, and this release knows {VERSION}")
-            return replace(found, missed=None if found.missed is None else (found.missed[0], found.missed[1]))
+            return replace(found, missed=tuple((int(first), int(end)) for first, end in found.missed))
         except (ValueError, TypeError, IndexError, OSError) as error:
             raise StorageError(f"{path} is no manifest of an archive: {error}") from error
 

@@ -18,6 +18,7 @@ from delaymq._refusals import refused
 from delaymq.durations import delay_ms, due_ms
 from delaymq.spark.jobs.accounting import FOUND_SCHEMA, READ, accounted, listed
 from delaymq.spark.jobs.discrepancies import discrepancies
+from delaymq.spark.jobs.retired import retired_from
 from delaymq.spark.plan import Part, TableOptions, parts_of
 from delaymq.spark.scan import map_parts
 
@@ -76,8 +77,8 @@ class Audit:
         as_of: The store's own clock at the last fact that was looked at, UTC.
         first_sequence: The first sequence of the log.
         end_sequence: The one behind the last.
-        not_audited: The sequences that were retired before anybody looked, the first and the one behind the last; None
-            where the log is whole.
+        not_audited: The sequences that were retired before anybody looked: of each stretch the first and the one behind
+            the last, in order; none where the log is whole.
         messages: How many messages were accounted for.
         outcomes: How many rows of the table `deliveries` there are of each outcome.
         found: How much is wrong, by kind; more than `findings` has where one task found more than it tells.
@@ -90,7 +91,7 @@ class Audit:
     as_of: datetime
     first_sequence: int
     end_sequence: int
-    not_audited: tuple[int, int] | None
+    not_audited: tuple[tuple[int, int], ...]
     messages: int
     outcomes: dict[str, int]
     found: dict[str, int]
@@ -186,13 +187,12 @@ def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong:
         Finding(row["kind"], row["sequence"], row["subject"], row["group"], row["words"]) for row in [*rows, *wrong]
     ]
     findings.sort(key=lambda one: (KINDS.index(one.kind), one.sequence is None, one.sequence or 0, one.group or ""))
-    first = snapshot.first_sequence
     return Audit(
         store=path,
         as_of=snapshot.trusted,
-        first_sequence=first,
+        first_sequence=snapshot.first_sequence,
         end_sequence=snapshot.end_sequence,
-        not_audited=(1, first) if first > 1 else None,
+        not_audited=retired_from(snapshot, 1),
         messages=numbers.get("messages", Counter())[""],
         outcomes=dict(sorted(numbers.get("outcome", {}).items())),
         found={kind: found[kind] for kind in KINDS},

@@ -1,0 +1,20 @@
+"""What a job does not see, since it was retired before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from delaymq.tables import Snapshot
+
+__all__ = ["retired_from"]
+
+
+def retired_from(snapshot: Snapshot, first: int) -> tuple[tuple[int, int], ...]:
+    """The facts from `first` on that are kept no more, below the log or in holes of it.
+
+    Returns:
+        The first sequence of each stretch and the one behind its last, in order.
+    """
+    stretches = ((1, snapshot.first_sequence), *snapshot.retired)
+    return tuple((max(begin, first), end) for begin, end in stretches if max(begin, first) < end)

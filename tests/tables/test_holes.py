@@ -1,0 +1,87 @@
+"""Tables of a store whose log has holes: what is kept is told truly, and what is gone is said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+import delaymq
+from delaymq import Publish
+from delaymq.tables import Snapshot
+
+TURNS = 640
+BATCH = 50
+BODY = bytes(5_000)
+
+
+@pytest.fixture(scope="module")
+def hollow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What nobody takes lies between what was acknowledged, of which more than 64 MiB were given back."""
+    folder = tmp_path_factory.mktemp("hollow") / "store"
+    with (
+        delaymq.open(folder, durability="os", segment_bytes=4 << 20, keep_finished=0) as store,
+        store.subscribe("slow", group="s"),
+    ):
+        with store.subscribe("noise", group="q") as quick:
+            for turn in range(TURNS):
+                rows = [Publish("noise", BODY, delay=0)] * BATCH
+                if turn % 20 == 0:
+                    store.publish("slow", b"%d" % turn)
+                store.publish_many([*rows, Publish("far", b"", delay=3_600)] if turn % 10 == 5 else rows)
+                left = BATCH
+                while left:
+                    batch = next(iter(quick.batches(left, wait=5)))
+                    quick.ack(batch)
+                    left -= len(batch)
+            quick.flush()
+        for _ in range(3):
+            store.publish("other", b"")
+            store.checkpoint()
+    return folder
+
+
+def rows_of(snapshot: Snapshot, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pyarrow.table(snapshot.to_arrow_batches(table)).to_pylist()
+    return found
+
+
+def test_every_table_reads_past_holes(hollow: Path) -> None:
+    with delaymq.snapshot(hollow) as snapshot:
+        gone = sum(end - first for first, end in snapshot.retired)
+        assert gone > snapshot.end_sequence * 3 // 4
+        assert not any(
+            first <= row["sequence"] < end for first, end in snapshot.retired for row in rows_of(snapshot, "message")
+        )
+        assert Counter(row["subject"] for row in rows_of(snapshot, "pending")) == {"far": TURNS // 10}
+        for table in ("message", "ready", "action", "deliveries", "segments"):
+            assert rows_of(snapshot, table)
+            for one in snapshot.plan(table):
+                assert snapshot.verify(one).damages == ()
+
+
+def test_what_is_kept_between_holes_is_not_taken_for_lost(hollow: Path) -> None:
+    with delaymq.snapshot(hollow) as snapshot:
+        deliveries = rows_of(snapshot, "deliveries")
+        kept = Counter(row["subject"] for row in rows_of(snapshot, "message"))
+    outcomes = Counter((row["subject"], row["outcome"]) for row in deliveries)
+    assert outcomes.pop(("slow", "ready")) == TURNS // 20
+    assert outcomes.pop(("far", "pending")) == TURNS // 10
+    assert outcomes.pop(("other", "ready")) == 3
+    assert set(outcomes) <= {("noise", "finished"), ("noise", "acknowledged")}
+    assert sum(outcomes.values()) == kept["noise"] > 0
+    numbers = [row["number"] for row in deliveries if row["subject"] == "slow"]
+    assert numbers == [*range(TURNS // 20)]
+
+
+def test_a_segment_that_begins_in_a_hole_has_no_first_time(hollow: Path) -> None:
+    with delaymq.snapshot(hollow) as snapshot:
+        log = [row for row in rows_of(snapshot, "segments") if row["log"] == "message"]
+        begins = {
+            row["number"]: any(first <= row["base_sequence"] < end for first, end in snapshot.retired) for row in log
+        }
+    assert {row["number"]: row["min_time"] is None for row in log} == begins
+    assert set(begins.values()) == {True, False}
