@@ -59,7 +59,7 @@ def test_a_pipe_gets_rows_without_escape_codes() -> None:
 
 def test_a_row_is_printed_as_soon_as_it_is_measured(tmp_path: Path) -> None:
     whole = arguments_of("bench", "wheel", "asyncio", "--quick", "--folder", str(tmp_path))
-    buffered = environment(PYTHONIOENCODING="utf-8", PYTHONUNBUFFERED="")
+    buffered = environment(COLUMNS="140", PYTHONIOENCODING="utf-8", PYTHONUNBUFFERED="")
     with subprocess.Popen(whole, stdout=subprocess.PIPE, env=buffered) as process:
         assert process.stdout
         process.stdout.readline()

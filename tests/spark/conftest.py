@@ -74,6 +74,8 @@ def sail() -> Iterator[Any]:
     session: Any = RemoteSession.builder.remote(f"sc://{host}:{port}").create()
     register(session)
     yield session
+    # The server goes with all that it has; where it was quiet for minutes it answers no release, and is asked again.
+    session.release_session_on_close = False
     session.stop()
     server.stop()
 
