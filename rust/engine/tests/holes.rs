@@ -6,14 +6,11 @@ mod support;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delaymq_core::error::Result;
-use delaymq_core::storage::{Storage, StorageFile};
-use delaymq_engine::{Delivered, Due, Durability, FileStorage, Options, Report, Store, Subscription};
-use support::{bodies, collect, consume, eventually, open, options, publish, subscribe};
+use delaymq_engine::{Delivered, Due, Durability, Options, Report, Store, Subscription};
+use support::{Faults, bodies, collect, consume, eventually, open, options, publish, subscribe};
 
 const MESSAGES_OF_A_BATCH: usize = 25;
 
@@ -110,75 +107,11 @@ fn what_an_archive_has_not_got_yet_is_not_given_back() {
     assert_eq!(bodies(&collect(&slow, 3)), ["slow 0", "slow 15", "slow 30"]);
 }
 
-/// Real files of a disk without holes.
-struct Solid {
-    files: FileStorage,
-    asked: Arc<AtomicBool>,
-}
-
-struct SolidFile {
-    file: Arc<dyn StorageFile>,
-    asked: Arc<AtomicBool>,
-}
-
-impl Storage for Solid {
-    fn create(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
-        self.files.create(path)
-    }
-    fn open(&self, path: &str) -> Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(SolidFile { file: self.files.open(path)?, asked: Arc::clone(&self.asked) }))
-    }
-    fn list(&self, folder: &str) -> Result<Vec<String>> {
-        self.files.list(folder)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.files.rename(from, to)
-    }
-    fn remove(&self, path: &str) -> Result<()> {
-        self.files.remove(path)
-    }
-    fn create_folder(&self, folder: &str) -> Result<()> {
-        self.files.create_folder(folder)
-    }
-    fn sync_folder(&self, folder: &str) -> Result<()> {
-        self.files.sync_folder(folder)
-    }
-    fn free_bytes(&self) -> Result<u64> {
-        self.files.free_bytes()
-    }
-}
-
-impl StorageFile for SolidFile {
-    fn path(&self) -> &str {
-        self.file.path()
-    }
-    fn length(&self) -> Result<u64> {
-        self.file.length()
-    }
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.file.read_at(offset, into)
-    }
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_at(offset, bytes)
-    }
-    fn allocate(&self, length: u64) -> Result<()> {
-        self.file.allocate(length)
-    }
-    fn punch(&self, _offset: u64, _length: u64) -> Result<bool> {
-        assert!(!self.asked.swap(true, Ordering::SeqCst), "it was told once that there are no holes");
-        Ok(false)
-    }
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data()
-    }
-}
-
 #[test]
 fn a_disk_without_holes_is_told_once_and_keeps_all() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = Arc::new(AtomicBool::new(false));
-    let files = FileStorage::open(folder.path(), true).unwrap();
-    let storage: Arc<dyn Storage> = Arc::new(Solid { files, asked: Arc::clone(&asked) });
+    let (storage, switches) = Faults::over(folder.path());
+    switches.no_holes.store(true, Ordering::SeqCst);
     let store = Store::open_on(storage, folder.path(), hollow(), &mut |_| {}).unwrap();
     let slow = subscribe(&store, "slow", "g");
     let quick = subscribe(&store, "noise", "g");
@@ -186,11 +119,12 @@ fn a_disk_without_holes_is_told_once_and_keeps_all() {
     let mut told = Vec::new();
     for _ in 0..3 {
         two_checkpoints(&store, &quick);
-        eventually("it is asked", || asked.load(Ordering::SeqCst));
+        eventually("it is asked", || switches.punches.load(Ordering::SeqCst) > 0);
         told.extend(std::iter::from_fn(|| store.next_report(Duration::ZERO).unwrap()));
     }
     let of_holes = told.iter().filter(|report| matches!(report, Report::NoHoles)).count();
     assert_eq!(of_holes, 1, "{told:?}");
+    assert_eq!(switches.punches.load(Ordering::SeqCst), 1, "it was told once that there are no holes");
     assert!(taken(folder.path(), 3) > 200 << 10);
     assert_eq!(bodies(&collect(&slow, 3)), ["slow 0", "slow 15", "slow 30"]);
 }

@@ -75,7 +75,8 @@ impl VisibleState {
     }
 
     /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
-    /// facts, and one more for each hole in it: what the checkpoint that was used needs goes two checkpoints later at the earliest, and under no pin.
+    /// facts, and one more for each hole in it: what the checkpoint that was used needs goes two checkpoints later at
+    /// the earliest, and under no pin.
     pub fn pieces(&self) -> Vec<LogPiece> {
         let state = self.state();
         let kept = state.segments.iter().filter(|start| self.is_kept(start.segment));

@@ -92,6 +92,10 @@ pub(crate) struct Switches {
     pub(crate) stuck: AtomicBool,
     /// So do those of runs.
     pub(crate) stuck_runs: AtomicBool,
+    /// The disk has no holes.
+    pub(crate) no_holes: AtomicBool,
+    /// How often holes were asked for.
+    pub(crate) punches: AtomicU64,
     /// Syncs of runs that were begun.
     pub(crate) run_syncs: AtomicU64,
     /// Segments of the log that are not mapped cannot be read.
@@ -192,6 +196,10 @@ impl StorageFile for FaultyFile {
         self.file.allocate(length)
     }
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        self.switches.punches.fetch_add(1, Ordering::SeqCst);
+        if self.switches.no_holes.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
         self.file.punch(offset, length)
     }
     fn sync_data(&self) -> Result<()> {
