@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument(
+        "--bodies", choices=BODIES, default="repeated", help="repeated: a number 20 times; random: nothing to compress"
+    )
     parser.add_argument("--jobs", nargs="+", choices=("audit", "archive"), help="these instead")
     chosen = parser.parse_args()
     if chosen.jobs:
@@ -46,7 +50,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="delaymq-bench-") as temporary:
         store, parquet = Path(temporary) / "store", Path(temporary) / "parquet"
-        fill(store, chosen.messages)
+        fill(store, chosen.messages, body_of=BODIES[chosen.bodies])
         settings = {"spark__driver__memory": "4g", "spark__sql__shuffle__partitions": "2"}
         spark = local_session("local[2]", **settings)
         register(spark)
@@ -57,11 +61,24 @@ def main() -> None:
         spark.stop()
 
 
-def fill(path: Path, messages: int, due_at_once: int = 0) -> None:
+def repeated(number: int) -> bytes:
+    """A body that Parquet makes a twentieth of."""
+    return number.to_bytes(8, "big") * (BODY_BYTES // 8)
+
+
+def drawn(number: int) -> bytes:
+    """A body that nothing makes smaller, the same in each run."""
+    return Random(number).randbytes(BODY_BYTES)
+
+
+BODIES: dict[str, Callable[[int], bytes]] = {"repeated": repeated, "random": drawn}
+
+
+def fill(path: Path, messages: int, due_at_once: int = 0, body_of: Callable[[int], bytes] = repeated) -> None:
     """Messages of ten subjects in turn, all pending but those of the first so many subjects."""
     with delaymq.open(path, durability="os") as store:
         for first in range(0, messages, BATCH):
-            bodies = [number.to_bytes(8, "big") * (BODY_BYTES // 8) for number in range(first, first + BATCH)]
+            bodies = [body_of(number) for number in range(first, first + BATCH)]
             subject = first // BATCH % SUBJECTS
             store.publish_many(f"subject.{subject}", bodies, 0 if subject < due_at_once else 3_600)
 
