@@ -296,7 +296,7 @@ def test_a_schedule_run_of_format_4_has_no_cells() -> None:
     assert {row["size_and_one"] for row in run.rows} == {0}
 
 
-@pytest.mark.parametrize("version", [5, 6])
+@pytest.mark.parametrize("version", [5, 6, 7])
 def test_a_schedule_run_of_an_earlier_format_has_what_one_of_today_has(version: int) -> None:
     run, before = (read_run(read_golden(name)[1]) for name in ("run_schedule", f"run_schedule_of_format_{version}"))
     assert (before.header["format"], before.rows, before.footer) == (version, run.rows, run.footer)
@@ -304,7 +304,7 @@ def test_a_schedule_run_of_an_earlier_format_has_what_one_of_today_has(version: 
 
 def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
     checkpoint, before = (read_checkpoint(read_golden(name)[1]) for name in ("checkpoint", "checkpoint_of_format_4"))
-    assert (checkpoint["format_version"], before["format_version"]) == (7, 4)
+    assert (checkpoint["format_version"], before["format_version"]) == (8, 4)
     pending = sum(subject["pending"] for subject in checkpoint["body"]["subjects"])
     assert sum(minute["messages"] for minute in checkpoint["body"]["minutes"]) == pending
     assert [ended["is_known"] for ended in checkpoint["body"]["ended"]] == [1]
@@ -322,9 +322,15 @@ def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
 
 
 def test_a_checkpoint_of_format_6_has_no_holes() -> None:
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_6"))
+    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_7", "checkpoint_of_format_6"))
     assert "holes" not in before
     assert (body.pop("holes"), body) == ([], before)
+
+
+def test_a_checkpoint_of_format_7_has_no_holes_of_runs() -> None:
+    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_7"))
+    assert "run_holes" not in before
+    assert (body.pop("run_holes"), body) == ([], before)
 
 
 def test_a_dispatch_run_says_what_was_written() -> None:

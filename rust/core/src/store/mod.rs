@@ -60,6 +60,7 @@ mod rescue;
 mod rescue_ready;
 mod resting;
 mod retention;
+mod run_hole_search;
 mod salvage;
 mod salvage_base;
 mod salvage_kept;

@@ -256,6 +256,7 @@ pub(super) fn state_of(
     let mut state = State::new(stream, snapshot.position);
     state.epochs.clone_from(&snapshot.epochs);
     (state.segments, state.holes) = (snapshot.segments.clone(), files.holes.clone());
+    state.run_holes = files.run_holes.clone();
     state.subjects = snapshot.subjects.clone();
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();
