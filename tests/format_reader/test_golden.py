@@ -214,7 +214,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 7,
+        "format_version": 8,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -357,7 +357,7 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
 def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
     body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
-    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (7, 1, b"golden stream 01")
+    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (8, 1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
     assert {group.pop("consumer_ended_ms") for group in body["groups"]} == {0}, "nobody stopped consuming"
     same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")

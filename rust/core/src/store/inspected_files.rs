@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::checkpoint_file::CHECKPOINT_FOLDER;
 use super::keeping::{Held, Keeping, users_subject};
-use super::recovery::PIN_FOLDER;
+use super::pins::PIN_FOLDER;
 use super::retention::{KeptFiles, checkpoint_path};
 use super::space::written;
 use super::state::{SegmentStart, State};
