@@ -28,8 +28,6 @@ pub(in crate::connected) struct Surroundings<'a> {
     pub(in crate::connected) now: Millis,
     pub(in crate::connected) subjects: &'a [String],
     pub(in crate::connected) next_number: &'a mut u64,
-    /// Series may begin.
-    pub(in crate::connected) recurs: bool,
 }
 
 impl Client {
@@ -40,9 +38,6 @@ impl Client {
         }
         if !self.is_admitted {
             return self.say_hello(around);
-        }
-        if around.recurs && around.chance.percent(8) {
-            return self.recur(around);
         }
         match around.chance.below(16) {
             0..4 => self.publish(around),
@@ -91,7 +86,7 @@ impl Client {
         self.ask(around, HELLO, Call::Hello(is_right), |out| hello.put(out))
     }
 
-    pub(super) fn ask(
+    fn ask(
         &mut self,
         around: &mut Surroundings<'_>,
         command: i16,
@@ -107,8 +102,6 @@ impl Client {
             Call::Settle(_) => "settles",
             Call::Ping => "pings",
             Call::Unsubscribe => "unsubscribes",
-            Call::Recur(_) => "begins a series",
-            Call::EndSeries => "ends its series",
         };
         match self.caller.ask(command, around.now, fill) {
             Ok(Some(id)) => {
