@@ -289,6 +289,35 @@ fn many_series_go_on_together() {
     assert_eq!((taken(&messages), bench.pending()), (600, 300));
 }
 
+/// One turn takes 64: each goes on where the one before ended, or the first ones would have all of theirs before the
+/// others have any.
+#[test]
+fn what_many_series_owe_is_caught_up_with_in_turns() {
+    const SERIES: usize = 150;
+    let mut bench = Bench::new();
+    for number in 0..SERIES {
+        let (name, body) = (number.to_string(), u32::try_from(number).unwrap().to_le_bytes());
+        bench.recur(&NewRecurring { name: &name, catch_up: CatchUp::All, body: &body, ..HOURLY });
+    }
+    bench.crash(24 * HOUR);
+    let messages = subscribe(&bench.store, "jobs", "workers");
+    let mut counts = vec![0_u32; SERIES];
+    loop {
+        let pulled = messages.pull(100, Duration::ZERO).unwrap();
+        for message in &pulled {
+            counts[u32::from_le_bytes(message.body().try_into().unwrap()) as usize] += 1;
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            assert!(most - least <= 2, "one has had {most}, and another {least}");
+        }
+        if pulled.is_empty() {
+            break;
+        }
+        let keys: Vec<_> = pulled.iter().map(|message| message.key).collect();
+        messages.acknowledge(&keys).unwrap();
+    }
+    assert!(counts.iter().all(|count| *count == 24), "{counts:?}");
+}
+
 #[test]
 fn time_waits_for_the_room_of_what_recurs() {
     // All of one hour are larger than the segments that are there.
