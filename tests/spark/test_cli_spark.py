@@ -49,6 +49,7 @@ def test_a_forecast_is_drawn_and_written(folder: Path, tmp_path: Path) -> None:
     assert "<h1>Due in " in html.read_text("utf-8")
     written = pyarrow.parquet.read_table(parquet)
     assert sum(written.column("messages").to_pylist()) == MESSAGES
+    assert list((folder / "pins").iterdir()) == [], "nothing is kept behind it"
     assert "is there already" in spark("forecast", *place, "--parquet", str(parquet), code=2).stderr
 
 

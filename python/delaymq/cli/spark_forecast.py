@@ -76,8 +76,9 @@ def run_forecast(chosen: argparse.Namespace) -> int:
         due_before=chosen.due_before,
     )
     delaymq.snapshot(folder).close()  # what is no store is told at once, and not when Java is up
-    with session(chosen.master) as spark:
-        frame = forecast(spark, asked).cache()
+    # Its pin goes when all is written, and not hours later.
+    with session(chosen.master) as spark, delaymq.snapshot(folder, pinned_for=asked.pinned_for) as snapshot:
+        frame = forecast(spark, asked, snapshot).cache()
         found = told(frame)
         if parquet is not None:
             frame.write.parquet(parquet)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from delaymq.spark.plan import Part, TableOptions, planned
+from delaymq.spark.plan import Part, TableOptions, parts_of, planned
 from delaymq.spark.worker import batches_of, damages_of
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from delaymq.tables import Snapshot
 
 __all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "segment_rdd"]
 
@@ -55,6 +57,7 @@ def map_segments(
     options: TableOptions,
     function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]],
     schema: StructType | str,
+    snapshot: Snapshot | None = None,
 ) -> DataFrame:
     """A DataFrame of what `function` makes of the batches of each part of a table, in one task for each; under
     Connect, too.
@@ -64,11 +67,14 @@ def map_segments(
         options: What is read.
         function: Is given all batches of one part, once, and gives batches of `schema`.
         schema: What they hold.
+        snapshot: Of which moment; whoever has it keeps its files for the tasks. Without one it is of now, and its
+            files are kept for `pinned_for`.
 
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    return map_parts(spark, planned(options), partial(_batches_given, function), schema)
+    parts = planned(options) if snapshot is None else parts_of(snapshot, options)
+    return map_parts(spark, parts, partial(_batches_given, function), schema)
 
 
 def map_parts(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from delaymq.spark.plan import TableOptions
+    from delaymq.tables import Snapshot
 
 __all__ = ["SCHEMA", "Due", "forecast", "summed", "told"]
 
@@ -55,14 +56,16 @@ class Due:
     bytes: int
 
 
-def forecast(spark: SparkSession, options: TableOptions) -> DataFrame:
-    """A DataFrame with a row for each minute and subject in which something is due, exact, as of now.
+def forecast(spark: SparkSession, options: TableOptions, snapshot: Snapshot | None = None) -> DataFrame:
+    """A DataFrame with a row for each minute and subject in which something is due, exact.
 
     It has what `Store.forecast` says of each subject, for all of them at once, without the store's lock.
 
     Args:
         spark: The session.
         options: Which store, and which subjects and due times of it; of the table `pending`, with columns chosen here.
+        snapshot: Of which moment; keep it open until the frame was used, and its pin goes with it. Without one it is of
+            now, and its files are kept for `pinned_for`.
 
     Raises:
         InvalidArgument: `options` asks for another table.
@@ -70,7 +73,7 @@ def forecast(spark: SparkSession, options: TableOptions) -> DataFrame:
     """
     if options.log != "pending":
         raise refused("log", "pending, which is what is due", options.log)
-    counted = map_segments(spark, replace(options, columns=COLUMNS), _counted, SCHEMA)
+    counted = map_segments(spark, replace(options, columns=COLUMNS), _counted, SCHEMA, snapshot)
     summed = counted.groupBy("minute", "subject").sum("messages", "bytes")
     return summed.toDF("minute", "subject", "messages", "bytes").orderBy("minute", "subject")
 
