@@ -75,9 +75,8 @@ def run_forecast(chosen: argparse.Namespace) -> int:
         due_from=chosen.due_from,
         due_before=chosen.due_before,
     )
-    delaymq.snapshot(folder).close()  # what is no store is told at once, and not when Java is up
-    # Its pin goes when all is written, and not hours later.
-    with session(chosen.master) as spark, delaymq.snapshot(folder, pinned_for=asked.pinned_for) as snapshot:
+    # Taken before Java is up, so that what is no store is told at once; its pin goes when all is written.
+    with delaymq.snapshot(folder, pinned_for=asked.pinned_for) as snapshot, session(chosen.master) as spark:
         frame = forecast(spark, asked, snapshot).cache()
         found = told(frame)
         if parquet is not None:
