@@ -25,7 +25,8 @@ class InspectedFile:
         path: Its path, relative to the store.
         kind: segment, preparing, schedule_run, dispatch_run, unused_run, checkpoint, aside, pin or other.
         bytes: Its length.
-        hole_bytes: Bytes of it that are holes: finished, and given back to the disk once two checkpoints know of it.
+        hole_bytes: Bytes of it that are holes: finished, and given back to the disk once two checkpoints know of it; or
+            prepared, never used, and given back by the opening that came after it.
         rows: Messages of a run; 0 for everything else.
         unfinished: Those of them that are not finished.
         pending: Pending messages whose payloads lie in it.

@@ -117,7 +117,7 @@ def _file_row(file: InspectedFile, seen: Inspection) -> tuple[object, ...]:
         whose = f" for {file.kept_for}" if file.kept_for else ""
         words += f"; kept{whose} for {span_words(file.kept_until - seen.seen)} more"
     if file.hole_bytes:
-        words += f"; of {byte_words(file.bytes)} the rest is finished and given back"
+        words += f"; of {byte_words(file.bytes)} the rest takes no room"
     return (file.path, byte_words(file.bytes - file.hole_bytes), file.pending, words)
 
 

@@ -18,6 +18,8 @@ const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 /// How often one call is made that signals interrupt.
 const INTERRUPTIONS_MAX: u32 = 1000;
+/// In so many bytes the system counts what a file takes of the disk, whatever its blocks are.
+const UNIT_OF_ROOM_BYTES: u64 = 512;
 /// How much is written at once where room is taken by writing.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -175,6 +177,11 @@ impl StorageFile for RealFile {
     fn length(&self) -> Result<u64> {
         let stat = rustix::fs::fstat(&self.descriptor).map_err(|errno| failed("stat", &self.path, errno))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    fn room(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.descriptor).map_err(|errno| failed("stat", &self.path, errno))?;
+        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(UNIT_OF_ROOM_BYTES))
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {

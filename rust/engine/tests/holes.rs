@@ -28,6 +28,25 @@ fn taken(folder: &Path, segment: u32) -> u64 {
     std::fs::metadata(folder.join(format!("log/{segment:010}.segment"))).map_or(0, |data| data.blocks() * 512)
 }
 
+/// Eight openings, each with one message: what was prepared for more of them is not kept.
+#[test]
+fn a_segment_that_an_opening_left_takes_no_more_room_than_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options { segment_bytes: 8 << 20, ..options(Durability::Disk) };
+    for opening in 0..8 {
+        let store = open(folder.path(), options());
+        publish(&store, "slow", Due::After(3_600_000), format!("slow {opening}").as_bytes());
+        store.close().unwrap();
+    }
+    let path = |segment: u32| folder.path().join(format!("log/{segment:010}.segment"));
+    let whole = (1..9).filter(|segment| std::fs::metadata(path(*segment)).unwrap().len() == 8 << 20).count();
+    assert!(whole >= 7, "{whole} of them keep their length");
+    let full = |segment: &u32| taken(folder.path(), *segment) > 64 << 10;
+    assert_eq!((1..10).filter(full).collect::<Vec<_>>(), [9], "the last one goes on being full until somebody opens");
+    let store = open(folder.path(), options());
+    assert_eq!(store.status().unwrap().pending, 8);
+}
+
 fn noise(store: &Store, messages: &Subscription) -> Vec<Delivered> {
     let mut batch = store.batch();
     for _ in 0..MESSAGES_OF_A_BATCH {

@@ -4,14 +4,15 @@
 //! sync the page cache shows what the disk may not have. So the last segment is copied into a new
 //! file of the same number and offsets, sealed, synced and renamed over the old one; locations into
 //! it stay true. Where it was sealed already, all before the seal was synced before the seal was
-//! written, and only the seal is written once more.
+//! written, and only the seal is written once more; the room behind it, which nothing uses any more, goes back to
+//! the disk.
 
 use std::sync::Arc;
 
 use super::preparing::TEMPORARY_SUFFIX;
 use super::scanner::{ScanEnd, TornTail};
 use super::segment::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, segment_name, segment_path};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StorageFault};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, seal_batch};
@@ -20,6 +21,8 @@ use crate::units::{Epoch, SegmentNumber};
 
 /// Bytes of one copying step.
 const PIECE: usize = 1 << 20;
+/// Bytes of a block of the disk: room is given back in whole ones.
+const BLOCK_BYTES: u64 = 4_096;
 
 /// What a repair has done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -162,7 +165,22 @@ fn write_seal_again(storage: &dyn Storage, ending: &ScanEnd, number: SegmentNumb
         return Err(Error::corrupt(&path, offset, "the seal that was scanned", "other bytes"));
     }
     segment.write_at(offset, &seal)?;
-    segment.sync_data()
+    segment.sync_data()?;
+    give_back_rest(&*segment, offset.saturating_add(BATCH_HEADER_BYTES as u64))
+}
+
+/// Gives the room behind a seal back, which was prepared for more batches: each opening leaves such a segment, however
+/// little was written into it. Nobody reads these bytes, and they are zeros before and after. Where the disk does not
+/// take them they stay, which harms nobody.
+fn give_back_rest(segment: &dyn StorageFile, end: u64) -> Result<()> {
+    let (from, length) = (end.next_multiple_of(BLOCK_BYTES), segment.length()?);
+    if from >= length {
+        return Ok(());
+    }
+    match segment.punch(from, length.saturating_sub(from)) {
+        Err(error @ Error::Storage { fault: StorageFault::Stopped, .. }) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn create_anew(storage: &dyn Storage, path: &str) -> Result<Arc<dyn StorageFile>> {

@@ -48,6 +48,11 @@ pub trait StorageFile: Send + Sync {
     /// Its length in bytes.
     fn length(&self) -> Result<u64>;
 
+    /// Bytes that it takes of the disk, of which holes take none; its length where that is not known.
+    fn room(&self) -> Result<u64> {
+        self.length()
+    }
+
     /// Reads up to `into.len()` bytes from `offset`; fewer only at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize>;
 

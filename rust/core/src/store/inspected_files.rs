@@ -47,7 +47,8 @@ pub struct InspectedFile {
     pub kind: FileKind,
     /// Its length.
     pub bytes: u64,
-    /// Bytes of it that are holes: they are given back to the disk, or will be when two checkpoints name them.
+    /// Bytes of it that are holes, or that nothing was ever written to: they are given back to the disk, or will be
+    /// when two checkpoints name them.
     pub hole_bytes: u64,
     /// Rows of a run; 0 for everything else.
     pub rows: u64,
@@ -93,15 +94,16 @@ pub(super) fn files_of(
         };
         for name in names {
             let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            match storage.open(&path).and_then(|file| Ok((file.length()?, is_empty(state, &path, file.as_ref())?))) {
+            match storage.open(&path).and_then(|file| sizes_of(state, &path, file.as_ref())) {
                 Err(error) if error.is_not_found() => {}
-                length => {
-                    let (length, is_empty) = length?;
+                sizes => {
+                    let Sizes { length, room, is_empty } = sizes?;
                     let mut file = described(state, kept, folder, path, length);
                     if is_empty {
                         (file.kind, file.place) = (FileKind::Preparing, None);
                     }
-                    file.hole_bytes = file.place.map_or(0, |place| hole_bytes(state, place));
+                    let named = file.place.map_or(0, |place| hole_bytes(state, place));
+                    file.hole_bytes = named.max(length.saturating_sub(room));
                     file.pending = file.place.and_then(|place| waiting_in.get(&place).copied()).unwrap_or_default();
                     file.written = file.place.and_then(|place| written(state, place));
                     file.kept = file.place.and_then(|place| kept_for_age(state, keeping, place));
@@ -111,6 +113,17 @@ pub(super) fn files_of(
         }
     }
     Ok(files)
+}
+
+/// How large a file is, how much of the disk it takes, and whether it is a segment that nobody has used.
+struct Sizes {
+    length: u64,
+    room: u64,
+    is_empty: bool,
+}
+
+fn sizes_of(state: &State, path: &str, file: &dyn StorageFile) -> Result<Sizes> {
+    Ok(Sizes { length: file.length()?, room: file.room()?, is_empty: is_empty(state, path, file)? })
 }
 
 fn hole_bytes(state: &State, place: LocationFile) -> u64 {
