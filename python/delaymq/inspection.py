@@ -109,7 +109,8 @@ class Holder:
         kind: `group`: it has not finished messages that lie there; `dead_letters`: dead letters of a
             group; `no_group`: ready messages that no group consumes; `pending`: messages that wait;
             `replay`: what an open applies; `pin`: a reader without the lock, under whom nothing is
-            removed; `checkpoint`: an open may start from it.
+            removed; `archive`: an archive that is waited for and has not got it yet; `checkpoint`: an open
+            may start from it.
         subject: The subject, or None.
         group: The group, or None.
         consumers: How many consume for the group, or None. With 0, in a store that is open, nobody does for
@@ -118,7 +119,7 @@ class Holder:
         consumer_ended: When the last of its consumers ended, UTC, or None where none has, as far as is known.
         number: The number of the run or checkpoint, or None; None too for what came after the last
             checkpoint.
-        pin: The name of the pin's file, or None.
+        pin: The name of the file of the pin, or of the archive's mark, or None.
         expires: When the pin ends by itself, UTC, or None.
         messages: How many messages; 0 where that is no matter of messages.
         segment: The oldest segment that is needed, or None where only runs are.
@@ -150,9 +151,9 @@ class HeldSpace:
 
     Attributes:
         reason: `dead_group`: groups that nobody consumes for; `group`: other groups; `dead_letters`,
-            `no_group`, `pending`, `replay`, `pin`: as in `Holder.kind`; `finished`: nothing unfinished, it
-            goes when it is old enough; `upkeep`: checkpoints and prepared segments; `aside`: what repairs
-            kept.
+            `no_group`, `pending`, `replay`, `pin`, `archive`: as in `Holder.kind`; `finished`: nothing
+            unfinished, it goes when it is old enough; `upkeep`: checkpoints and prepared segments; `aside`:
+            what repairs kept.
         holders: How many hold it so.
         bytes: Bytes; what is held for several reasons counts for each.
         alone: Those of them that are held for no other reason.

@@ -315,6 +315,36 @@ def test_a_group_that_is_consumed_is_not_called_dead(folder: Path) -> None:
             assert "dead_group" not in held(delaymq.inspect(folder))
 
 
+def test_an_archive_that_is_waited_for_is_named_with_what_it_holds(folder: Path) -> None:
+    with (
+        delaymq.open(folder, segment_bytes=SEGMENT_BYTES, keep_finished=0) as store,
+        store.subscribe("noise", group="g") as messages,
+    ):
+        (folder / "pins" / "archived-00000000000000000001-audit").touch()
+        for _ in range(24):
+            store.publish_many("noise", [bytes(900)] * 25, 0)
+            left = 25
+            while left:
+                batch = next(iter(messages.batches(left, wait=5)))
+                messages.ack(batch)
+                left -= len(batch)
+        messages.flush()
+        for _ in range(3):
+            store.publish("noise", b"", delay=3_600)
+            store.checkpoint()
+    found = delaymq.inspect(folder, keep_finished=0)
+    [archive] = [holder for holder in found.holders if holder.kind == "archive"]
+    assert (archive.pin, archive.segment) == ("archived-00000000000000000001-audit", 2), "the first one has no facts"
+    assert archive.bytes >= archive.alone > SEGMENT_BYTES
+    [space] = [held for held in found.space if held.reason == "archive"]
+    assert (space.holders, space.alone) == (1, archive.alone)
+    told = command("inspect", "--store", folder).stdout
+    assert "the archive of archived-00000000000000000001-audit has not got it yet" in told
+    assert "comes back without the archive of archived-00000000000000000001-audit" in told
+    (folder / "pins" / "archived-00000000000000000001-audit").unlink()
+    assert not [holder for holder in delaymq.inspect(folder).holders if holder.kind == "archive"]
+
+
 def test_a_pin_is_named_and_holds_everything(folder: Path) -> None:
     filled(folder)
     (folder / "pins" / "99999999999999-spark-7").touch()

@@ -20,6 +20,7 @@ REASONS = {
     "pending": "pending messages",
     "replay": "what an open applies",
     "pin": "pins of readers",
+    "archive": "archives that have not got it yet",
     "finished": "finished, until it is older than keep_finished (72h by default)",
     "upkeep": "checkpoints and prepared segments",
     "aside": "set aside by repairs",
@@ -90,6 +91,7 @@ def _why(holder: Holder, seen: Inspection) -> str:
         "pending": f"{count} {who}",
         "checkpoint": f"{who} is kept, and reads from there",
         "pin": f"{who} is there{ends}",
+        "archive": f"{who} has not got it yet",
         "replay": f"{who} applies the log from there on",
     }
     return words[holder.kind]
@@ -104,6 +106,7 @@ def _who(holder: Holder) -> str:
         "pending": f"pending {came}",
         "checkpoint": f"checkpoint {holder.number}",
         "pin": f"pin {holder.pin}",
+        "archive": f"the archive of {holder.pin}",
         "replay": "an open",
     }
     return words[holder.kind]
@@ -135,4 +138,4 @@ def _most_room(seen: Inspection, out: TextIO) -> Iterator[str]:
 
 def _may_be_ended(holder: Holder, seen: Inspection) -> bool:
     is_dead = holder.kind == "group" and seen.open_in is not None and not holder.consumers
-    return is_dead or holder.kind in ("dead_letters", "no_group", "pin")
+    return is_dead or holder.kind in ("dead_letters", "no_group", "pin", "archive")

@@ -148,6 +148,7 @@ fn holder<'py>(py: Python<'py>, holder: &Holder) -> Fields<'py> {
             fields.set_item("pin", name)?;
             fields.set_item("expires_ms", expires.0)?;
         }
+        HolderKind::Archive { name } => fields.set_item("pin", name)?,
         HolderKind::Replay => {}
     }
     fields.set_item("messages", holder.messages)?;
@@ -166,6 +167,7 @@ const fn holder_word(kind: &HolderKind) -> &'static str {
         HolderKind::Pending { .. } => "pending",
         HolderKind::Replay => "replay",
         HolderKind::Pin { .. } => "pin",
+        HolderKind::Archive { .. } => "archive",
         HolderKind::Checkpoint { .. } => "checkpoint",
     }
 }
@@ -180,6 +182,7 @@ fn held_space<'py>(py: Python<'py>, held: &HeldSpace) -> Fields<'py> {
         SpaceReason::Pending => "pending",
         SpaceReason::Replay => "replay",
         SpaceReason::Pin => "pin",
+        SpaceReason::Archive => "archive",
         SpaceReason::Finished => "finished",
         SpaceReason::Upkeep => "upkeep",
         SpaceReason::Aside => "aside",

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::retention::{KeptFiles, Pin};
+use super::retention::{ArchiveMark, KeptFiles, Pin};
 use super::state::State;
 use super::subject_names::dead_letters_of;
 use crate::queues::Group;
@@ -52,6 +52,11 @@ pub enum HolderKind {
         name: String,
         /// When it ends by itself.
         expires: Millis,
+    },
+    /// An archive that has not got all of it yet, and that retention waits for.
+    Archive {
+        /// The name of its mark.
+        name: String,
     },
     /// A checkpoint that is kept, with what was needed, or young, when it was made.
     Checkpoint {
@@ -132,7 +137,13 @@ impl Files {
 
 /// All who need files, who needs the oldest segment first. `replay_from` is where the older of the
 /// kept checkpoints ends.
-pub(super) fn needs(state: &State, kept: &[KeptFiles], replay_from: Option<SegmentNumber>, pins: &[Pin]) -> Vec<Need> {
+pub(super) fn needs(
+    state: &State,
+    kept: &[KeptFiles],
+    replay_from: Option<SegmentNumber>,
+    pins: &[Pin],
+    marks: &[ArchiveMark],
+) -> Vec<Need> {
     let mut found = Vec::new();
     let replay_from = replay_from.or_else(|| Some(state.segments.first()?.segment));
     let replay = Files { floor: replay_from, ..Files::default() };
@@ -150,11 +161,24 @@ pub(super) fn needs(state: &State, kept: &[KeptFiles], replay_from: Option<Segme
         messages: 0,
         files: everything(),
     }));
+    found.extend(marks.iter().map(|mark| Need {
+        kind: HolderKind::Archive { name: mark.name.clone() },
+        messages: 0,
+        files: Files { floor: awaited_from(state, mark.end), ..Files::default() },
+    }));
     found.extend(pending(state));
     found.extend(ready(state));
     found.retain(|need| !need.files.is_empty());
     found.sort_by_key(|need| need.files.floor.map_or(u32::MAX, |floor| floor.0));
     found
+}
+
+/// The first segment with facts from `end` on, or the last one: a segment ends where the next begins.
+fn awaited_from(state: &State, end: Sequence) -> Option<SegmentNumber> {
+    let ends = state.segments.iter().skip(1).map(|next| next.position.next_sequence);
+    let mut awaited =
+        state.segments.iter().zip(ends).filter(|(_, next)| *next > end).map(|(segment, _)| segment.segment);
+    awaited.next().or_else(|| state.segments.last().map(|last| last.segment))
 }
 
 /// Runs with pending messages, and what came since.

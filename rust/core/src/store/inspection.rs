@@ -8,7 +8,7 @@ use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::holders::{Holder, needs};
 use super::inspected_files::{InspectedFile, files_of};
 use super::keeping::KeepFinished;
-use super::retention::{KeptFiles, Pin};
+use super::retention::{KeptFiles, Pin, archive_marks};
 use super::space::{HeldSpace, weigh};
 use super::state::State;
 use super::visible_state::visible_state;
@@ -148,7 +148,7 @@ pub(super) fn picture(
     let keeping = keep.at(&state.subjects, state.position.trusted);
     let mut files = files_of(storage, state, &kept, &waiting_in, &keeping)?;
     let replay_from = chosen.iter().filter_map(|read| read.snapshot.position.end.segment()).min();
-    let needs = needs(state, &kept, replay_from, pins);
+    let needs = needs(state, &kept, replay_from, pins, &archive_marks(storage)?);
     let (holders, space) = weigh(state, &needs, &mut files);
     Ok(Inspection {
         epoch: found.epoch,

@@ -117,7 +117,9 @@ pub use recent_moves::{RECENT_MOVES_MAX, RecentMoves};
 pub use recovery::{PIN_FOLDER, Recovered, RecoveryProgress, RecoveryReport, create_folders, first_position, recover};
 pub use recurring::{ALL_SERIES_BYTES_MAX, Recurring, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
 pub use rescue::Rescue;
-pub use retention::{KeptFiles, Pin, Removable, archived_below, checkpoint_path, is_pinned, pins};
+pub use retention::{
+    ArchiveMark, KeptFiles, Pin, Removable, archive_marks, archived_below, checkpoint_path, is_pinned, pins,
+};
 pub use salvage::{Gap, LostMessage, Salvage, SalvagedGroup, SalvagedMessage, SalvagedSubject, salvage};
 pub use salvage_series::SalvagedSeries;
 pub use settlement::{Retried, RetryPlaces, RetryRule, Settlement};

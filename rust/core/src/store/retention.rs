@@ -139,17 +139,37 @@ pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
 /// is. What facts below it told is archived.
 const ARCHIVED: &str = "archived-";
 
+/// The mark of an archive that retention waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArchiveMark {
+    /// The name of its file.
+    pub name: String,
+    /// It has what facts below this told. One that cannot be read has nothing.
+    pub end: Sequence,
+}
+
+/// The marks of all archives that retention waits for.
+///
+/// # Errors
+/// Those of the storage.
+pub fn archive_marks(storage: &dyn Storage) -> Result<Vec<ArchiveMark>> {
+    let names = match storage.list(PIN_FOLDER) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mark = |name: String| {
+        let text = name.strip_prefix(ARCHIVED)?;
+        let sequence = text.split_once('-').and_then(|(sequence, _)| sequence.parse().ok());
+        Some(ArchiveMark { end: Sequence(sequence.unwrap_or_default()), name })
+    };
+    Ok(names.into_iter().filter_map(mark).collect())
+}
+
 /// Up to where all archives that retention waits for have what was told; `None` where it waits for none. A mark that
 /// cannot be read holds everything.
 pub fn archived_below(storage: &dyn Storage) -> Option<Sequence> {
-    let mark = |name: &String| {
-        let text = name.strip_prefix(ARCHIVED)?;
-        let sequence = text.split_once('-').and_then(|(sequence, _)| sequence.parse().ok());
-        Some(Sequence(sequence.unwrap_or_default()))
-    };
-    match storage.list(PIN_FOLDER) {
-        Ok(names) => names.iter().filter_map(mark).min(),
-        Err(error) if error.is_not_found() => None,
+    match archive_marks(storage) {
+        Ok(marks) => marks.iter().map(|mark| mark.end).min(),
         Err(_) => Some(Sequence(0)),
     }
 }

@@ -30,6 +30,8 @@ pub enum SpaceReason {
     Replay,
     /// Pins of readers.
     Pin,
+    /// Archives that have not got it yet.
+    Archive,
     /// Nothing unfinished: it goes when it is old enough and the kept checkpoints need it no more.
     Finished,
     /// Checkpoints, prepared segments, the identity: what every store has.
@@ -40,7 +42,7 @@ pub enum SpaceReason {
 
 impl SpaceReason {
     /// Every reason, in the order in which they are told.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DeadGroup,
         Self::Group,
         Self::DeadLetters,
@@ -48,6 +50,7 @@ impl SpaceReason {
         Self::Pending,
         Self::Replay,
         Self::Pin,
+        Self::Archive,
         Self::Finished,
         Self::Upkeep,
         Self::Aside,
@@ -63,6 +66,7 @@ impl SpaceReason {
             HolderKind::Pending { .. } => Some(Self::Pending),
             HolderKind::Replay => Some(Self::Replay),
             HolderKind::Pin { .. } => Some(Self::Pin),
+            HolderKind::Archive { .. } => Some(Self::Archive),
             HolderKind::Checkpoint { .. } => None,
         }
     }
