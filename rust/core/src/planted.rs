@@ -220,6 +220,8 @@ faults! {
     HolePunchedBeforeBothCheckpoints,
     /// A hole is planned where something unfinished has its payload.
     HoleIgnoresUnfinished,
+    /// What an archive has not got yet goes as if nobody waited for it.
+    ArchiveMarkIgnored,
     /// Zeros are taken for a record.
     ZerosAccepted,
 }

@@ -73,7 +73,7 @@ impl Keeping {
 
     /// True where a segment whose facts end before `end` is awaited.
     pub(super) fn is_awaited(&self, end: Sequence) -> bool {
-        self.awaited_from.is_some_and(|from| end > from)
+        self.awaited_from.is_some_and(|from| end > from) && !is_on(Planted::ArchiveMarkIgnored)
     }
 
     /// True where a file was written last so short a time ago that it stays, finished or not.

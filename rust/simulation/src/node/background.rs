@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Preparing;
-use delaymq_core::store::{CheckpointProgress, Removable, punch};
+use delaymq_core::store::{CheckpointProgress, Removable, archived_below, punch};
 
 use super::Node;
 
@@ -52,7 +52,9 @@ impl Node {
             return false;
         }
         self.checkpoint = self.owner.freeze();
-        self.checkpoint.is_some()
+        let Some(work) = &mut self.checkpoint else { return false };
+        work.await_archives(archived_below(self.storage.as_ref()));
+        true
     }
 
     /// True while a checkpoint is under way.
