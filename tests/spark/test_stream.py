@@ -21,6 +21,7 @@ from delaymq import InvalidArgument
 from delaymq.spark.plan import TableOptions
 from delaymq.spark.stream import LostBeforeRead, StreamOptions, TableStream
 from java import quick_java
+from tables import stores
 
 PUBLISHED = 2_000
 
@@ -163,6 +164,34 @@ def test_what_was_retired_before_it_was_read_is_an_error_unless_told_otherwise(t
     with pytest.raises(LostBeforeRead):
         strict.partitions(at(strict, 1), end)
     assert sequences(lenient, at(lenient, 1), end)[0] >= first
+
+
+def test_holes_are_lost_rows_where_they_came_since_the_query_began_and_else_they_are_passed(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    delaymq.open(path, segment_bytes=4 << 20).close()
+    mark = path / "pins" / "archived-0-test"
+    mark.touch()  # what an archive waits for stays
+    stores.hollow(path)
+    strict, lenient = stream_of(path), stream_of(path, is_loss_an_error=False)
+    start = at(strict, 3)  # what comes before may go with the first segment
+    end = strict.latestOffset(start, ReadAllAvailable())
+    assert lenient.latestOffset(at(lenient, 3), ReadAllAvailable()) == end
+    strict.stop()
+    lenient.stop()
+    mark.unlink()
+    with delaymq.open(path, durability="os", segment_bytes=4 << 20, keep_finished=0) as store:
+        for _ in range(3):
+            store.publish("other", b"")
+            store.checkpoint()
+    with delaymq.snapshot(path) as snapshot:
+        assert snapshot.first_sequence <= 3 < min(first for first, _ in snapshot.retired)
+        kept = pyarrow.table(snapshot.to_arrow_batches("message", columns=("sequence",)))["sequence"].to_pylist()
+    with pytest.raises(LostBeforeRead):
+        strict.partitions(start, end)
+    assert sequences(lenient, start, end) == [one for one in kept if one < end["sequence"]]
+    later = stream_of(path)
+    start = later.initialOffset()
+    assert sequences(later, start, later.latestOffset(start, ReadAllAvailable())) == kept
 
 
 def test_a_store_that_has_less_than_was_read_is_an_error(tmp_path: Path) -> None:

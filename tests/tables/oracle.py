@@ -13,7 +13,7 @@ import pyarrow
 from format_reader.batches import Batch
 from format_reader.checkpoints import read_checkpoint
 from format_reader.layout import crc32
-from format_reader.segments import read_segment
+from format_reader.segments import Hole, read_segment
 from format_reader.store import numbered
 
 if TYPE_CHECKING:
@@ -43,8 +43,12 @@ class Placed:
 def visible_batches(folder: Path) -> list[Placed]:
     """Every batch that is known to be durable: all of a log that was closed, else what a later batch vouches for."""
     placed: list[Placed] = []
+    saved = [
+        read_checkpoint(path.read_bytes())["body"] for path in numbered(folder / "checkpoints", "checkpoint").values()
+    ]
+    holes = [Hole(row["from"], row["to"]) for row in (saved[-1].get("holes", ()) if saved else ())]
     for number, path in numbered(folder / "log", "segment").items():
-        segment = read_segment(path.read_bytes())
+        segment = read_segment(path.read_bytes(), [hole for hole in holes if hole.begin["end"] >> 32 == number])
         if placed and placed[-1].segment == number - 1 and not placed[-1].batch.is_seal:
             break
         placed += [Placed(number, batch) for batch in segment.batches]
@@ -53,8 +57,7 @@ def visible_batches(folder: Path) -> list[Placed]:
     headers = [one.batch.header for one in placed]
     visible = max(max(header["synced"], header["committed"]) for header in headers)
     # What a checkpoint refers to was durable before it was written.
-    for path in numbered(folder / "checkpoints", "checkpoint").values():
-        visible = max(visible, read_checkpoint(path.read_bytes())["body"]["position"]["end"])
+    visible = max([visible, *(body["position"]["end"] for body in saved)])
     return [one for one in placed if one.end <= visible]
 
 

@@ -12,6 +12,7 @@ from delaymq import Publish
 SUBJECTS = ("order.timeout", "mail", "größe")
 SEGMENT_BYTES = 64 * 1024
 FAR_SECONDS = 3_600
+HOLLOW_TURNS = 640
 
 WRITES = """
 import sys
@@ -27,6 +28,31 @@ for number in range(limit):
         print("under way", flush=True)
 sys.stdin.read()
 """
+
+
+def hollow(folder: Path) -> Path:
+    """What nobody takes lies between what was acknowledged, of which more than 64 MiB were given back."""
+    batch_rows, body = 50, bytes(5_000)
+    with (
+        delaymq.open(folder, durability="os", segment_bytes=4 << 20, keep_finished=0) as store,
+        store.subscribe("slow", group="s"),
+    ):
+        with store.subscribe("noise", group="q") as quick:
+            for turn in range(HOLLOW_TURNS):
+                rows = [Publish("noise", body, delay=0)] * batch_rows
+                if turn % 20 == 0:
+                    store.publish("slow", b"%d" % turn)
+                store.publish_many([*rows, Publish("far", b"", delay=FAR_SECONDS)] if turn % 10 == 5 else rows)
+                left = batch_rows
+                while left:
+                    batch = next(iter(quick.batches(left, wait=5)))
+                    quick.ack(batch)
+                    left -= len(batch)
+            quick.flush()
+        for _ in range(3):
+            store.publish("other", b"")
+            store.checkpoint()
+    return folder
 
 
 def rich(folder: Path) -> Path:

@@ -264,3 +264,29 @@ def test_an_id_in_a_damaged_payload_is_not_told(tmp_path: Path) -> None:
             list(snapshot.to_arrow_batches("deliveries"))
         named = oracle.plain(snapshot.to_arrow_batches("deliveries", columns=("sequence", "outcome")))
         assert [row["outcome"] for row in named] == ["pending"] * 3
+
+
+def test_what_was_refused_on_terms_is_refused_and_nothing_that_was_kept_is(tmp_path: Path) -> None:
+    """A batch with a key that is taken is stored not at all; its records are in the log all the same."""
+    with delaymq.open(tmp_path / "store") as store:
+        kept = store.publish("a", b"kept", delay=60, key="k", if_exists="error")
+        with pytest.raises(delaymq.KeyTaken):
+            store.publish_many(
+                [
+                    Publish("a", b"with it", delay=60, key="l", if_exists="error"),
+                    Publish("a", b"taken", delay=60, key="k", if_exists="error"),
+                ]
+            )
+        store.publish("a", b"once", delay=0, message_id="m", deduplicate=True)
+        store.publish("a", b"again", delay=0, message_id="m", deduplicate=True)
+    with delaymq.snapshot(tmp_path / "store") as snapshot:
+        bodies = {row["sequence"]: row["body"] for row in oracle.read(snapshot.to_arrow_batches("message"))}
+        rows = oracle.read(snapshot.to_arrow_batches("deliveries"))
+    assert {bodies[row["sequence"]]: row["outcome"] for row in rows} == {
+        b"kept": "pending",
+        b"with it": "refused",
+        b"taken": "refused",
+        b"once": "ready",
+        b"again": "refused",
+    }
+    assert next(row["sequence"] for row in rows if row["outcome"] == "pending") == kept.sequence

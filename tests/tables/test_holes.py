@@ -10,38 +10,15 @@ import pyarrow
 import pytest
 
 import delaymq
-from delaymq import Publish
 from delaymq.tables import Snapshot
+from tables import oracle, stores
 
-TURNS = 640
-BATCH = 50
-BODY = bytes(5_000)
+TURNS = stores.HOLLOW_TURNS
 
 
 @pytest.fixture(scope="module")
 def hollow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What nobody takes lies between what was acknowledged, of which more than 64 MiB were given back."""
-    folder = tmp_path_factory.mktemp("hollow") / "store"
-    with (
-        delaymq.open(folder, durability="os", segment_bytes=4 << 20, keep_finished=0) as store,
-        store.subscribe("slow", group="s"),
-    ):
-        with store.subscribe("noise", group="q") as quick:
-            for turn in range(TURNS):
-                rows = [Publish("noise", BODY, delay=0)] * BATCH
-                if turn % 20 == 0:
-                    store.publish("slow", b"%d" % turn)
-                store.publish_many([*rows, Publish("far", b"", delay=3_600)] if turn % 10 == 5 else rows)
-                left = BATCH
-                while left:
-                    batch = next(iter(quick.batches(left, wait=5)))
-                    quick.ack(batch)
-                    left -= len(batch)
-            quick.flush()
-        for _ in range(3):
-            store.publish("other", b"")
-            store.checkpoint()
-    return folder
+    return stores.hollow(tmp_path_factory.mktemp("hollow") / "store")
 
 
 def rows_of(snapshot: Snapshot, table: str) -> list[dict[str, Any]]:
@@ -61,6 +38,17 @@ def test_every_table_reads_past_holes(hollow: Path) -> None:
             assert rows_of(snapshot, table)
             for one in snapshot.plan(table):
                 assert snapshot.verify(one).damages == ()
+
+
+def test_messages_are_those_that_the_second_reader_reads(hollow: Path) -> None:
+    """Whole rows: what lies beside a hole has its own key, body, place and check, as if there were none."""
+    expected = oracle.messages(hollow)
+    assert len(expected) > TURNS // 20
+    with delaymq.snapshot(hollow) as snapshot:
+        assert oracle.read(snapshot.to_arrow_batches("message")) == expected
+        for first, end in snapshot.retired:
+            rows = oracle.read(snapshot.to_arrow_batches("message", first_sequence=first, end_sequence=end))
+            assert rows == []
 
 
 def test_what_is_kept_between_holes_is_not_taken_for_lost(hollow: Path) -> None:
