@@ -71,8 +71,9 @@ struct Key {
     first_life: u64,
     doubt: u64,
     acked: Acked,
-    /// What had arrived, counted in messages, when it was acknowledged first.
+    /// What had arrived, in messages, when it was acknowledged first, and when that was answered, in steps.
     acknowledged_at: u64,
+    told_at: Option<u64>,
     /// An acknowledgement of it was answered: it is nobody's under this offset.
     is_over: bool,
     /// An acknowledgement went over it, or one of it failed.
@@ -359,9 +360,8 @@ impl Ledger {
         }
     }
 
-    /// A consumer acknowledges offsets above all that came to it, which it was never given. That changes
-    /// nothing, unless the server ended since, or has a filter: what it had reserved and not given counts as
-    /// given then, as does what the filter held back, and whatever the consumer holds is passed over.
+    /// A consumer acknowledges offsets above all that came to it. That changes nothing, unless the server ended since, or has a
+    /// filter: what it had reserved and not given, or held back, counts as given then, and what the consumer holds is passed over.
     pub(super) fn acknowledge_ahead_asked(&mut self, place: &Place, first: u64, last: u64) {
         let latest = self.taken.get(place).and_then(|taken| taken.keys.last_key_value());
         let is_filtered = self.groups.get(&place.of).is_some_and(|group| group.wants.is_some());
@@ -382,7 +382,7 @@ impl Ledger {
             if key.doubt != taken.doubt || key.passed {
                 continue;
             }
-            key.acked = Acked::Told;
+            (key.acked, key.told_at) = (Acked::Told, Some(self.step));
             if !key.is_void && !group.may_have_begun_since(key.asked) {
                 self.durable_below = self.durable_below.max(key.acknowledged_at);
             }

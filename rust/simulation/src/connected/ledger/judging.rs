@@ -97,6 +97,7 @@ impl Ledger {
             doubt: taken.doubt,
             acked: Acked::No,
             acknowledged_at: 0,
+            told_at: None,
             is_over: false,
             passed: false,
             is_void: is_late,
@@ -152,11 +153,11 @@ impl Ledger {
             let is_of_subject = other.subject == place.of.0;
             let of_number = taken.keys.iter_mut().filter(|(_, key)| key.number == number && !key.counted);
             for (at, key) in of_number {
-                let may_have_ended = is_silent || key.doubt != taken.doubt;
+                let may_have_ended = (is_silent || key.doubt != taken.doubt) && key.acked != Acked::Told;
                 // That it comes now is no reason for itself, unless it was given before another came.
                 let was_before = is_overtaken || *at != offset || other != place;
                 let may_be_back = is_of_subject && was_before && group.may_have_given_back(key);
-                if (may_have_ended || may_be_back) && key.acked != Acked::Told {
+                if may_have_ended || may_be_back {
                     key.counted = true;
                     group.owed.entry(number).or_default().extra += 1;
                     return;

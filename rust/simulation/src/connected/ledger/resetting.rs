@@ -25,10 +25,12 @@ impl Group {
     /// True where what came under this key may have been given back so that the group begins again, which
     /// it did not then: its consumers end for that, another one began meanwhile, and it is tried again. What
     /// was held before it was tried at all is given back once, with the beginning or instead of it: that is
-    /// counted with what begins again.
+    /// counted with what begins again. An acknowledgement that is answered later says nothing against it: of
+    /// what was given back before, it finds nothing to finish, and is answered all the same.
     pub(super) fn may_have_given_back(&self, key: &Key) -> bool {
         let was_open = |reset: &Reset| reset.asked <= key.came && reset.ended.is_none_or(|ended| ended > key.asked);
-        self.resets.iter().any(was_open)
+        let was_held = |reset: &Reset| key.told_at.is_none_or(|told| told >= reset.asked);
+        self.resets.iter().any(|reset| was_open(reset) && was_held(reset))
     }
 
     /// Whatever is stored may come again: from its earliest on, or since its consumers end first, and

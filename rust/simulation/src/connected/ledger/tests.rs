@@ -130,6 +130,42 @@ fn what_is_held_while_a_group_is_to_begin_again_is_given_back_as_often_as_others
 }
 
 #[test]
+fn what_was_given_back_and_then_acknowledged_may_have_come_again_all_the_same() {
+    let mut scene = Scene::new();
+    scene.store(1);
+    let a = scene.ledger.mark();
+    let reset = scene.ledger.reset_asked(&scene.of, false);
+    scene.answer("a", a, 0, 1);
+    // The consumers ended, another one had begun, and it is tried again.
+    scene.give("b", 0, 1);
+    scene.ledger.reset_told(&scene.of, reset);
+    // Both have nothing to finish by now, and hear that it is done.
+    scene.finish("a", 0);
+    scene.finish("b", 0);
+    scene.give("c", 0, 1);
+    scene.is_sound();
+    scene.finish("c", 0);
+    scene.give("d", 0, 1);
+    scene.give("e", 0, 1);
+    scene.is_broken("without a reason");
+}
+
+#[test]
+fn what_was_finished_before_a_group_was_asked_to_begin_again_comes_once_with_it() {
+    let mut scene = Scene::new();
+    scene.store(1);
+    scene.give("a", 0, 1);
+    scene.finish("a", 0);
+    let reset = scene.ledger.reset_asked(&scene.of, false);
+    scene.ledger.reset_told(&scene.of, reset);
+    scene.give("b", 0, 1);
+    scene.is_sound();
+    scene.finish("b", 0);
+    scene.give("c", 0, 1);
+    scene.is_broken("without a reason");
+}
+
+#[test]
 fn what_was_held_before_a_group_begins_again_comes_once_more() {
     let mut scene = Scene::new();
     scene.store(1);
