@@ -9,6 +9,7 @@ mod ledger;
 mod link;
 mod plan;
 mod qmq;
+mod recurring;
 mod resting;
 mod server;
 mod troubles;
@@ -235,6 +236,9 @@ impl Connected {
             4 => drop(node.apply(1)?),
             5 => node.witness().map(drop)?,
             _ => self.settle()?,
+        }
+        if self.plan.recurs {
+            self.go_on_with_series()?;
         }
         self.follow()
     }

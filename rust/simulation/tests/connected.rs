@@ -37,6 +37,18 @@ fn an_answer_before_its_sync_is_found() {
     is_found(Planted::AckBeforeSync, 100);
 }
 
+/// Of a series two wait, or one when it has ended: its user sees a time twice, or one that comes too late.
+#[test]
+fn an_occurrence_that_is_not_judged_is_found() {
+    is_found_by(Planted::OccurrenceUnjudged, 200, &["once false", "in order true and false", "in order false", "before its end false"]);
+}
+
+/// A series that was answered is gone with the machine.
+#[test]
+fn a_series_that_no_checkpoint_saves_is_found() {
+    is_found_by(Planted::RecurringNotSaved, 300, &["lost: "]);
+}
+
 /// QMQ's D9, over connections.
 #[test]
 fn d9_an_answer_before_the_commit_is_visible_is_found() {
@@ -151,8 +163,10 @@ fn six_hundred_seeds_are_in_order_and_put_everything_to_the_test() {
         stale,
         cuts,
         crashes,
+        occurrences,
     } = counts;
-    let each = [published, ambiguous_stored, delivered, repeated, retried, cancelled, stale, cuts, crashes];
+    let each =
+        [published, ambiguous_stored, delivered, repeated, retried, cancelled, stale, cuts, crashes, occurrences];
     assert!(each.iter().all(|count| *count > 10), "{counts:?}");
     let QmqCounts { sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty, .. } =
         of_qmq;

@@ -1,12 +1,16 @@
 //! What users were told over their connections and what came to them, in maps: every promise to a
 //! client is judged against this. It knows nothing of what the server or its store say of themselves.
 
+mod recurring;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::units::{Millis, Sequence};
+
+pub(super) use self::recurring::Rhythm;
+use self::recurring::Series;
 
 /// Names a connection, over the whole history.
 pub(super) type LinkId = u64;
@@ -85,6 +89,8 @@ pub struct Counts {
     pub cuts: u64,
     /// Times the server ended.
     pub crashes: u64,
+    /// Occurrences of series that came.
+    pub occurrences: u64,
 }
 
 impl Counts {
@@ -100,6 +106,7 @@ impl Counts {
         self.stale += other.stale;
         self.cuts += other.cuts;
         self.crashes += other.crashes;
+        self.occurrences += other.occurrences;
     }
 }
 
@@ -133,6 +140,9 @@ pub(super) struct Account {
     lost: BTreeSet<LinkId>,
     /// How many messages may come again, because consumers with so many in flight were lost.
     repeats_max: u64,
+    series: Series,
+    /// No clock of the server is ahead of this.
+    pub(super) now: Millis,
     pub(super) counts: Counts,
     violations: Vec<String>,
 }
@@ -210,13 +220,10 @@ impl Account {
     pub(super) fn came(&mut self, came: &Came<'_>) {
         self.counts.delivered += 1;
         let number = came.body.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.found_copy(number, came.sequence);
-        let fits = self
-            .sent
-            .get(&number)
-            .is_some_and(|sent| sent.body == came.body && sent.subject == came.subject && sent.not_before <= came.due);
-        if !fits || came.due > came.now {
-            self.blame(format!("corrupt or early: {came:?}, sent {:?}", self.sent.get(&number)));
+        if self.series.is_of(number) {
+            self.occurrence_came(number, came);
+        } else {
+            self.message_came(number, came);
         }
         if self.cancels.get(&came.sequence) == Some(&Cancel::Done) {
             self.blame(format!("cancelled: {came:?}"));
@@ -237,6 +244,17 @@ impl Account {
             self.came_again(came, before.place);
         } else if came.redelivered && self.repeats_max == 0 {
             self.blame(format!("marked as a repetition, and nothing was lost: {came:?}"));
+        }
+    }
+
+    fn message_came(&mut self, number: u64, came: &Came<'_>) {
+        self.found_copy(number, came.sequence);
+        let fits = self
+            .sent
+            .get(&number)
+            .is_some_and(|sent| sent.body == came.body && sent.subject == came.subject && sent.not_before <= came.due);
+        if !fits || came.due > came.now {
+            self.blame(format!("corrupt or early: {came:?}, sent {:?}", self.sent.get(&number)));
         }
     }
 
@@ -346,5 +364,6 @@ impl Account {
             }
         }
         self.violations.extend(wrong);
+        self.judge_the_series(groups);
     }
 }

@@ -29,6 +29,7 @@ impl Connected {
                 now,
                 subjects: &self.subjects,
                 next_number: &mut self.next_number,
+                recurs: self.plan.recurs,
             })
         };
         self.note(&format!("client {index} {words}"));
@@ -125,6 +126,7 @@ impl Connected {
                 now,
                 subjects: &self.subjects,
                 next_number: &mut self.next_number,
+                recurs: false,
             });
         }
         for index in 0..self.consumers.len() {

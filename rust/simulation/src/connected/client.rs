@@ -2,6 +2,7 @@
 //! the connection is lost. What the core's caller tells it, it tells the account.
 
 mod acting;
+mod recurring;
 
 pub(super) use self::acting::Surroundings;
 
@@ -35,6 +36,9 @@ enum Call {
     Settle(Vec<Sequence>),
     Ping,
     Unsubscribe,
+    /// The series with this number, in place of the one that has its name.
+    Recur(u64),
+    EndSeries,
 }
 
 /// See the module.
@@ -64,10 +68,12 @@ pub(super) struct Client {
     /// Messages whose publish ended without an answer, to be sent again.
     again: Vec<(u64, DueTime)>,
     receipts: Vec<Receipt>,
+    /// The name of its series.
+    pub(super) series: String,
 }
 
 impl Client {
-    pub(super) fn new(subject: &str, group: &str, in_flight_max: u32, needs_token: bool) -> Self {
+    pub(super) fn new(subject: &str, group: &str, series: String, in_flight_max: u32, needs_token: bool) -> Self {
         Self {
             subject: subject.to_owned(),
             group: group.to_owned(),
@@ -87,6 +93,7 @@ impl Client {
             stale: Vec::new(),
             again: Vec::new(),
             receipts: Vec::new(),
+            series,
         }
     }
 
@@ -135,6 +142,7 @@ impl Client {
                     self.again.extend(messages.into_iter().filter(|_| again));
                 }
                 Call::Cancel(sequence) => account.cancel_lost(sequence),
+                Call::Recur(_) | Call::EndSeries => account.series_lost(&self.series),
                 _ => {}
             }
         }
@@ -149,6 +157,7 @@ impl Client {
     /// Hears what has come whole.
     pub(super) fn hear(&mut self, account: &mut Account, link: &Link, time: u64) {
         let now = Millis(time);
+        account.now = now;
         loop {
             match self.caller.hear() {
                 Ok(None) => return,
@@ -180,6 +189,9 @@ impl Client {
             }
             (Call::Cancel(sequence), _) if is_passing(error) => account.cancel_lost(sequence),
             (Call::Subscribe, _) if is_passing(error) => self.is_subscribing = false,
+            (Call::Recur(_) | Call::EndSeries, _) if is_passing(error) => account.series_lost(&self.series),
+            // Somebody has ended it: what an earlier connection asked for, or the end of the history.
+            (Call::Recur(_), ErrorCode::InvalidArgument) => account.series_lost(&self.series),
             (_, _) if is_passing(error) => {}
             (call, _) => account.blame(format!("{call:?} is refused: {error:?}")),
         }
@@ -209,6 +221,8 @@ impl Client {
                     account.acknowledged(link, &self.group, sequence);
                 }
             }
+            Call::Recur(number) => self.series_told(account, number, body),
+            Call::EndSeries => account.series_ended(&self.series),
             Call::Ping if body != PING_BYTES => account.blame(format!("a ping came back as {body:?}")),
             Call::Ping | Call::Unsubscribe => {}
         }

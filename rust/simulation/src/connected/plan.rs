@@ -62,6 +62,8 @@ pub struct Plan {
     pub clock_steps: bool,
     /// Percent of the troubles that are the disk's.
     pub disk_percent: u64,
+    /// True where clients have messages sent again and again.
+    pub recurs: bool,
 }
 
 impl Plan {
@@ -119,6 +121,7 @@ impl Plan {
             damaged_percent: chance.one_of(&[0, 5]),
             clock_steps: chance.percent(25),
             disk_percent: chance.one_of(&[0, 0, 0, 10]),
+            recurs: chance.percent(35),
         }
     }
 
@@ -198,7 +201,10 @@ impl Plan {
     pub(super) fn clients(&self) -> Vec<Client> {
         let groups = self.groups_of_subjects();
         let each = groups.iter().flat_map(|place| (0..self.consumers).map(move |_| place));
-        each.map(|(subject, group)| Client::new(subject, group, self.in_flight_max, self.needs_token)).collect()
+        let new = |(index, (subject, group)): (usize, &(String, String))| {
+            Client::new(subject, group, format!("series-{index}"), self.in_flight_max, self.needs_token)
+        };
+        each.enumerate().map(new).collect()
     }
 }
 
@@ -210,6 +216,7 @@ impl Options for Plan {
         vec![
             ("turns", Slot::Number(&mut self.turns)),
             ("disk_percent", Slot::Number(&mut self.disk_percent)),
+            ("recurs", Slot::Switch(&mut self.recurs)),
             ("crash_percent", Slot::Number(&mut self.crash_percent)),
             ("cut_percent", Slot::Number(&mut self.cut_percent)),
             ("pause_percent", Slot::Number(&mut self.pause_percent)),

@@ -18,8 +18,14 @@ impl Connected {
     /// With no more trouble, everything comes to its end.
     pub(super) fn come_to_rest(&mut self) -> Result<()> {
         self.end_troubles()?;
+        if self.plan.recurs {
+            self.catch_up_with_series()?;
+        }
         let mut quiet = 0;
         for _ in 0..LAST_TURNS_MAX {
+            if self.plan.recurs {
+                self.end_all_series()?;
+            }
             self.finish();
             for link in self.links.keys().copied().collect::<Vec<_>>() {
                 self.carry(link, [LAST_PIECE; 4])?;

@@ -5,6 +5,7 @@
 mod lasting;
 mod promising;
 mod qmq;
+mod recurring;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -237,6 +238,8 @@ impl Server {
                 self.promises.push_back(Promise::settled(link, id));
                 self.keep_promises(node)
             }
+            OwnRequest::Recur(asked) => self.recur(node, link, id, &asked),
+            OwnRequest::EndRecurring(named) => self.end_recurring(node, link, id, &named),
             OwnRequest::Unsubscribe(number) => self.unsubscribe(node, link, id, number),
             other => {
                 let words = format!("request {} is not of these histories: {other:?}", asked.frame.header.code);

@@ -82,6 +82,16 @@ impl Node {
         Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range| range.start))
     }
 
+    /// The number of the series of this name, and the receipt of its pending message.
+    pub fn series_named(&self, subject: &str, name: &str) -> Option<(Sequence, Option<Receipt>)> {
+        let state = self.owner.state();
+        let number = state.recurring.named(state.subjects.number(subject)?, name)?;
+        let series = state.recurring.get(number)?;
+        let size = u32::try_from(series.recurs.body.len()).unwrap_or(u32::MAX);
+        let receipt = series.pending.and_then(|key| self.receipts.receipt_of(key, series.recurs.subject, size));
+        Some((number, receipt))
+    }
+
     /// Proposes what is owed, of at most so many series, as an engine does, and adds to `proposed` what was accepted,
     /// also before an error; where it `is_told_twice` it forgets that, and proposes the same when it looks again. A
     /// clock that holds dispatch says nothing of what is due.

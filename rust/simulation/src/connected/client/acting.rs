@@ -28,6 +28,8 @@ pub(in crate::connected) struct Surroundings<'a> {
     pub(in crate::connected) now: Millis,
     pub(in crate::connected) subjects: &'a [String],
     pub(in crate::connected) next_number: &'a mut u64,
+    /// Series may begin.
+    pub(in crate::connected) recurs: bool,
 }
 
 impl Client {
@@ -38,6 +40,9 @@ impl Client {
         }
         if !self.is_admitted {
             return self.say_hello(around);
+        }
+        if around.recurs && around.chance.percent(8) {
+            return self.recur(around);
         }
         match around.chance.below(16) {
             0..4 => self.publish(around),
@@ -86,7 +91,7 @@ impl Client {
         self.ask(around, HELLO, Call::Hello(is_right), |out| hello.put(out))
     }
 
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         around: &mut Surroundings<'_>,
         command: i16,
@@ -102,6 +107,8 @@ impl Client {
             Call::Settle(_) => "settles",
             Call::Ping => "pings",
             Call::Unsubscribe => "unsubscribes",
+            Call::Recur(_) => "begins a series",
+            Call::EndSeries => "ends its series",
         };
         match self.caller.ask(command, around.now, fill) {
             Ok(Some(id)) => {

@@ -13,6 +13,7 @@ use delaymq_core::wire::extension::publish::{Cancelled, DueTime, Publish, put_ou
 use delaymq_core::wire::frame::answer::SUCCESS;
 
 use super::Server;
+use super::recurring::Wish;
 use super::standing::{Place, Standing};
 use crate::connected::account::LinkId;
 use crate::connected::unless_full;
@@ -50,6 +51,12 @@ pub(super) enum Promise {
     Consumer { link: LinkId, id: RequestId, wanted: Wanted, group: GroupNumber },
     /// Its consumer is asked for.
     Beginning { link: LinkId, id: RequestId, wanted: Wanted, group: GroupNumber, fact: Sequence },
+    /// A series is to begin.
+    Recur { link: LinkId, id: RequestId, wish: Wish },
+    /// A series is to end.
+    EndSeries { link: LinkId, id: RequestId, subject: String, name: String },
+    /// Told by what applying the fact of a series finds.
+    Series { link: LinkId, id: RequestId, fact: Sequence, subject: String, name: String },
     /// The consumer of a retry subject is asked for.
     Joined { link: LinkId, number: u32, group: GroupNumber, fact: Sequence },
 }
@@ -66,6 +73,9 @@ impl Promise {
             | Self::Store { link, .. }
             | Self::Cancel { link, .. }
             | Self::Cancelling { link, .. }
+            | Self::Recur { link, .. }
+            | Self::EndSeries { link, .. }
+            | Self::Series { link, .. }
             | Self::Consumer { link, .. }
             | Self::Beginning { link, .. }
             | Self::Joined { link, .. } => *link,
@@ -80,6 +90,9 @@ impl Promise {
             | Self::Store { id, .. }
             | Self::Cancel { id, .. }
             | Self::Cancelling { id, .. }
+            | Self::Recur { id, .. }
+            | Self::EndSeries { id, .. }
+            | Self::Series { id, .. }
             | Self::Consumer { id, .. }
             | Self::Beginning { id, .. } => Some(*id),
             Self::Joined { .. } => None,
@@ -219,6 +232,16 @@ impl Server {
                 None => Promise::Cancel { link, id, receipt },
             })),
             Promise::Cancelling { link, id, command } => self.keep_cancel(node, link, id, command),
+            Promise::Recur { link, id, wish } => Self::keep_recur(node, link, id, wish).map(Some),
+            Promise::EndSeries { link, id, subject, name } => {
+                Ok(Some(match unless_full(node.end_series(&subject, &name))? {
+                    Some(fact) => Promise::Series { link, id, fact, subject, name },
+                    None => Promise::EndSeries { link, id, subject, name },
+                }))
+            }
+            Promise::Series { link, id, fact, subject, name } => {
+                self.keep_series(node, (link, id), fact, subject, name)
+            }
             Promise::Consumer { link, id, wanted, group } => {
                 self.consumers = self.consumers.saturating_add(1);
                 let name = format!("{}-{}", node.epoch(), self.consumers);
@@ -315,6 +338,6 @@ impl Server {
     }
 }
 
-fn unexpected(outcome: Outcome) -> Error {
+pub(super) fn unexpected(outcome: Outcome) -> Error {
     Error::corrupt("", 0, "an outcome of what was asked", format!("{outcome:?}"))
 }
