@@ -40,7 +40,11 @@ fn an_answer_before_its_sync_is_found() {
 /// Of a series two wait, or one when it has ended: its user sees a time twice, or one that comes too late.
 #[test]
 fn an_occurrence_that_is_not_judged_is_found() {
-    is_found_by(Planted::OccurrenceUnjudged, 200, &["once false", "in order true and false", "in order false", "before its end false"]);
+    is_found_by(
+        Planted::OccurrenceUnjudged,
+        200,
+        &["once false", "in order true and false", "in order false", "before its end false"],
+    );
 }
 
 /// A series that was answered is gone with the machine.

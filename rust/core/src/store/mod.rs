@@ -45,6 +45,7 @@ mod owner;
 mod pending_counts;
 mod pending_cursor;
 mod pending_scan;
+mod pins;
 mod proposals;
 mod proposing;
 mod pull;
@@ -106,6 +107,7 @@ pub use owing::Owed;
 pub use owner::{Owner, VisibleBatch};
 pub use pending_cursor::PendingCursor;
 pub use pending_scan::{PendingLook, PendingOf, PendingPiece, PendingQuery, PendingScan, keys_between};
+pub use pins::{ArchiveMark, Pin, archive_marks, archived_below, is_pinned, pins};
 pub use proposals::{Proposal, Proposals};
 pub use proposing::RetryTarget;
 pub use pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};
@@ -117,9 +119,7 @@ pub use recent_moves::{RECENT_MOVES_MAX, RecentMoves};
 pub use recovery::{PIN_FOLDER, Recovered, RecoveryProgress, RecoveryReport, create_folders, first_position, recover};
 pub use recurring::{ALL_SERIES_BYTES_MAX, Recurring, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
 pub use rescue::Rescue;
-pub use retention::{
-    ArchiveMark, KeptFiles, Pin, Removable, archive_marks, archived_below, checkpoint_path, is_pinned, pins,
-};
+pub use retention::{KeptFiles, Removable, checkpoint_path};
 pub use salvage::{Gap, LostMessage, Salvage, SalvagedGroup, SalvagedMessage, SalvagedSubject, salvage};
 pub use salvage_series::SalvagedSeries;
 pub use settlement::{Retried, RetryPlaces, RetryRule, Settlement};

@@ -12,7 +12,8 @@ use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints
 use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
-use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, is_pinned, log_floor};
+use super::pins::is_pinned;
+use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, log_floor};
 use super::snapshot::{Snapshot, WindowSnapshot};
 use super::state::{LogPosition, State};
 use crate::error::{Error, Result};

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use super::checkpoint_file::CHECKPOINT_FOLDER;
 use super::file_subjects::FileSubjects;
 use super::keeping::Keeping;
-use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
 use crate::message_log::{Hole, Holes, LOG_FOLDER, segment_path};
@@ -20,7 +19,7 @@ use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
 use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::storage::Storage;
-use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
 /// What one checkpoint needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,80 +97,6 @@ fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Re
         }
     }
     Ok(())
-}
-
-/// A reader without the lock, under whom nothing may be removed. Its file's name is the expiry in
-/// milliseconds, a `-`, and who it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pin {
-    /// The name of its file.
-    pub name: String,
-    /// When it ends by itself.
-    pub expires: Millis,
-}
-
-/// The pins that have not expired at `now`.
-///
-/// # Errors
-/// Those of the storage.
-pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
-    let pin = |name: String| {
-        let expires = Millis(name.split_once('-')?.0.parse().ok()?);
-        (expires > now).then_some(Pin { name, expires })
-    };
-    Ok(names.into_iter().filter_map(pin).collect())
-}
-
-/// True where a reader without the lock has left a pin that has not expired at `now`: nothing may
-/// be removed.
-///
-/// # Errors
-/// Those of the storage.
-pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
-    Ok(!pins(storage, now)?.is_empty())
-}
-
-/// With this begins the name of the mark of an archive that retention waits for; a sequence follows, a `-`, and whose it
-/// is. What facts below it told is archived.
-const ARCHIVED: &str = "archived-";
-
-/// The mark of an archive that retention waits for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ArchiveMark {
-    /// The name of its file.
-    pub name: String,
-    /// It has what facts below this told. One that cannot be read has nothing.
-    pub end: Sequence,
-}
-
-/// The marks of all archives that retention waits for.
-///
-/// # Errors
-/// Those of the storage.
-pub fn archive_marks(storage: &dyn Storage) -> Result<Vec<ArchiveMark>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
-    let mark = |name: String| {
-        let text = name.strip_prefix(ARCHIVED)?;
-        let sequence = text.split_once('-').and_then(|(sequence, _)| sequence.parse().ok());
-        Some(ArchiveMark { end: Sequence(sequence.unwrap_or_default()), name })
-    };
-    Ok(names.into_iter().filter_map(mark).collect())
-}
-
-/// Up to where all archives that retention waits for have what was told; `None` where it waits for none. A mark that
-/// cannot be read holds everything.
-pub fn archived_below(storage: &dyn Storage) -> Option<Sequence> {
-    match archive_marks(storage) {
-        Ok(marks) => marks.iter().map(|mark| mark.end).min(),
-        Err(_) => Some(Sequence(0)),
-    }
 }
 
 /// How many checkpoints are kept, each sufficient alone.
@@ -312,11 +237,10 @@ fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::MemoryStorage;
     use crate::store::keeping::KeepFinished;
     use crate::store::state::LogPosition;
     use crate::store::subjects::Subjects;
-    use crate::units::SubjectNumber;
+    use crate::units::{Sequence, SubjectNumber};
 
     fn start(segment: u32, trusted: u64) -> SegmentStart {
         let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
@@ -365,21 +289,6 @@ mod tests {
             [3, 1, 1, 2, 2, 3]
         );
         assert_eq!(floor(Some(20), 2), 2, "what is archived and needed stays");
-    }
-
-    #[test]
-    fn the_archive_that_is_least_far_is_waited_for_and_a_mark_that_cannot_be_read_holds_all() {
-        let storage = MemoryStorage::new(1);
-        assert_eq!(archived_below(&storage), None);
-        storage.create_folder(PIN_FOLDER).unwrap();
-        let mark = |name: &str| drop(storage.create(&format!("{PIN_FOLDER}/{name}")).unwrap());
-        mark("5000-reader-1-1");
-        assert_eq!(archived_below(&storage), None);
-        mark("archived-70-a");
-        mark("archived-00000000000000000050-b-c");
-        assert_eq!(archived_below(&storage), Some(Sequence(50)));
-        mark("archived-x-b");
-        assert_eq!(archived_below(&storage), Some(Sequence(0)));
     }
 
     fn keeping(rest_ms: u64, of: &[(&str, u64)], now: u64) -> Keeping {
