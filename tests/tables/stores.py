@@ -30,19 +30,27 @@ sys.stdin.read()
 """
 
 
-def hollow(folder: Path) -> Path:
-    """What nobody takes lies between what was acknowledged, of which more than 64 MiB were given back."""
+def hollow(folder: Path, *, is_busy: bool = False) -> Path:
+    """What nobody takes lies between what was acknowledged, of which more than 64 MiB were given back. Where it
+    `is_busy`, some of the former is given back by its group, and some that is far is moved.
+    """
     batch_rows, body = 50, bytes(5_000)
     with (
         delaymq.open(folder, durability="os", segment_bytes=4 << 20, keep_finished=0) as store,
-        store.subscribe("slow", group="s"),
+        store.subscribe("slow", group="s") as slow,
     ):
         with store.subscribe("noise", group="q") as quick:
             for turn in range(HOLLOW_TURNS):
                 rows = [Publish("noise", body, delay=0)] * batch_rows
                 if turn % 20 == 0:
                     store.publish("slow", b"%d" % turn)
-                store.publish_many([*rows, Publish("far", b"", delay=FAR_SECONDS)] if turn % 10 == 5 else rows)
+                receipts = store.publish_many(
+                    [*rows, Publish("far", b"", delay=FAR_SECONDS)] if turn % 10 == 5 else rows
+                )
+                if is_busy and turn % 20 == 5:
+                    store.move(receipts[-1], delay=2 * FAR_SECONDS)
+                if is_busy and turn % 40 == 0:
+                    slow.nack(next(iter(slow.batches(1, wait=5))), FAR_SECONDS)
                 left = batch_rows
                 while left:
                     batch = next(iter(quick.batches(left, wait=5)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 import delaymq
 from delaymq.tables import Snapshot
 from tables import oracle, stores
+from tables.oracle_actions import actions
+from tables.oracle_deliveries import Deliveries
 
 TURNS = stores.HOLLOW_TURNS
 
@@ -63,6 +66,46 @@ def test_what_is_kept_between_holes_is_not_taken_for_lost(hollow: Path) -> None:
     assert sum(outcomes.values()) == kept["noise"] > 0
     numbers = [row["number"] for row in deliveries if row["subject"] == "slow"]
     assert numbers == [*range(TURNS // 20)]
+
+
+def test_facts_and_what_waits_beside_holes_are_what_the_second_reader_told_before_there_were_any(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store"
+    delaymq.open(path, segment_bytes=4 << 20).close()
+    mark = path / "pins" / "archived-0-test"
+    mark.touch()  # what an archive waits for stays
+    stores.hollow(path, is_busy=True)
+    acted, became = actions(path), Deliveries(path).rows()
+    mark.unlink()
+    with delaymq.open(path, durability="os", segment_bytes=4 << 20, keep_finished=0) as store:
+        for _ in range(3):
+            store.publish("other", b"")
+            store.checkpoint()
+    with delaymq.snapshot(path) as snapshot:
+        gone = snapshot.retired
+        assert gone[-1][0] > acted[-1]["sequence"] // 2
+        told = oracle.read(snapshot.to_arrow_batches("action"))
+        now = {row["sequence"]: row for row in oracle.plain(snapshot.to_arrow_batches("deliveries"))}
+
+    def is_kept(row: dict[str, Any]) -> bool:
+        is_above = row["sequence"] >= snapshot.first_sequence
+        return is_above and not any(first <= row["sequence"] < end for first, end in gone)
+
+    kept = [row for row in acted if is_kept(row)]
+    told = [
+        row | {"ranges": row["ranges"] and json.loads(row["ranges"])}
+        for row in told
+        if row["sequence"] <= acted[-1]["sequence"]
+    ]
+    assert [row["sequence"] for row in told] == [row["sequence"] for row in kept]
+    # The name of a consumer that has ended stands in the fact that began it, which may be gone.
+    differ = {name for one, other in zip(told, kept, strict=True) for name in one if one[name] != other[name]}
+    assert differ <= {"consumer"}
+    # Of what lies below the log's beginning less is known: the schedule alone has it.
+    waiting = [row for row in became if row["outcome"] in ("pending", "ready") and is_kept(row)]
+    assert {row["outcome"] for row in waiting} == {"pending", "ready"}
+    assert [now[row["sequence"]] for row in waiting] == waiting
 
 
 def test_a_segment_that_begins_in_a_hole_has_no_first_time(hollow: Path) -> None:
