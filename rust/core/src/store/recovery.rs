@@ -12,7 +12,6 @@ use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints
 use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
-use super::pins::is_pinned;
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, log_floor};
 use super::snapshot::{Snapshot, WindowSnapshot};
 use super::state::{LogPosition, State};
@@ -135,7 +134,7 @@ pub fn recover(
     let epoch = epochs.raise()?;
     reached(Failpoint::EpochRaised);
     // The log's own time: what expired while the store was closed is removed by a later opening.
-    let pinned = is_pinned(storage.as_ref(), scanner.ending().trusted)?;
+    let pinned = super::pins::is_pinned(storage.as_ref(), scanner.ending().trusted)?;
     remove_unused(storage.as_ref(), &chosen, &kept, pinned)?;
     reached(Failpoint::UnusedRemoved);
     let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
