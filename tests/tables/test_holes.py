@@ -86,6 +86,7 @@ def test_facts_and_what_waits_beside_holes_are_what_the_second_reader_told_befor
         gone = snapshot.retired
         assert gone[-1][0] > acted[-1]["sequence"] // 2
         told = oracle.read(snapshot.to_arrow_batches("action"))
+        messages = {row["sequence"] for row in oracle.read(snapshot.to_arrow_batches("message"))}
         now = {row["sequence"]: row for row in oracle.plain(snapshot.to_arrow_batches("deliveries"))}
 
     def is_kept(row: dict[str, Any]) -> bool:
@@ -106,6 +107,15 @@ def test_facts_and_what_waits_beside_holes_are_what_the_second_reader_told_befor
     waiting = [row for row in became if row["outcome"] in ("pending", "ready") and is_kept(row)]
     assert {row["outcome"] for row in waiting} == {"pending", "ready"}
     assert [now[row["sequence"]] for row in waiting] == waiting
+    # What was given back goes on in its message's row, though neither that nor the fact is there any more.
+    given_back = [row for row in became if row["outcome"] == "retrying"]
+    assert len(given_back) == stores.HOLLOW_TURNS // 40
+    assert not any(row["sequence"] in messages for row in given_back)
+    told_of = ("sequence", "subject", "group", "group_number", "outcome", "acknowledged", "ended")
+    assert [{name: now[row["sequence"]][name] for name in told_of} for row in given_back] == [
+        {name: row[name] for name in told_of} for row in given_back
+    ]
+    assert not any(row["subject"].startswith("%") for row in now.values())
 
 
 def test_a_segment_that_begins_in_a_hole_has_no_first_time(hollow: Path) -> None:

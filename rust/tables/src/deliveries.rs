@@ -23,10 +23,12 @@ use crate::content::Content;
 use crate::facts::{At, Walked, each_record, fact_of};
 use crate::judge::{Judge, Refused, known_from};
 use crate::ledger::{Ending, Gone, Ledger};
+use crate::ledger_gaps::subjects_of_groups;
 use crate::ledger_rows::show_slot;
 use crate::message::check_payload;
 use crate::numbers::{Numbering, Numbers};
 use crate::older::{each_older_ready, each_pending_below, each_unfinished};
+use crate::parties::Parties;
 use crate::pending::Replay;
 use crate::range::Range;
 use crate::rows::Gathered;
@@ -75,11 +77,7 @@ impl DeliveriesReader {
         let known_from = known_from(owner.state(), part.log_first);
         let mut ledger = Ledger::new(range.first_sequence, range.end_sequence, part.log_first, known_from);
         if range.end_sequence <= part.log_first {
-            each_older_ready(&owner, &part.numbering, sink, &mut |subject, number, entry| {
-                if ledger.has(entry.payload_sequence()) {
-                    ledger.add_older_ready(entry.payload_sequence(), entry.key(), subject, number);
-                }
-            })?;
+            add_older_ready(&owner, &mut ledger, range, &part.numbering, sink)?;
         }
         let (numbers, reads_ids) = (Numbers::new(&part.numbering), choice.has(Column::MessageId));
         let (reader, next_piece, next_slot, is_walked, moved) = (None, 0, 0, false, Vec::new());
@@ -144,7 +142,7 @@ impl DeliveriesReader {
         }
         if !std::mem::replace(&mut self.is_walked, true) {
             if range.end_sequence <= part.log_first {
-                self.add_older_pending(sink);
+                self.add_older_pending(&range.parties, sink);
             } else if self.ledger.numbered.is_some() {
                 self.fill_gaps(range, sink);
             }
@@ -180,16 +178,44 @@ impl DeliveriesReader {
         Ok(())
     }
 
-    /// What is pending since before the log begins.
-    fn add_older_pending(&mut self, sink: &mut Gathered) {
-        let ledger = &mut self.ledger;
-        each_pending_below(&self.owner, ledger.log_first, sink, &mut |entry| {
-            if ledger.has(entry.sequence()) {
+    /// What is pending since before the log begins, or of a message of that time that was given back since.
+    fn add_older_pending(&mut self, parties: &Parties, sink: &mut Gathered) {
+        let Self { owner, ledger, .. } = self;
+        let (state, log_first) = (owner.state(), ledger.log_first);
+        let of_groups = subjects_of_groups(state, parties);
+        each_pending_below(owner, Sequence(u64::MAX), sink, &mut |entry| match of_groups.get(&entry.subject()) {
+            Some(subject) => ledger.add_older_given_back((state, parties), *subject, entry, None),
+            None if entry.sequence() < log_first && ledger.has(entry.sequence()) => {
                 ledger.add_older(entry.sequence(), entry.payload_sequence(), entry.key(), entry.subject());
             }
+            None => {}
         });
         self.ledger.slots.sort_by_key(|slot| slot.sequence.unwrap_or(slot.entry));
     }
+}
+
+/// What is ready and not finished since before the log begins, or of a message of that time that was given back since.
+fn add_older_ready(
+    owner: &Owner,
+    ledger: &mut Ledger,
+    range: &Range,
+    numbering: &Numbering,
+    sink: &mut Gathered,
+) -> Result<()> {
+    let state = owner.state();
+    let of_groups = subjects_of_groups(state, &range.parties);
+    each_older_ready(owner, numbering, sink, &mut |subject, number, entry| {
+        if ledger.has(entry.payload_sequence()) && !of_groups.contains_key(&subject) {
+            ledger.add_older_ready(entry.payload_sequence(), entry.key(), subject, number);
+        }
+    })?;
+    for (own, subject) in of_groups {
+        let end = state.dispatch.next_number(own);
+        each_unfinished(owner, (own, end), sink, &mut |_, number, entry| {
+            ledger.add_older_given_back((state, &range.parties), subject, &entry, Some(number));
+        })?;
+    }
+    Ok(())
 }
 
 struct Walk<'a> {

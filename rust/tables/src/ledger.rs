@@ -201,7 +201,7 @@ impl Ledger {
         self.take_number(target, event.subject, number);
     }
 
-    fn take_number(&mut self, target: Target, subject: SubjectNumber, number: Option<u64>) {
+    pub(crate) fn take_number(&mut self, target: Target, subject: SubjectNumber, number: Option<u64>) {
         let Some(number) = number else { return };
         self.numbers.entry(subject).or_default().push(number, target);
         match target {

@@ -1,11 +1,13 @@
 //! What the state at the end says of a ledger's messages where the log does not say all: something of it is damaged, or
 //! not kept.
 
+use std::collections::HashMap;
+
 use delaymq_core::schedule_log::{Entry, EntryState};
 use delaymq_core::store::{State, dead_letter_subject, retry_subject};
-use delaymq_core::units::{GroupNumber, ReadyNumber, SubjectNumber};
+use delaymq_core::units::{GroupNumber, ReadyNumber, Sequence, SubjectNumber};
 
-use crate::ledger::{Ledger, Time};
+use crate::ledger::{Ledger, Slot, Time, slot_of};
 use crate::ledger_index::Target;
 use crate::ledger_queues::{Delivery, Word, delivery_to};
 use crate::parties::Parties;
@@ -55,6 +57,45 @@ impl Ledger {
             delivery.word = Word::DeadLetter;
         }
     }
+
+    /// An entry of a group's own subject, whose message is of before the log: given back or put away by a fact that is
+    /// not there, the message of this subject goes on in it.
+    pub(crate) fn add_older_given_back(
+        &mut self,
+        (state, parties): (&State, &Parties),
+        subject: SubjectNumber,
+        entry: &Entry,
+        number: Option<u64>,
+    ) {
+        let message = entry.payload_sequence();
+        if !self.is_older(message) || self.owner(entry.sequence()).is_some() {
+            return;
+        }
+        if self.index.get(message).is_none() {
+            let slot = Slot { sequence: Some(message), is_ready: true, ..slot_of(subject, Sequence(0)) };
+            self.add(message, slot);
+        }
+        self.find_entry(state, parties, entry, number);
+        let Some(target) = self.entries.get(&entry.sequence()).copied() else { return };
+        if let Target::Delivery(place) = target
+            && let Some(delivery) = self.deliveries.get_mut(place as usize)
+        {
+            delivery.is_older = true;
+        }
+        self.take_number(target, entry.subject(), number);
+    }
+}
+
+/// The subjects that take what groups give back or put away, each with that of which the group is.
+pub(crate) fn subjects_of_groups(state: &State, parties: &Parties) -> HashMap<SubjectNumber, SubjectNumber> {
+    let mut found = HashMap::new();
+    for (subject, group) in parties.groups.values() {
+        let Some(name) = state.subjects.get(*subject).map(|known| known.name.as_str()) else { continue };
+        for own in [retry_subject(name, group), dead_letter_subject(name, group)] {
+            found.extend(state.subjects.number(&own).map(|own| (own, *subject)));
+        }
+    }
+    found
 }
 
 /// What became of a delivery, by the state alone: `None` where it is finished.

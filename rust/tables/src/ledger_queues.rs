@@ -32,7 +32,7 @@ pub(crate) struct Delivery {
     pub(crate) attempts: u32,
     pub(crate) delivered: Time,
     /// It was given before the log begins.
-    is_older: bool,
+    pub(crate) is_older: bool,
     pub(crate) ended: Time,
     /// The entry that came of giving it back last, and its subject, where it was.
     pub(crate) retry: Option<(Sequence, SubjectNumber)>,

@@ -151,7 +151,8 @@ fn of_delivery(ledger: &Ledger, delivery: &Delivery, of: (GroupNumber, Option<u6
         return Outcome { word: "removed", ended };
     }
     // Facts that are not there may have ended it.
-    let word = ledger.numbered.as_ref().map(|_| unfinished_by_state(ledger, delivery, state, of));
+    let has_gaps = ledger.numbered.is_some() || (delivery.is_older && delivery.retry.is_some());
+    let word = has_gaps.then(|| unfinished_by_state(ledger, delivery, state, of));
     unfinished(word.unwrap_or(Some(waits)).unwrap_or("finished"))
 }
 
