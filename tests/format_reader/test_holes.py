@@ -78,9 +78,9 @@ def test_a_checkpoint_says_where_holes_are() -> None:
 def with_holes(*holes: tuple[Place, Place]) -> bytes:
     """The golden checkpoint with these holes, its checks made right."""
     _, data = read_golden("checkpoint")
-    assert data[-8:] == bytes(8), "it ends with the count of its holes"
+    assert data[-16:] == bytes(16), "it ends with the counts of its holes, those of segments first"
     fields = ("end", "chain", "next_sequence", "epoch", "trusted_ms")
     rows = (struct.pack("<QIQIQ", *(place[name] for name in fields)) for hole in holes for place in hole)
-    body = data[64:-8] + struct.pack("<Q", len(holes)) + b"".join(rows)
+    body = data[64:-16] + struct.pack("<Q", len(holes)) + b"".join(rows) + bytes(8)
     header = data[:40] + struct.pack("<Q", len(body)) + data[48:56] + struct.pack("<I", crc32(body))
     return header + struct.pack("<I", crc32(header)) + body

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::retention::{ArchiveMark, KeptFiles, Pin};
+use super::pins::{ArchiveMark, Pin};
+use super::retention::KeptFiles;
 use super::state::State;
 use super::subject_names::dead_letters_of;
 use crate::queues::Group;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::inspection::{Found, Inspection, newest_checkpoints, picture};
 use super::keeping::KeepFinished;
-use super::retention::Pin;
+use super::pins::Pin;
 use super::salvage::stream_of;
 use super::salvage_base::{Base, base};
 use crate::error::{Error, Result};

@@ -12,15 +12,14 @@ use std::sync::Arc;
 use super::checkpoint_file::CHECKPOINT_FOLDER;
 use super::file_subjects::FileSubjects;
 use super::keeping::Keeping;
-use super::recovery::PIN_FOLDER;
 use super::state::{SegmentStart, State};
 use crate::error::{Error, Result};
 use crate::message_log::{Hole, Holes, LOG_FOLDER, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
+use crate::run::{RUN_FOLDER, Run, RunHole, RunHoles, RunKind, run_path};
 use crate::storage::Storage;
-use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
 /// What one checkpoint needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +32,8 @@ pub struct KeptFiles {
     pub runs: BTreeSet<RunNumber>,
     /// Batches of segments that it does not need.
     pub holes: Holes,
+    /// Payloads of runs that it does not need.
+    pub run_holes: RunHoles,
 }
 
 impl KeptFiles {
@@ -58,12 +59,14 @@ pub struct Removable {
     pub files: Vec<String>,
     /// Holes to be punched, when no view of their segments is left: who looks at one sees zeros come.
     pub holes: Vec<Hole>,
+    /// Those of runs, which nobody views: what is read of a run is copied.
+    pub run_holes: Vec<RunHole>,
 }
 
 impl Removable {
     /// True where there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.checkpoints.is_empty() && self.files.is_empty() && self.holes.is_empty()
+        self.checkpoints.is_empty() && self.files.is_empty() && self.holes.is_empty() && self.run_holes.is_empty()
     }
 
     /// Adds what another one names, to be removed with it.
@@ -71,6 +74,7 @@ impl Removable {
         self.checkpoints.extend(other.checkpoints);
         self.files.extend(other.files);
         self.holes.extend(other.holes);
+        self.run_holes.extend(other.run_holes);
     }
 
     /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
@@ -98,80 +102,6 @@ fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Re
         }
     }
     Ok(())
-}
-
-/// A reader without the lock, under whom nothing may be removed. Its file's name is the expiry in
-/// milliseconds, a `-`, and who it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pin {
-    /// The name of its file.
-    pub name: String,
-    /// When it ends by itself.
-    pub expires: Millis,
-}
-
-/// The pins that have not expired at `now`.
-///
-/// # Errors
-/// Those of the storage.
-pub fn pins(storage: &dyn Storage, now: Millis) -> Result<Vec<Pin>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
-    let pin = |name: String| {
-        let expires = Millis(name.split_once('-')?.0.parse().ok()?);
-        (expires > now).then_some(Pin { name, expires })
-    };
-    Ok(names.into_iter().filter_map(pin).collect())
-}
-
-/// True where a reader without the lock has left a pin that has not expired at `now`: nothing may
-/// be removed.
-///
-/// # Errors
-/// Those of the storage.
-pub fn is_pinned(storage: &dyn Storage, now: Millis) -> Result<bool> {
-    Ok(!pins(storage, now)?.is_empty())
-}
-
-/// With this begins the name of the mark of an archive that retention waits for; a sequence follows, a `-`, and whose it
-/// is. What facts below it told is archived.
-const ARCHIVED: &str = "archived-";
-
-/// The mark of an archive that retention waits for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ArchiveMark {
-    /// The name of its file.
-    pub name: String,
-    /// It has what facts below this told. One that cannot be read has nothing.
-    pub end: Sequence,
-}
-
-/// The marks of all archives that retention waits for.
-///
-/// # Errors
-/// Those of the storage.
-pub fn archive_marks(storage: &dyn Storage) -> Result<Vec<ArchiveMark>> {
-    let names = match storage.list(PIN_FOLDER) {
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        other => other?,
-    };
-    let mark = |name: String| {
-        let text = name.strip_prefix(ARCHIVED)?;
-        let sequence = text.split_once('-').and_then(|(sequence, _)| sequence.parse().ok());
-        Some(ArchiveMark { end: Sequence(sequence.unwrap_or_default()), name })
-    };
-    Ok(names.into_iter().filter_map(mark).collect())
-}
-
-/// Up to where all archives that retention waits for have what was told; `None` where it waits for none. A mark that
-/// cannot be read holds everything.
-pub fn archived_below(storage: &dyn Storage) -> Option<Sequence> {
-    match archive_marks(storage) {
-        Ok(marks) => marks.iter().map(|mark| mark.end).min(),
-        Err(_) => Some(Sequence(0)),
-    }
 }
 
 /// How many checkpoints are kept, each sufficient alone.
@@ -225,6 +155,7 @@ pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
         state.schedule.release(run);
     }
     state.runs.retain(|run, _| !is_gone(*run));
+    state.run_holes = state.run_holes.of_runs(&state.runs.keys().copied().collect());
     state.segments.retain(|start| start.segment >= floor);
     state.holes = state.holes.from_segment(floor);
     if let Some(first) = state.segments.first() {
@@ -312,11 +243,10 @@ fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::MemoryStorage;
     use crate::store::keeping::KeepFinished;
     use crate::store::state::LogPosition;
     use crate::store::subjects::Subjects;
-    use crate::units::SubjectNumber;
+    use crate::units::{Sequence, SubjectNumber};
 
     fn start(segment: u32, trusted: u64) -> SegmentStart {
         let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
@@ -325,7 +255,13 @@ mod tests {
 
     fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
         let runs = runs.iter().map(|run| RunNumber(*run)).collect();
-        KeptFiles { checkpoint, floor: SegmentNumber(floor), runs, holes: Holes::default() }
+        KeptFiles {
+            checkpoint,
+            floor: SegmentNumber(floor),
+            runs,
+            holes: Holes::default(),
+            run_holes: RunHoles::default(),
+        }
     }
 
     #[test]
@@ -365,21 +301,6 @@ mod tests {
             [3, 1, 1, 2, 2, 3]
         );
         assert_eq!(floor(Some(20), 2), 2, "what is archived and needed stays");
-    }
-
-    #[test]
-    fn the_archive_that_is_least_far_is_waited_for_and_a_mark_that_cannot_be_read_holds_all() {
-        let storage = MemoryStorage::new(1);
-        assert_eq!(archived_below(&storage), None);
-        storage.create_folder(PIN_FOLDER).unwrap();
-        let mark = |name: &str| drop(storage.create(&format!("{PIN_FOLDER}/{name}")).unwrap());
-        mark("5000-reader-1-1");
-        assert_eq!(archived_below(&storage), None);
-        mark("archived-70-a");
-        mark("archived-00000000000000000050-b-c");
-        assert_eq!(archived_below(&storage), Some(Sequence(50)));
-        mark("archived-x-b");
-        assert_eq!(archived_below(&storage), Some(Sequence(0)));
     }
 
     fn keeping(rest_ms: u64, of: &[(&str, u64)], now: u64) -> Keeping {

@@ -109,7 +109,8 @@ impl Node {
     fn remove_retired(&mut self) -> Result<()> {
         self.retired.remove(self.storage.as_ref())?;
         let block_bytes = self.options.owner.hole_block_bytes;
-        self.punched_bytes += punch(self.storage.as_ref(), &self.retired.holes, block_bytes)?.unwrap_or_default();
+        let Removable { holes, run_holes, .. } = &self.retired;
+        self.punched_bytes += punch(self.storage.as_ref(), holes, run_holes, block_bytes)?.unwrap_or_default();
         self.retired = Removable::default();
         Ok(())
     }
