@@ -12,7 +12,7 @@ use delaymq_core::storage::Call;
 use delaymq_core::store::{KeepFinished, OwnerOptions, inspect, visible_state};
 use delaymq_core::units::{LocationFile, Sequence};
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::{Due, NodeOptions};
+use delaymq_simulation::node::{Due, NodeOptions, Punched};
 use rig::saving::{bodies, flip, look, place_of, runs_of};
 use rig::{Place, Rig, lean, sees};
 
@@ -89,7 +89,7 @@ fn stragglers_keep_their_batches_and_no_more() {
     assert!(sealed > 4 && state.segments[0].segment.0 <= 2, "the first message holds the log");
     let given_back: u64 = named.iter().map(Hole::bytes).sum();
     assert!(given_back > sealed * 3_000, "{given_back} of {sealed} segments");
-    assert_eq!(rig.node().punched_bytes(), given_back);
+    assert_eq!(rig.node().punched(), Punched { segment_bytes: given_back, run_bytes: 0 });
     all_slow_comes(&mut rig);
 }
 
@@ -200,7 +200,7 @@ fn what_is_moved_given_back_or_far_keeps_its_facts() {
             rig.checkpoint();
         }
     }
-    assert!(rig.node().punched_bytes() > 0);
+    assert!(rig.node().punched().segment_bytes > 0);
     // A block of every schedule run rots: what it held is found in the log.
     for run in runs_of(&rig, 1) {
         flip(&rig, &run, 4_200);
@@ -282,121 +282,4 @@ fn nothing_is_looked_for_in_what_is_young_or_where_a_row_cannot_be_read() {
     rig.publish("noise", 0, "more");
     rig.checkpoint();
     assert!(holes(&mut rig).is_empty(), "what the block needs is not known");
-}
-
-/// A run of messages of which the first are taken, and its bytes as they are on the disk.
-fn with_a_run_half_taken() -> Rig {
-    // Payloads of small runs would be copied by the next merge.
-    let owner = OwnerOptions { merge_payload_bytes: 0, ..options().owner };
-    let mut rig = Rig::new(NodeOptions { owner, ..options() });
-    let place = rig.earliest("later", "g");
-    for number in 0..20 {
-        rig.publish("later", 10_000 + 1_000 * number, &late(number));
-    }
-    rig.checkpoint();
-    rig.pass(17_500);
-    assert_eq!(rig.take_all(place), (0..8).map(late).collect::<Vec<_>>());
-    rig
-}
-
-fn late(number: u64) -> String {
-    format!("late {number:02} {}", "z".repeat(700))
-}
-
-fn run_holes(rig: &mut Rig) -> Vec<RunHole> {
-    rig.node().owner().state().run_holes.iter().copied().collect()
-}
-
-fn is_run_punched(rig: &Rig, hole: &RunHole) -> bool {
-    let bytes = &rig.disk.storage().image()[&run_path(hole.run)];
-    bytes[hole.from as usize..hole.to as usize].iter().all(|byte| *byte == 0)
-}
-
-fn what_waits_in_a_run_keeps_its_payload_and_no_more() {
-    let mut rig = with_a_run_half_taken();
-    rig.checkpoint();
-    let named = run_holes(&mut rig);
-    assert_eq!(named.len(), 1, "those that were due first lie together: {named:?}");
-    assert!(named[0].bytes() > 8 * 700 && named[0].bytes() < 9 * 800);
-    assert!(!is_run_punched(&rig, &named[0]), "one checkpoint alone names it");
-    rig.publish("noise", 0, "behind");
-    rig.checkpoint();
-    assert!(is_run_punched(&rig, &named[0]), "both name it");
-    let identity = *rig.node().identity();
-    let found = inspect(&rig.disk.shared(), &identity, &[], &KeepFinished { rest_ms: 0, ..KeepFinished::default() });
-    let run = LocationFile::Run(named[0].run);
-    let told = found.unwrap().files.into_iter().find(|file| file.place == Some(run)).unwrap();
-    assert_eq!((told.hole_bytes, told.pending), (named[0].bytes(), 12));
-    for end in [End::Kill, End::PowerCut, End::PowerCutLosesAll] {
-        rig.reopen(end);
-        assert_eq!(run_holes(&mut rig), named);
-    }
-    let saved = look(&rig).unwrap();
-    assert!(saved.damage.is_empty(), "{:?}", saved.damage);
-    let place = rig.earliest("later", "g");
-    rig.pass(20_000);
-    assert_eq!(rig.take_all(place), (8..20).map(late).collect::<Vec<_>>());
-    rig.close();
-    rig.verify(&identity);
-}
-
-#[test]
-fn what_is_finished_of_a_run_that_is_mostly_pending_is_given_back() {
-    what_waits_in_a_run_keeps_its_payload_and_no_more();
-    sees(Planted::HoleIgnoresUnfinished, what_waits_in_a_run_keeps_its_payload_and_no_more);
-}
-
-/// The newest checkpoint rots before the next one: the older one knows no hole of the run, and all its payloads are there.
-fn the_older_checkpoint_has_all_payloads_of_its_runs() {
-    let mut rig = with_a_run_half_taken();
-    rig.checkpoint();
-    assert!(!run_holes(&mut rig).is_empty());
-    let identity = *rig.node().identity();
-    rig.end(End::Kill);
-    let newest = rig.newest("checkpoints/");
-    flip(&rig, &newest, 100);
-    rig.try_open().unwrap();
-    assert!(run_holes(&mut rig).is_empty());
-    rig.close();
-    rig.verify(&identity);
-}
-
-#[test]
-fn a_hole_of_a_run_is_punched_when_whichever_checkpoint_is_used_knows_it() {
-    the_older_checkpoint_has_all_payloads_of_its_runs();
-    sees(Planted::HolePunchedBeforeBothCheckpoints, the_older_checkpoint_has_all_payloads_of_its_runs);
-}
-
-#[test]
-fn a_run_whose_rows_were_merged_away_keeps_what_is_ready_and_no_more() {
-    let mut rig = with_a_run_half_taken();
-    let owner = OwnerOptions { merge_windows_min: 1, ..rig.options.owner };
-    (rig.options.owner, rig.in_flight_max) = (owner, 1);
-    rig.reopen(End::Kill);
-    // One more becomes ready, and nobody takes it; of the others one waits and the rest is cancelled.
-    let place = rig.earliest("later", "g");
-    rig.pass(1_000);
-    assert_eq!(rig.pull(place).len(), 1);
-    let receipts: Vec<_> = (0..4).map(|number| rig.publish("later", 60_000 + number, "further")).collect();
-    for _ in 0..4 {
-        rig.publish("noise", 0, "behind");
-        rig.checkpoint();
-    }
-    for receipt in &receipts {
-        rig.cancel(receipt);
-    }
-    for _ in 0..3 {
-        rig.publish("noise", 0, "behind");
-        rig.checkpoint();
-    }
-    let named = run_holes(&mut rig);
-    assert!(!named.is_empty() && named.iter().all(|hole| is_run_punched(&rig, hole)), "{named:?}");
-    rig.reopen(End::PowerCut);
-    let looks = rig.earliest("later", "looks");
-    rig.pass(60_000);
-    let all = rig.take_all(looks);
-    assert_eq!(all, (8..20).map(late).collect::<Vec<_>>());
-    let identity = *rig.node().identity();
-    rig.close();
-    rig.verify(&identity);
 }

@@ -84,6 +84,16 @@ fn hole_punched_before_both_checkpoints_is_found() {
 }
 
 #[test]
+fn run_hole_punched_before_both_checkpoints_is_found() {
+    is_found(Planted::RunHolePunchedBeforeBothCheckpoints, 400);
+}
+
+#[test]
+fn hole_asks_own_rows_alone_is_found() {
+    is_found(Planted::HoleAsksOwnRowsAlone, 400);
+}
+
+#[test]
 fn cancelled_bit_not_saved_is_found() {
     is_found(Planted::CancelledBitNotSaved, 200);
 }

@@ -96,6 +96,11 @@ impl RunHoles {
         !self.all.is_empty() && self.hold(&RunHole { run, from, to: from.saturating_add(1) })
     }
 
+    /// Bytes of the records of those of one run.
+    pub fn bytes_in(&self, run: RunNumber) -> u64 {
+        self.in_run(run).iter().map(RunHole::bytes).fold(0, u64::saturating_add)
+    }
+
     /// Bytes of all their records.
     pub fn bytes(&self) -> u64 {
         self.all.iter().map(RunHole::bytes).fold(0, u64::saturating_add)
@@ -124,6 +129,7 @@ mod tests {
         let all = vec![hole(1, 8_192, 9_000), hole(1, 9_008, 9_016), hole(3, 8_192, 8_200)];
         let holes = RunHoles::of(all.clone()).unwrap();
         assert_eq!([1, 2, 3].map(|run| holes.in_run(RunNumber(run)).len()), [2, 0, 1]);
+        assert_eq!([1, 2, 3].map(|run| holes.bytes_in(RunNumber(run))), [816, 0, 8]);
         assert_eq!(holes.bytes(), 808 + 8 + 8);
         assert!(all.iter().all(|hole| holes.hold(hole)) && holes.hold(&hole(1, 8_200, 8_208)));
         assert!(!holes.hold(&hole(1, 8_200, 9_008)) && !holes.hold(&hole(2, 8_192, 8_200)));

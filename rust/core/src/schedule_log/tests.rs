@@ -7,7 +7,7 @@ use crate::error::StorageFault;
 use crate::record::message::{Message, encode_message};
 use crate::record::{encode_record, seal_record};
 use crate::run::tests_storage::TestStorage;
-use crate::run::{RUN_FOLDER, RowScan, Run, RunKind, ScanBuffer, ScheduleRow, read_payload, run_path};
+use crate::run::{RUN_FOLDER, RowScan, Run, RunHoles, RunKind, ScanBuffer, ScheduleRow, read_payload, run_path};
 use crate::storage::{Call, MemoryStorage, Storage};
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
@@ -456,7 +456,7 @@ fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
     let limits = MergeLimits { windows_min: 2, rows_max: 40, wasted_bytes_min: 1 };
     let mut calls = 0;
     loop {
-        let plan = schedule.plan_merge(limits, BTreeSet::new).unwrap();
+        let plan = schedule.plan_merge(limits, &RunHoles::default(), BTreeSet::new).unwrap();
         let mut writer = plan.into_writer(RunNumber(10 + calls), STREAM, FAR);
         storage.fail_call_of(Call::Read, u64::from(calls), StorageFault::Io);
         let run = loop {

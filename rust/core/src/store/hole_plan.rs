@@ -154,21 +154,21 @@ impl HolePlan {
                     |row: &ScheduleRow| bits.is_none_or(|bits| bits.get(row.key.sequence) == EntryState::Pending);
                 each_row(run, block, end, &mut |row| {
                     if is_needed(row) {
-                        self.note(row);
+                        self.note(row, run.number());
                     }
                 })
             }
             RunKind::Dispatch => each_row(run, block, end, &mut |row: &DispatchRow| {
                 let below = self.finished_below.get(&row.subject).copied().unwrap_or_default();
                 if row.number >= below {
-                    self.note(row);
+                    self.note(row, run.number());
                 }
             }),
         }
     }
 
-    /// A row that is not finished: its payload and the facts that made it stay.
-    fn note(&mut self, row: &impl Row) {
+    /// A row of this run that is not finished: its payload and the facts that made it stay.
+    fn note(&mut self, row: &impl Row, of: RunNumber) {
         if is_on(Planted::HoleIgnoresUnfinished) {
             return;
         }
@@ -180,6 +180,7 @@ impl HolePlan {
                     target.note_payload(location.offset());
                 }
             }
+            LocationFile::Run(number) if number != of && is_on(Planted::HoleAsksOwnRowsAlone) => {}
             LocationFile::Run(number) => {
                 let place = self.run_targets.binary_search_by_key(&number, RunTarget::number).ok();
                 if let Some(target) = place.and_then(|place| self.run_targets.get_mut(place)) {

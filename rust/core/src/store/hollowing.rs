@@ -53,17 +53,21 @@ impl Hollowing {
 
     /// What both kept checkpoints name and was not punched yet.
     pub(super) fn take_punches(&mut self, kept: &[KeptFiles]) -> (Vec<Hole>, Vec<RunHole>) {
-        let (log, runs) = match kept {
-            [.., newest] if is_on(Planted::HolePunchedBeforeBothCheckpoints) => {
-                (newest.holes.clone(), newest.run_holes.clone())
-            }
-            [.., older, newest] if kept.len() >= CHECKPOINTS_KEPT => {
+        let [.., newest] = kept else { return (Vec::new(), Vec::new()) };
+        let (mut log, mut runs) = match kept {
+            [.., older, _] if kept.len() >= CHECKPOINTS_KEPT => {
                 let log = older.holes.iter().filter(|hole| newest.holes.hold(hole)).copied().collect();
                 let runs = older.run_holes.iter().filter(|hole| newest.run_holes.hold(hole)).copied().collect();
                 (Holes::of(log).unwrap_or_default(), RunHoles::of(runs).unwrap_or_default())
             }
-            _ => return (Vec::new(), Vec::new()),
+            _ => (Holes::default(), RunHoles::default()),
         };
+        if is_on(Planted::HolePunchedBeforeBothCheckpoints) {
+            log = newest.holes.clone();
+        }
+        if is_on(Planted::RunHolePunchedBeforeBothCheckpoints) {
+            runs = newest.run_holes.clone();
+        }
         let of_log = log.iter().filter(|hole| !self.punched.log.hold(hole)).copied().collect();
         let of_runs = runs.iter().filter(|hole| !self.punched.runs.hold(hole)).copied().collect();
         self.left.runs.retain(|run, _| kept.iter().any(|files| files.runs.contains(run)));

@@ -11,7 +11,7 @@ use super::state::{SegmentStart, State};
 use crate::error::Result;
 use crate::message_log::{ASIDE_FOLDER, Hole, LOG_FOLDER, SEGMENT_HEADER_BYTES};
 use crate::record::batch::BATCH_HEADER_BYTES;
-use crate::run::{RUN_FOLDER, RunHole, RunKind};
+use crate::run::{RUN_FOLDER, RunKind};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
@@ -131,7 +131,7 @@ fn hole_bytes(state: &State, place: LocationFile) -> u64 {
         LocationFile::Segment(segment) => {
             state.holes.in_segment(segment).iter().map(Hole::bytes).fold(0, u64::saturating_add)
         }
-        LocationFile::Run(run) => state.run_holes.in_run(run).iter().map(RunHole::bytes).fold(0, u64::saturating_add),
+        LocationFile::Run(run) => state.run_holes.bytes_in(run),
     }
 }
 

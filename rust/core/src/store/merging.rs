@@ -61,7 +61,7 @@ pub(super) struct FinishedMerge {
 impl MergeWork {
     /// What is worth merging as of now, if anything.
     pub(super) fn plan(state: &mut State, options: &OwnerOptions, copy_after: Millis) -> Option<Self> {
-        let plan = state.schedule.plan_merge(options.merge_limits(), || emptied(state, options))?;
+        let plan = state.schedule.plan_merge(options.merge_limits(), &state.run_holes, || emptied(state, options))?;
         let number = state.next_run;
         state.next_run = number.next();
         let created = plan.runs().filter_map(|run| state.runs.get(&run)).map(|known| known.created).min();
@@ -185,7 +185,7 @@ impl Owner {
     pub(super) fn look_for_room(&mut self) {
         self.looked_at = self.state.position.next_sequence;
         let room = self.options.reclaim_bytes;
-        let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits());
+        let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits(), &self.state.run_holes);
         let held = || if self.share_of_checkpoint(NEAR_SHARE) { 0 } else { self.held_by_older() };
         let hollow = || self.hollow_gain(&self.keeping());
         let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
@@ -210,7 +210,8 @@ impl Owner {
         let bytes = newer.holes.bytes().saturating_sub(older.holes.bytes()).saturating_add(bytes);
         let fresh = newer.run_holes.iter().filter(|hole| !older.run_holes.hold(hole));
         let bytes = fresh.map(RunHole::bytes).fold(bytes, u64::saturating_add);
-        runs.map(|known| known.run.length()).fold(bytes, u64::saturating_add)
+        let left = |run: &Run| run.length().saturating_sub(self.state.run_holes.bytes_in(run.number()));
+        runs.map(|known| left(&known.run)).fold(bytes, u64::saturating_add)
     }
 }
 
