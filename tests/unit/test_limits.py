@@ -139,7 +139,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant("rust/engine/src/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
     ],
     "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
-    "holes in one segment": lambda: [
+    "holes in one segment, or one run": lambda: [
         constant("rust/core/src/store/hole_search.rs", "HOLES_IN_FILE_MAX"),
         default("hole_bytes_min"),
     ],

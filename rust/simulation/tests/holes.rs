@@ -7,7 +7,6 @@ use delaymq_core::error::StorageFault;
 use delaymq_core::message_log::{Hole, segment_path};
 use delaymq_core::planted::Planted;
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::run::{RunHole, run_path};
 use delaymq_core::storage::Call;
 use delaymq_core::store::{KeepFinished, OwnerOptions, inspect, visible_state};
 use delaymq_core::units::{LocationFile, Sequence};

@@ -9,7 +9,7 @@ use delaymq_core::run::{RunHole, run_path};
 use delaymq_core::store::{KeepFinished, OwnerOptions, inspect, verify};
 use delaymq_core::units::LocationFile;
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::{NodeOptions, Punched};
+use delaymq_simulation::node::NodeOptions;
 use rig::saving::{bodies, flip, look};
 use rig::{Rig, lean, sees};
 
