@@ -43,7 +43,7 @@ def hollow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Clock, str]:
     """A store, its clock, and the name of the run with all payloads; its room came back."""
     folder, clock = tmp_path_factory.mktemp("hollow") / "store", Clock()
     with opened(folder, clock) as store:
-        receipts = []
+        receipts: list[delaymq.Receipt] = []
         for numbers in in_batches(range(MESSAGES)):
             receipts += store.publish_many([Publish("far", body(number), delay=FAR_S + number) for number in numbers])
         store.checkpoint()

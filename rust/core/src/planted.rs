@@ -224,6 +224,8 @@ faults! {
     HoleIgnoresUnfinished,
     /// What is needed of a run's payloads is told by its own rows alone, though others point into it, too.
     HoleAsksOwnRowsAlone,
+    /// A payload that was copied out of a run is a hole, though what was moved meanwhile has it there yet.
+    HoleForgetsCopied,
     /// What an archive has not got yet goes as if nobody waited for it.
     ArchiveMarkIgnored,
     /// Zeros are taken for a record.

@@ -9,7 +9,7 @@ use delaymq_core::run::{RunHole, run_path};
 use delaymq_core::store::{KeepFinished, OwnerOptions, inspect, verify};
 use delaymq_core::units::LocationFile;
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::NodeOptions;
+use delaymq_simulation::node::{Due, NodeOptions};
 use rig::saving::{bodies, flip, look};
 use rig::{Rig, lean, sees};
 
@@ -175,9 +175,35 @@ fn without_any_checkpoint_all_that_waits_is_saved_and_what_was_given_back_is_tol
     let saved = look(&rig).unwrap();
     let late: Vec<String> = bodies(&saved).into_iter().filter(|body| body.starts_with("late")).collect();
     assert_eq!(late, (8..20).map(self::late).collect::<Vec<_>>());
-    println!("{:?} {:?} {:?}", saved.lost, saved.damage, saved.gaps);
+    assert_eq!(saved.lost.len(), 8, "{:?}", saved.lost);
     for lost in &saved.lost {
         let Error::DamagedPayload { path, offset, .. } = &lost.error else { panic!("{:?}", lost.error) };
         assert!(*path == run_path(hole.run) && (hole.from..hole.to).contains(offset), "{lost:?}");
     }
+}
+
+/// A message of a run is moved, and again while the checkpoint is written that copies its payload: the second entry finds
+/// the payload where it was first.
+fn what_is_moved_while_its_payload_is_copied_has_it_where_it_was() {
+    let mut rig = Rig::new(options());
+    let place = rig.earliest("later", "g");
+    let receipts: Vec<_> = (0..6).map(|number| rig.publish("later", 60_000 + number, &late(number))).collect();
+    rig.checkpoint();
+    let moved = rig.moved(&receipts[2], Due::After(90_000));
+    rig.node().begin_checkpoint();
+    // So soon that it is not copied itself.
+    rig.moved(&moved, Due::After(50));
+    while !rig.node().checkpoint_piece(u64::MAX).unwrap() {}
+    for _ in 0..3 {
+        rig.publish("noise", 0, "behind");
+        rig.checkpoint();
+    }
+    rig.pass(200_000);
+    assert_eq!(rig.take_all(place), [2, 0, 1, 3, 4, 5].map(late));
+}
+
+#[test]
+fn a_payload_that_is_copied_stays_for_what_is_moved_meanwhile() {
+    what_is_moved_while_its_payload_is_copied_has_it_where_it_was();
+    sees(Planted::HoleForgetsCopied, what_is_moved_while_its_payload_is_copied_has_it_where_it_was);
 }

@@ -22,11 +22,12 @@ const CALLS_MAX: u64 = 2_000;
 /// Pairs of failing calls that are tried; where there are more, so many are drawn.
 const PAIRS_MAX: u64 = 4_000;
 /// What the trait offers and no call of the disk stands for, and why.
-const WITHOUT_CALL: [(&str, &str); 5] = [
+const WITHOUT_CALL: [(&str, &str); 6] = [
     ("path", "asks the disk nothing"),
     ("view", "is memory that was mapped"),
     ("view_at", "is some of it, or nothing"),
     ("prefetch", "is advice"),
+    ("room", "is asked by who inspects alone, and changes nothing where it fails"),
     ("free_bytes", "is asked by who looks at marks alone, and changes nothing where it fails"),
 ];
 

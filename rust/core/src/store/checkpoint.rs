@@ -91,6 +91,8 @@ pub struct CheckpointWork {
     holes: Option<HolePlan>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
+    /// Places in runs whose payloads these have copies of.
+    copied_from: Vec<Location>,
     dispatch_run: Option<Arc<Run>>,
     /// Whose messages each of these has, and the merged one.
     subjects: BTreeMap<RunNumber, FileSubjects>,
@@ -169,6 +171,7 @@ impl CheckpointWork {
             holes,
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
+            copied_from: Vec::new(),
             dispatch_run: None,
             subjects: BTreeMap::new(),
         }
@@ -200,7 +203,10 @@ impl CheckpointWork {
             Stage::ScheduleStart => self.start_schedule(),
             Stage::Schedule(mut work) => match work.write_piece(storage.as_ref(), budget_bytes as usize) {
                 Ok(None) => self.stage = Stage::Schedule(work),
-                Ok(Some(run)) => self.schedule_runs.push((work.first(), run)),
+                Ok(Some(run)) => {
+                    self.copied_from.append(&mut work.take_copied_from());
+                    self.schedule_runs.push((work.first(), run));
+                }
                 Err(error) => {
                     // What it leaves under its temporary name is replaced by the next try.
                     drop(work.abandon(storage.as_ref()));
@@ -276,6 +282,7 @@ impl CheckpointWork {
     /// one is not among them, since it has no row that its inputs have not. True when there is no more to do.
     fn look_for_holes(&mut self, storage: &Arc<dyn Storage>, budget_bytes: u64) -> Result<bool> {
         let Some(plan) = self.holes.as_mut() else { return Ok(true) };
+        plan.note_copied(&std::mem::take(&mut self.copied_from));
         let runs = || {
             let candidates = self.schedule_candidates.iter().chain(&self.dispatch_candidates);
             let before = candidates.filter(|candidate| candidate.unfinished).map(|candidate| &candidate.run);

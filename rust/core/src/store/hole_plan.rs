@@ -181,17 +181,29 @@ impl HolePlan {
                 }
             }
             LocationFile::Run(number) if number != of && is_on(Planted::HoleAsksOwnRowsAlone) => {}
-            LocationFile::Run(number) => {
-                let place = self.run_targets.binary_search_by_key(&number, RunTarget::number).ok();
-                if let Some(target) = place.and_then(|place| self.run_targets.get_mut(place)) {
-                    target.note_payload(location.offset());
-                }
-            }
+            LocationFile::Run(number) => self.note_in_run(number, location),
         }
         for sequence in [row.sequence(), row.payload_sequence()] {
             let behind = self.targets.partition_point(|target| target.start.next_sequence <= sequence);
             if let Some(target) = behind.checked_sub(1).and_then(|place| self.targets.get_mut(place)) {
                 target.note_fact(sequence);
+            }
+        }
+    }
+
+    fn note_in_run(&mut self, run: RunNumber, location: Location) {
+        let place = self.run_targets.binary_search_by_key(&run, RunTarget::number).ok();
+        if let Some(target) = place.and_then(|place| self.run_targets.get_mut(place)) {
+            target.note_payload(location.offset());
+        }
+    }
+
+    /// These payloads were copied out of runs for entries that were in memory at the freeze. What is moved out of such a part
+    /// since then finds them where they were, though no row says so any more.
+    pub(super) fn note_copied(&mut self, copied_from: &[Location]) {
+        for location in copied_from.iter().filter(|_| !is_on(Planted::HoleForgetsCopied)) {
+            if let LocationFile::Run(run) = location.file() {
+                self.note_in_run(run, *location);
             }
         }
     }

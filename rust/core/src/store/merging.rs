@@ -210,8 +210,8 @@ impl Owner {
         let bytes = newer.holes.bytes().saturating_sub(older.holes.bytes()).saturating_add(bytes);
         let fresh = newer.run_holes.iter().filter(|hole| !older.run_holes.hold(hole));
         let bytes = fresh.map(RunHole::bytes).fold(bytes, u64::saturating_add);
-        let left = |run: &Run| run.length().saturating_sub(self.state.run_holes.bytes_in(run.number()));
-        runs.map(|known| left(&known.run)).fold(bytes, u64::saturating_add)
+        // What is a hole of a run that the newer does not name is not punched any more: it comes back with the file.
+        runs.map(|known| known.run.length()).fold(bytes, u64::saturating_add)
     }
 }
 
