@@ -72,6 +72,9 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     if version > 6:
         read["holes"] = _rows(cursor, lambda at: {"from": _position(at), "to": _position(at)})
         _demand_holes(cursor, read)
+    if version > 7:
+        read["run_holes"] = _rows(cursor, lambda at: _numbers(at, run=4, begin=8, end=8))
+        _demand_run_holes(cursor, read)
     demand(cursor.at_end, cursor.offset, "the end", "more bytes")
     return read
 
@@ -88,6 +91,18 @@ def _demand_holes(cursor: Cursor, read: Row) -> None:
         demand(is_in_order and is_later and is_whole and is_kept, cursor.offset, "a hole", hole)
     for before, after in pairwise(read["holes"]):
         demand(before["to"]["end"] < after["from"]["end"], cursor.offset, "holes that do not touch", after)
+
+
+def _demand_run_holes(cursor: Cursor, read: Row) -> None:
+    """Within schedule runs that are named, by run and place, apart."""
+    lengths = {run["number"]: run["length"] for run in read["schedule_runs"]}
+    for hole in read["run_holes"]:
+        is_whole = hole["begin"] % 8 == hole["end"] % 8 == 0 and 8192 <= hole["begin"] < hole["end"]
+        is_within = hole["end"] < lengths.get(hole["run"], 0)
+        demand(is_whole and is_within, cursor.offset, "a hole of a run", hole)
+    for before, after in pairwise(read["run_holes"]):
+        is_apart = (before["run"], before["end"]) < (after["run"], after["begin"])
+        demand(is_apart, cursor.offset, "holes that do not touch", after)
 
 
 def _file_subjects(cursor: Cursor) -> list[int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -87,7 +87,7 @@ class Run:
     footer: dict[str, Any]
     rows: list[dict[str, int]] = field(repr=False)
     payloads: dict[int, Record] = field(repr=False)
-    """The copied records, by the sequence of their row's entry."""
+    """The copied records, by the sequence of their row's entry; those in holes are not among them."""
     length: int
     check: int
 
@@ -97,8 +97,12 @@ def key_of(kind: int, row: dict[str, int]) -> tuple[int, int]:
     return (row["due_ms"], row["sequence"]) if kind == SCHEDULE else (row["subject"], row["number"])
 
 
-def read_run(data: bytes) -> Run:
-    """Reads every byte of a run and proves that its parts agree."""
+def read_run(data: bytes, holes: Sequence[tuple[int, int]] = ()) -> Run:
+    """Reads every byte of a run, but for payloads in holes, and proves that its parts agree.
+
+    Args:
+        holes: Where each hole begins and ends, in order.
+    """
     trailer, footer = read_footer(data)
     header = _header(data, footer)
     blocks = (header["row_count"] + BLOCK_ROWS - 1) // BLOCK_ROWS
@@ -107,7 +111,7 @@ def read_run(data: bytes) -> Run:
     rows = [row for index in range(blocks) for row in _block(data, header, index)]
     _demand_footer_of(footer, header["kind"], rows, trailer["footer_offset"])
     _demand_cells(data, header, footer, rows)
-    payloads = _payloads(data, header, footer, rows) if header["kind"] == SCHEDULE else {}
+    payloads = _payloads(data, footer, rows, holes) if header["kind"] == SCHEDULE else {}
     return Run(header, footer, rows, payloads, len(data), trailer["footer_check"])
 
 
@@ -258,23 +262,32 @@ def _subjects(rows: list[dict[str, int]]) -> list[tuple[int, int, int, int]]:
 
 
 def _payloads(
-    data: bytes, header: dict[str, int], footer: dict[str, Any], rows: list[dict[str, int]]
+    data: bytes, footer: dict[str, Any], rows: list[dict[str, int]], holes: Sequence[tuple[int, int]]
 ) -> dict[int, Record]:
     payloads = {}
-    at = header["payload_start"]
+    at = footer["payload_start"]
     end = at + footer["payload_bytes"]
     area = data[:end]
+    borders = {at}
     for row in rows:
         file = location(row["location"])
-        if file[:2] != ("run", header["number"]):
+        if file[:2] != ("run", footer["number"]):
             demand(row["length"] == 0, at, "no length of a record that lies elsewhere", row["length"])
             continue
         demand(file[2] == at, at, f"the record of {row['sequence']}", file[2])
-        record = read_record(area, at, row["payload_sequence"])
-        demand(record.length == row["length"], at, row["length"], record.length)
-        if not record.payload_is_whole:
-            raise DamagedError(at, "a whole payload", "another check")
-        payloads[row["sequence"]] = record
-        at += padded(record.length)
+        if not any(begin <= at < behind for begin, behind in holes):
+            payloads[row["sequence"]] = _payload(area, at, row)
+        at += padded(row["length"])
+        borders.add(at)
     demand(at == end, at, f"the end of the payload area at {end}", at)
+    for hole in holes:
+        demand(borders.issuperset(hole), hole[0], "a hole of whole records", hole)
     return payloads
+
+
+def _payload(area: bytes, at: int, row: dict[str, int]) -> Record:
+    record = read_record(area, at, row["payload_sequence"])
+    demand(record.length == row["length"], at, row["length"], record.length)
+    if not record.payload_is_whole:
+        raise DamagedError(at, "a whole payload", "another check")
+    return record

@@ -11,6 +11,7 @@ from format_reader.checkpoints import read_checkpoint
 from format_reader.identity import read_identity
 from format_reader.layout import demand
 from format_reader.records import Record
+from format_reader.runs import Run, read_run
 from format_reader.segments import Hole, Segment, follows, read_segment
 
 
@@ -53,6 +54,23 @@ def read_store(folder: Path) -> Store:
         demand(header["number"] == number, 12, number, header["number"])
         demand(header["stream"] == identity["stream"], 16, identity["stream"], header["stream"])
     return Store(identity, segments, checkpoints, _facts(segments))
+
+
+def read_runs(folder: Path) -> dict[int, Run]:
+    """The runs that the checkpoints of a store name that nobody has open.
+
+    What the older checkpoint that names a run calls a hole may be gone. What the newer one alone calls so is there yet.
+    """
+    holes: dict[int, list[tuple[int, int]]] = {}
+    for path in numbered(folder / "checkpoints", "checkpoint").values():
+        body = read_checkpoint(path.read_bytes())["body"]
+        named: dict[int, list[tuple[int, int]]]
+        named = {run["number"]: [] for run in (*body["schedule_runs"], *body["dispatch_runs"])}
+        for hole in body.get("run_holes", ()):
+            named[hole["run"]].append((hole["begin"], hole["end"]))
+        holes = named | holes
+    runs = numbered(folder / "runs", "run")
+    return {number: read_run(runs[number].read_bytes(), holes[number]) for number in sorted(holes)}
 
 
 def _facts(segments: dict[int, Segment]) -> list[tuple[int, Record]]:

@@ -15,8 +15,8 @@ from crafting import flip, place_of, wait_until
 from format_reader.layout import location
 from format_reader.receipts import parse_receipt, read_receipt, receipt_check
 from format_reader.records import KINDS, Record
-from format_reader.runs import Run, key_of, read_run
-from format_reader.store import Store, numbered, read_store
+from format_reader.runs import Run, key_of
+from format_reader.store import Store, read_runs, read_store
 from format_reader.test_independence import TESTS, run_alone
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def read(history: History) -> Store:
 
 @pytest.fixture(scope="module")
 def runs(history: History) -> dict[int, Run]:
-    return {number: read_run(path.read_bytes()) for number, path in numbered(history.folder / "runs", "run").items()}
+    return read_runs(history.folder)
 
 
 def test_every_published_message_is_there_once_and_nothing_else(history: History, read: Store) -> None:

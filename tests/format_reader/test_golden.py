@@ -214,7 +214,7 @@ def test_an_identity_says_what_was_written_and_each_flipped_bit_is_found() -> No
     fields = read_identity(data)
     fields.pop("check")
     assert fields == {
-        "format_version": 7,
+        "format_version": 8,
         "flags": 0,
         "stream": b"golden stream 01",
         "timeline": 1,
@@ -296,7 +296,7 @@ def test_a_schedule_run_of_format_4_has_no_cells() -> None:
     assert {row["size_and_one"] for row in run.rows} == {0}
 
 
-@pytest.mark.parametrize("version", [5, 6])
+@pytest.mark.parametrize("version", [5, 6, 7])
 def test_a_schedule_run_of_an_earlier_format_has_what_one_of_today_has(version: int) -> None:
     run, before = (read_run(read_golden(name)[1]) for name in ("run_schedule", f"run_schedule_of_format_{version}"))
     assert (before.header["format"], before.rows, before.footer) == (version, run.rows, run.footer)
@@ -304,7 +304,7 @@ def test_a_schedule_run_of_an_earlier_format_has_what_one_of_today_has(version: 
 
 def test_a_checkpoint_says_how_much_is_due_in_each_minute() -> None:
     checkpoint, before = (read_checkpoint(read_golden(name)[1]) for name in ("checkpoint", "checkpoint_of_format_4"))
-    assert (checkpoint["format_version"], before["format_version"]) == (7, 4)
+    assert (checkpoint["format_version"], before["format_version"]) == (8, 4)
     pending = sum(subject["pending"] for subject in checkpoint["body"]["subjects"])
     assert sum(minute["messages"] for minute in checkpoint["body"]["minutes"]) == pending
     assert [ended["is_known"] for ended in checkpoint["body"]["ended"]] == [1]
@@ -322,9 +322,17 @@ def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
 
 
 def test_a_checkpoint_of_format_6_has_no_holes() -> None:
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_6"))
+    body, before = (
+        read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_7", "checkpoint_of_format_6")
+    )
     assert "holes" not in before
     assert (body.pop("holes"), body) == ([], before)
+
+
+def test_a_checkpoint_of_format_7_has_no_holes_of_runs() -> None:
+    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_7"))
+    assert "run_holes" not in before
+    assert (body.pop("run_holes"), body) == ([], before)
 
 
 def test_a_dispatch_run_says_what_was_written() -> None:
@@ -351,7 +359,7 @@ def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
 def test_a_checkpoint_says_what_was_written() -> None:
     checkpoint = read_checkpoint(read_golden("checkpoint")[1])
     body, before = checkpoint["body"], read_checkpoint(read_golden("checkpoint_of_format_4")[1])["body"]
-    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (7, 1, b"golden stream 01")
+    assert (checkpoint["format_version"], checkpoint["number"], checkpoint["stream"]) == (8, 1, b"golden stream 01")
     assert (body["position"]["next_sequence"], body["position"]["trusted_ms"]) == (40, NOW)
     assert {group.pop("consumer_ended_ms") for group in body["groups"]} == {0}, "nobody stopped consuming"
     same = ("voided", "next_group", "next_consumer", "next_run", "groups", "ended_groups", "moves", "floor")

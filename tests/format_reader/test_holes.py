@@ -10,8 +10,9 @@ import pytest
 
 from format_reader.batches import Batch
 from format_reader.checkpoints import read_checkpoint
-from format_reader.golden import read_golden
-from format_reader.layout import DamagedError, crc32
+from format_reader.golden import GOLDEN, parse, read_golden
+from format_reader.layout import DamagedError, crc32, padded
+from format_reader.runs import Run, read_run
 from format_reader.segments import Hole, read_segment
 
 Place = dict[str, Any]
@@ -75,12 +76,55 @@ def test_a_checkpoint_says_where_holes_are() -> None:
             read_checkpoint(with_holes(*holes))
 
 
+def a_run() -> bytes:
+    """The run of a golden store that has the payloads of five messages."""
+    text = (GOLDEN / "stores" / "format_7.hex").read_text("utf-8")
+    _, _, lines = text.partition("# path: runs/0000000002.run\n")
+    return parse(lines.partition("# path: ")[0])[1]
+
+
+def borders(run: Run) -> list[int]:
+    """Where the copied records of a run begin, and where the last one ends."""
+    starts = [row["location"] & 0xFFFF_FFFF for row in run.rows if row["sequence"] in run.payloads]
+    return [*starts, starts[-1] + padded(list(run.payloads.values())[-1].length)]
+
+
+def test_payloads_in_holes_of_a_run_are_passed_whatever_stands_there() -> None:
+    data = a_run()
+    whole = read_run(data)
+    at = borders(whole)
+    assert len(at) == 6
+    hole = (at[1], at[4])
+    punched = data[: hole[0]] + bytes(hole[1] - hole[0]) + data[hole[1] :]
+    for bytes_there in (data, punched):
+        found = read_run(bytes_there, [hole])
+        assert list(found.payloads) == [list(whole.payloads)[place] for place in (0, 4)]
+        assert (found.rows, found.footer) == (whole.rows, whole.footer)
+
+
+def test_a_punched_payload_that_no_hole_names_is_damage() -> None:
+    data = a_run()
+    at = borders(read_run(data))
+    punched = data[: at[1]] + bytes(at[4] - at[1]) + data[at[4] :]
+    for holes in ([], [(at[1], at[3])], [(at[2], at[4])], [(at[1], at[2]), (at[3], at[4])]):
+        with pytest.raises(DamagedError):
+            read_run(punched, holes)
+
+
+def test_a_hole_of_a_run_has_whole_records_and_nothing_else() -> None:
+    data = a_run()
+    at = borders(read_run(data))
+    for hole in ((at[1] + 8, at[4]), (at[1], at[4] - 8), (at[1], at[-1] + 8), (4_096, at[0])):
+        with pytest.raises(DamagedError):
+            read_run(data, [hole])
+
+
 def with_holes(*holes: tuple[Place, Place]) -> bytes:
     """The golden checkpoint with these holes, its checks made right."""
     _, data = read_golden("checkpoint")
-    assert data[-8:] == bytes(8), "it ends with the count of its holes"
+    assert data[-16:] == bytes(16), "it ends with the counts of its holes, those of segments first"
     fields = ("end", "chain", "next_sequence", "epoch", "trusted_ms")
     rows = (struct.pack("<QIQIQ", *(place[name] for name in fields)) for hole in holes for place in hole)
-    body = data[64:-8] + struct.pack("<Q", len(holes)) + b"".join(rows)
+    body = data[64:-16] + struct.pack("<Q", len(holes)) + b"".join(rows) + bytes(8)
     header = data[:40] + struct.pack("<Q", len(body)) + data[48:56] + struct.pack("<I", crc32(body))
     return header + struct.pack("<I", crc32(header)) + body

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from format_reader.checkpoints import read_checkpoint
-from format_reader.runs import SCHEDULE, read_run
+from format_reader.runs import SCHEDULE
 from format_reader.segments import read_segment
-from format_reader.store import numbered
+from format_reader.store import numbered, read_runs
 from tables.oracle import Row, moment
 
 HOUR_MS = 3_600_000
@@ -29,14 +29,7 @@ def segments(folder: Path) -> list[Row]:
             times = (moment(headers[0]["trusted_ms"]), moment(headers[-1]["trusted_ms"]))
             spans = (first, end)
             rows.append(_file("message", path, spans, end - first, times, is_sealed=segment.is_sealed))
-    runs: set[int] = set()
-    for path in numbered(folder / "checkpoints", "checkpoint").values():
-        body = read_checkpoint(path.read_bytes())["body"]
-        runs |= {run["number"] for run in (*body["schedule_runs"], *body["dispatch_runs"])}
-    for number, path in numbered(folder / "runs", "run").items():
-        if number not in runs:
-            continue
-        run = read_run(path.read_bytes())
+    for number, run in read_runs(folder).items():
         sequences = [row["sequence"] for row in run.rows]
         is_schedule = run.header["kind"] == SCHEDULE
         dues = [row["due_ms"] for row in run.rows]
@@ -44,6 +37,7 @@ def segments(folder: Path) -> list[Row]:
         of_schedule = (moment(min(dues)), moment(last)) if is_schedule else (None, None)
         log = "schedule" if is_schedule else "dispatch"
         spans = (min(sequences), max(sequences) + 1)
+        path = folder / "runs" / f"{number:010d}.run"
         rows.append(_file(log, path, spans, len(run.rows), of_schedule, is_sealed=True))
     return rows
 

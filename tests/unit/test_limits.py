@@ -139,8 +139,8 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant("rust/engine/src/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
     ],
     "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
-    "holes in one segment": lambda: [
-        constant("rust/core/src/store/hole_search.rs", "HOLES_IN_SEGMENT_MAX"),
+    "holes in one segment, or one run": lambda: [
+        constant("rust/core/src/store/hole_search.rs", "HOLES_IN_FILE_MAX"),
         default("hole_bytes_min"),
     ],
     "subjects of one file that are told apart for that": lambda: [constant(FILE_SUBJECTS, "SUBJECTS_MAX")],

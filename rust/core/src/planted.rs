@@ -216,10 +216,16 @@ faults! {
     OccurrenceUnjudged,
     /// A checkpoint saves nothing of what recurs.
     RecurringNotSaved,
-    /// A hole is punched when the newest checkpoint names it, though an older one may be used that does not.
+    /// A hole of a segment is punched when the newest checkpoint names it, though an older one may be used that does not.
     HolePunchedBeforeBothCheckpoints,
+    /// The same of a hole of a run.
+    RunHolePunchedBeforeBothCheckpoints,
     /// A hole is planned where something unfinished has its payload.
     HoleIgnoresUnfinished,
+    /// What is needed of a run's payloads is told by its own rows alone, though others point into it, too.
+    HoleAsksOwnRowsAlone,
+    /// A payload that was copied out of a run is a hole, though what was moved meanwhile has it there yet.
+    HoleForgetsCopied,
     /// What an archive has not got yet goes as if nobody waited for it.
     ArchiveMarkIgnored,
     /// Zeros are taken for a record.

@@ -50,7 +50,7 @@ counters! {
     prepared_segments,
     /// Files retired.
     retired_files,
-    /// Bytes of segments that were given back as holes.
+    /// Bytes of segments and runs that were given back as holes.
     punched_bytes,
     /// Damaged messages given up.
     voided,

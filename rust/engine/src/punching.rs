@@ -45,6 +45,7 @@ impl Shared {
             retired.remove(storage)?;
             self.metrics.retired_files.add(retired.files.len() as u64);
         }
+        let run_holes = std::mem::take(&mut retired.run_holes);
         *retired = Removable { holes: std::mem::take(&mut retired.holes), ..Removable::default() };
         let holes = std::mem::take(&mut retired.holes);
         if helping.has_no_holes {
@@ -53,12 +54,14 @@ impl Shared {
         // Those whose turn has not come, or that could not be punched now, stay for the next try.
         let (free, viewed): (Vec<Hole>, Vec<Hole>) =
             holes.iter().partition(|hole| self.payloads.is_let_go(hole.segment()));
-        retired.holes = holes;
-        if let Some(bytes) = punch(storage, &free, self.options.owner.hole_block_bytes)? {
+        // What is read of a run is copied, and nothing looks at the file.
+        (retired.holes, retired.run_holes) = (holes, run_holes);
+        if let Some(bytes) = punch(storage, &free, &retired.run_holes, self.options.owner.hole_block_bytes)? {
             self.metrics.punched_bytes.add(bytes);
             retired.holes = viewed;
+            retired.run_holes.clear();
         } else {
-            retired.holes.clear();
+            (retired.holes, retired.run_holes) = (Vec::new(), Vec::new());
             helping.has_no_holes = true;
             self.reports.add(Report::NoHoles);
         }

@@ -114,7 +114,7 @@ pub enum Report {
         /// Its name in the subject.
         name: String,
     },
-    /// The file system has no holes: what is finished in the midst of a segment stays until the segment goes.
+    /// The file system has no holes: what is finished in the midst of a segment or a run stays until the file goes.
     NoHoles,
     /// Work in the background failed and is tried again.
     BackgroundFailed {
@@ -207,8 +207,9 @@ impl fmt::Display for Report {
                 let why = "its rule does not happen within ten years";
                 write!(out, "the series {name:?} of subject {subject:?} has ended: {why}")
             }
-            Self::NoHoles => out
-                .write_str("the file system has no holes: what is finished in a segment stays until the segment goes"),
+            Self::NoHoles => out.write_str(
+                "the file system has no holes: what is finished in a file of messages stays until the file goes",
+            ),
             Self::BackgroundFailed { work, reason } => write!(out, "{work} failed and is tried again: {reason}"),
             Self::Poisoned { reason } => write!(out, "the store stopped: {reason}; open it again"),
         }

@@ -5,11 +5,13 @@
 mod support;
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delaymq_engine::{Delivered, Due, Durability, Options, Report, Store, Subscription};
+use delaymq_core::units::Millis;
+use delaymq_engine::{Delivered, Due, Durability, ManualClock, Options, Report, Store, Subscription};
 use support::{Faults, bodies, collect, consume, eventually, open, options, publish, subscribe};
 
 const MESSAGES_OF_A_BATCH: usize = 25;
@@ -147,4 +149,59 @@ fn a_disk_without_holes_is_told_once_and_keeps_all() {
     assert_eq!(switches.punches.load(Ordering::SeqCst), 1, "it was told once that there are no holes");
     assert!(taken(folder.path(), 3) > 200 << 10);
     assert_eq!(bodies(&collect(&slow, 9)), ["slow 0", "slow 15", "slow 30"].repeat(3));
+}
+
+/// The largest run, how many bytes of the disk it takes, and how long it is.
+fn largest_run(folder: &Path) -> (PathBuf, u64, u64) {
+    let files = std::fs::read_dir(folder.join("runs")).unwrap().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let data = entry.metadata().ok()?;
+        Some((entry.path(), data.blocks() * 512, data.len()))
+    });
+    files.max_by_key(|(_, _, length)| *length).unwrap()
+}
+
+const FAR_MS: u64 = 24 * 3_600_000;
+
+fn far(number: u64) -> String {
+    format!("far {number:03} {}", "x".repeat(2_000))
+}
+
+/// More than half of a run waits, so it is not written again; the room of what was cancelled comes back.
+#[test]
+fn what_was_cancelled_of_a_run_that_stays_is_given_back_and_all_else_comes_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Millis(1_800_000_000_000)).unwrap());
+    let by_hand = || {
+        let mut options = Options { clock: Arc::clone(&clock) as _, ..hollow() };
+        // Payloads of small runs would be copied by the next merge.
+        options.owner.merge_payload_bytes = 0;
+        options
+    };
+    let store = open(folder.path(), by_hand());
+    let all = subscribe(&store, "far", "g");
+    let receipts: Vec<_> = (0..400)
+        .map(|number| publish(&store, "far", Due::After(FAR_MS + number * 1_000), far(number).as_bytes()))
+        .collect();
+    store.checkpoint().unwrap();
+    let (run, full, length) = largest_run(folder.path());
+    assert!(full > 400 * 2_000 && full >= length, "{full} of {length}");
+    store.cancel_many(&receipts[100..250]).unwrap();
+    let hollow_by = 140 * 2_000;
+    eventually("the room of what was cancelled comes back", || {
+        publish(&store, "noise", Due::After(0), b"behind");
+        store.checkpoint().unwrap();
+        largest_run(folder.path()).1 + hollow_by < full
+    });
+    let (stays, _, now_long) = largest_run(folder.path());
+    assert_eq!((stays, now_long), (run, length), "the run stays, as long as it was");
+    assert!(store.status().unwrap().metrics.punched_bytes > hollow_by);
+    drop(all);
+    store.close().unwrap();
+    assert_eq!(Store::verify(folder.path()).unwrap().findings, Vec::<String>::new());
+    let store = open(folder.path(), by_hand());
+    let all = subscribe(&store, "far", "g");
+    clock.advance(2 * FAR_MS, Duration::from_secs(20), &mut || true).unwrap();
+    let found = bodies(&consume(&all, 250));
+    assert_eq!(found, (0..100).chain(250..400).map(far).collect::<Vec<_>>());
 }

@@ -133,7 +133,7 @@ fn put_engine(page: &mut Text, status: &Status) {
     );
     page.counter("prepared_segments", "Segments prepared.", metrics.prepared_segments);
     page.counter("retired_files", "Files retired.", metrics.retired_files);
-    page.counter("punched_bytes", "Bytes of segments given back as holes.", metrics.punched_bytes);
+    page.counter("punched_bytes", "Bytes of segments and runs given back as holes.", metrics.punched_bytes);
 }
 
 fn put_connections(page: &mut Text, hub: &Hub) {

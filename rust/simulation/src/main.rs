@@ -147,8 +147,8 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
     println!(
         "{} seeds from {}, {} operations, {} crashes, {published} published, {delivered} delivered, \
          {duplicated} again, {cancelled} cancelled, {moved} moved, {dead} dead, {redriven} redriven, {expired} expired, \
-         {resets} resets, {removals} removals",
-        arguments.seeds, arguments.first, found.operations, found.crashes,
+         {resets} resets, {removals} removals, holes in segments of {} and in runs of {}",
+        arguments.seeds, arguments.first, found.operations, found.crashes, found.hollow_segments, found.hollow_runs,
     );
     let connected::Counts {
         published,

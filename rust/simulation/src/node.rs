@@ -36,6 +36,7 @@ use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 
 pub use self::administration::{AskedExpiry, SeenDeadLetter};
 pub use self::asking::{Due, NewMessage, Published};
+pub use self::background::Punched;
 pub use self::by_key::{MovedByKey, NewTerms, PublishedOnTerms};
 pub use self::consuming::{Handed, Pulled};
 use self::log::Written;
@@ -124,7 +125,7 @@ pub struct Node {
     loads: u64,
     checkpoint: Option<CheckpointWork>,
     retired: Removable,
-    punched_bytes: u64,
+    punched: Punched,
     merge_failures: Vec<Error>,
     recovered: RecoveryReport,
     first_sequence: Sequence,
@@ -193,7 +194,7 @@ impl Node {
             loads: 0,
             checkpoint: None,
             retired: Removable::default(),
-            punched_bytes: 0,
+            punched: Punched::default(),
             merge_failures: Vec::new(),
             recovered: recovered.report,
             first_sequence: position.next_sequence,

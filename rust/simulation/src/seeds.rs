@@ -85,6 +85,10 @@ pub struct Found {
     pub crashes: u64,
     /// What was counted.
     pub counts: Counts,
+    /// In how many histories of a store something was punched out of segments.
+    pub hollow_segments: u64,
+    /// The same of runs.
+    pub hollow_runs: u64,
     /// What was counted over connections.
     pub over_connections: connected::Counts,
     /// What was counted of QMQ's clients there.
@@ -101,6 +105,8 @@ impl Found {
         self.operations += other.operations;
         self.crashes += other.crashes;
         self.counts.add(other.counts);
+        self.hollow_segments += other.hollow_segments;
+        self.hollow_runs += other.hollow_runs;
         self.over_connections.add(other.over_connections);
         self.of_qmq.add(other.of_qmq);
         let room = ENDINGS_MAX.saturating_sub(self.broken.len());
@@ -128,6 +134,8 @@ impl Found {
         self.operations += ending.operations;
         self.crashes += ending.crashes;
         self.counts.add(ending.counts);
+        self.hollow_segments += u64::from(ending.punched.segment_bytes > 0);
+        self.hollow_runs += u64::from(ending.punched.run_bytes > 0);
         if !ending.violations.is_empty() {
             // The drain changes a plan; what is replayed is what it began with.
             let failed = Some(Failed::World(*plan, ending.operations));

@@ -28,7 +28,7 @@ use crate::chance::{Chance, TraceHash};
 use crate::checker::{Counts, Entry, Oracle, Origin};
 use crate::clock::SimulatedClock;
 use crate::disk::Disk;
-use crate::node::{Due, Label, Node};
+use crate::node::{Due, Label, Node, Punched};
 use crate::replica::Replica;
 
 /// Where the wall clock starts.
@@ -45,6 +45,8 @@ pub struct Ending {
     pub crashes: u64,
     /// What was counted.
     pub counts: Counts,
+    /// The most that one life of the store has punched.
+    pub punched: Punched,
     /// What is wrong.
     pub violations: Vec<String>,
     /// The expanded options.
@@ -109,6 +111,8 @@ pub struct World {
     next_body: u64,
     operation: u64,
     crashes: u64,
+    /// The most that one life of the store has punched.
+    punched: Punched,
     /// Of the last opening that came to its end.
     epoch: Epoch,
     trace: TraceHash,
@@ -164,6 +168,7 @@ impl World {
             next_body: 1,
             operation: 0,
             crashes: 0,
+            punched: Punched::default(),
             epoch: Epoch(0),
             trace: TraceHash::default(),
             told: tells.then(Vec::new),
@@ -190,6 +195,7 @@ impl World {
             operations: self.operation,
             crashes: self.crashes,
             counts: self.oracle.counts(),
+            punched: self.punched,
             violations: self.oracle.violations().to_vec(),
             plan,
             trace: self.told.unwrap_or_default(),
@@ -219,6 +225,9 @@ impl World {
     /// applied and answered.
     fn collect(&mut self) {
         let Some(node) = &mut self.node else { return };
+        let punched = node.punched();
+        self.punched.segment_bytes = self.punched.segment_bytes.max(punched.segment_bytes);
+        self.punched.run_bytes = self.punched.run_bytes.max(punched.run_bytes);
         let sent = node.take_sent();
         let applied = node.take_applied();
         let visible = node.commits().visible().sequence;

@@ -11,7 +11,7 @@ use delaymq_core::storage::Call;
 use delaymq_core::store::{KeepFinished, OwnerOptions, inspect, visible_state};
 use delaymq_core::units::{LocationFile, Sequence};
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::{Due, NodeOptions};
+use delaymq_simulation::node::{Due, NodeOptions, Punched};
 use rig::saving::{bodies, flip, look, place_of, runs_of};
 use rig::{Place, Rig, lean, sees};
 
@@ -88,7 +88,7 @@ fn stragglers_keep_their_batches_and_no_more() {
     assert!(sealed > 4 && state.segments[0].segment.0 <= 2, "the first message holds the log");
     let given_back: u64 = named.iter().map(Hole::bytes).sum();
     assert!(given_back > sealed * 3_000, "{given_back} of {sealed} segments");
-    assert_eq!(rig.node().punched_bytes(), given_back);
+    assert_eq!(rig.node().punched(), Punched { segment_bytes: given_back, run_bytes: 0 });
     all_slow_comes(&mut rig);
 }
 
@@ -199,7 +199,7 @@ fn what_is_moved_given_back_or_far_keeps_its_facts() {
             rig.checkpoint();
         }
     }
-    assert!(rig.node().punched_bytes() > 0);
+    assert!(rig.node().punched().segment_bytes > 0);
     // A block of every schedule run rots: what it held is found in the log.
     for run in runs_of(&rig, 1) {
         flip(&rig, &run, 4_200);

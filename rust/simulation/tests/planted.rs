@@ -28,8 +28,9 @@ fn is_found(fault: Planted, seeds: u64) {
 }
 
 /// Seeds whose histories were told as broken once, by what the world knew wrongly: that what could not be
-/// handed again yet was held no more (two), and how many messages there were to drain.
-const REPLAYED: [u64; 4] = [771_110_946, 771_139_801, 771_206_063, 983_602_774];
+/// handed again yet was held no more (two), and how many messages there were to drain. And one of a payload that was
+/// punched while it was copied and moved.
+const REPLAYED: [u64; 5] = [11_428, 771_110_946, 771_139_801, 771_206_063, 983_602_774];
 
 #[test]
 fn seeds_that_were_told_as_broken_once_are_in_order() {
@@ -81,6 +82,16 @@ fn hole_ignores_unfinished_is_found() {
 #[test]
 fn hole_punched_before_both_checkpoints_is_found() {
     is_found(Planted::HolePunchedBeforeBothCheckpoints, 400);
+}
+
+#[test]
+fn run_hole_punched_before_both_checkpoints_is_found() {
+    is_found(Planted::RunHolePunchedBeforeBothCheckpoints, 400);
+}
+
+#[test]
+fn hole_asks_own_rows_alone_is_found() {
+    is_found(Planted::HoleAsksOwnRowsAlone, 400);
 }
 
 #[test]

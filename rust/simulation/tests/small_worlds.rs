@@ -41,6 +41,14 @@ fn every_scene_keeps_its_promises_whatever_is_left() {
 }
 
 #[test]
+fn holes_of_runs_that_are_punched_too_early_are_found() {
+    let scene = SCENES.iter().find(|scene| scene.name == "holes of runs");
+    let _plant = Plant::new(Some(Planted::RunHolePunchedBeforeBothCheckpoints));
+    let found = scene.map(|scene| try_scene(scene, 1, STATES));
+    assert!(found.is_some_and(|found| found.broken > 0));
+}
+
+#[test]
 fn one_life_is_tried_in_one_way() {
     for scene in SCENES.iter().take(3) {
         let (once, again) = (try_scene(scene, 2, 200), try_scene(scene, 2, 200));

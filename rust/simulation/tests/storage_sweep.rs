@@ -27,7 +27,7 @@ const WITHOUT_CALL: [(&str, &str); 6] = [
     ("view", "is memory that was mapped"),
     ("view_at", "is some of it, or nothing"),
     ("prefetch", "is advice"),
-    ("room", "is asked by who looks at what holds space alone; where a disk has no other answer it is the length"),
+    ("room", "is asked by who inspects alone, and changes nothing where it fails"),
     ("free_bytes", "is asked by who looks at marks alone, and changes nothing where it fails"),
 ];
 

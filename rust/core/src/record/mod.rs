@@ -26,7 +26,7 @@ pub use fact::{Fact, KINDS, decode};
 pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, seal_record};
 
 /// The format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
 
 /// The bytes of `value` as a zerocopy struct read from the front of `bytes`.
 pub(crate) fn read_struct<T>(bytes: &[u8]) -> Option<T>

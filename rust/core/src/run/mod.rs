@@ -16,6 +16,7 @@
 mod block;
 mod cells;
 mod footer;
+mod holes;
 mod payload;
 mod reader;
 mod rows;
@@ -42,6 +43,7 @@ use crate::units::RunNumber;
 pub use block::BLOCK_ROWS;
 pub use cells::Cell;
 pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
+pub use holes::{RunHole, RunHoles};
 pub use payload::read_payload;
 pub use reader::{DamagedBlock, Run};
 pub use rows::{DispatchRow, Row, RowKey, ScheduleRow};

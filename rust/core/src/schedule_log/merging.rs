@@ -19,7 +19,7 @@ use super::ended::Ended;
 use super::schedule::Schedule;
 use super::window::{Body, Window};
 use crate::planted::{Planted, is_on};
-use crate::run::Run;
+use crate::run::{Run, RunHoles};
 use crate::units::{RunNumber, Sequence};
 
 /// Windows of one merge, at most: each of them with a run is read a piece at a time.
@@ -34,7 +34,8 @@ pub struct MergeLimits {
     pub windows_min: usize,
     /// Rows of a merged run at most, where it is made of more than one.
     pub rows_max: u64,
-    /// A run of this many bytes of which at most half is pending is written again.
+    /// A run of this many bytes of which at most half is pending is written again, where half of this much is not
+    /// given back yet of what is finished in it.
     pub wasted_bytes_min: u64,
 }
 
@@ -44,7 +45,7 @@ struct Weight {
     pending: u64,
     /// It is in no memory of its own and can be read.
     fits: bool,
-    /// At most half of its run is pending, and the run is large.
+    /// At most half of its run is pending, and much is finished in it that is not given back.
     wasted: bool,
 }
 
@@ -81,9 +82,15 @@ impl MergePlan {
 
 impl Schedule {
     /// What is worth merging now, if anything: first what wastes the most room, else many small
-    /// windows. What is pending in the runs of `copied`, asked where there is a plan, will be copied.
-    pub fn plan_merge(&self, limits: MergeLimits, copied: impl FnOnce() -> BTreeSet<RunNumber>) -> Option<MergePlan> {
-        let range = choose(&self.weights(limits), limits)?;
+    /// windows. What lies in `holes` wastes none. What is pending in the runs of `copied`, asked where there is a plan,
+    /// will be copied.
+    pub fn plan_merge(
+        &self,
+        limits: MergeLimits,
+        holes: &RunHoles,
+        copied: impl FnOnce() -> BTreeSet<RunNumber>,
+    ) -> Option<MergePlan> {
+        let range = choose(&self.weights(limits, holes), limits)?;
         let windows = self.windows.get(range)?;
         let inputs = windows.iter().map(|window| {
             let run = window.run().filter(|_| window.pending > 0).cloned();
@@ -96,15 +103,11 @@ impl Schedule {
         })
     }
 
-    /// Bytes of runs that a merge would not write again.
-    pub fn wasted_bytes(&self, limits: MergeLimits) -> u64 {
-        let weights = self.weights(limits);
+    /// Bytes of runs that a merge would not write again, but for those in `holes`.
+    pub fn wasted_bytes(&self, limits: MergeLimits, holes: &RunHoles) -> u64 {
+        let weights = self.weights(limits, holes);
         let wasted = self.windows.iter().zip(&weights).filter(|(_, weight)| weight.wasted && weight.fits);
-        let bytes = wasted.filter_map(|(window, weight)| {
-            let run = window.run()?;
-            let finished = run.row_count().saturating_sub(weight.pending);
-            Some((u128::from(run.length()) * u128::from(finished) / u128::from(run.row_count().max(1))) as u64)
-        });
+        let bytes = wasted.filter_map(|(window, weight)| Some(finished_bytes(window.run()?, weight.pending, holes)));
         bytes.fold(0, u64::saturating_add)
     }
 
@@ -139,14 +142,16 @@ impl Schedule {
         self.unmerged.insert(run);
     }
 
-    fn weights(&self, limits: MergeLimits) -> Vec<Weight> {
+    fn weights(&self, limits: MergeLimits, holes: &RunHoles) -> Vec<Weight> {
         let weight = |window: &Window| {
             let (fits, wasted) = match &window.body {
                 Body::Empty => (true, false),
                 Body::Memory { .. } => (false, false),
                 Body::Run { run, patches } => {
                     let is_half = window.pending.saturating_mul(2) <= run.row_count();
-                    let wasted = window.pending > 0 && is_half && run.length() >= limits.wasted_bytes_min;
+                    let is_large = run.length() >= limits.wasted_bytes_min
+                        && finished_bytes(run, window.pending, holes) >= limits.wasted_bytes_min / 2;
+                    let wasted = window.pending > 0 && is_half && is_large;
                     // A moved entry in memory may lead to a row that is pending no more.
                     let is_whole = patches.is_empty() && !self.unmerged.contains(&run.number());
                     (is_whole && !self.is_origin(window), wasted)
@@ -156,6 +161,13 @@ impl Schedule {
         };
         self.windows.iter().map(weight).collect()
     }
+}
+
+/// About how many bytes of a run are finished and not given back as holes.
+fn finished_bytes(run: &Run, pending: u64, holes: &RunHoles) -> u64 {
+    let finished = run.row_count().saturating_sub(pending);
+    let bytes = u128::from(run.length()) * u128::from(finished) / u128::from(run.row_count().max(1));
+    u64::try_from(bytes).unwrap_or(u64::MAX).saturating_sub(holes.bytes_in(run.number()))
 }
 
 /// Ranges one behind the other as one.

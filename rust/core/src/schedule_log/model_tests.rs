@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::Result;
-use crate::run::{RUN_FOLDER, Run, RunKind, ScanBuffer, list_runs, run_path};
+use crate::run::{RUN_FOLDER, Run, RunHoles, RunKind, ScanBuffer, list_runs, run_path};
 use crate::storage::{Crash, MemoryStorage, Storage};
 use crate::units::{DueKey, Location, Millis, Minute, RunNumber, SegmentNumber, Sequence, SubjectNumber, Tally};
 
@@ -343,7 +343,7 @@ impl Pair {
             feed_from,
             runs: runs.clone(),
         };
-        let plan = self.schedule.plan_merge(MERGES, BTreeSet::new);
+        let plan = self.schedule.plan_merge(MERGES, &RunHoles::default(), BTreeSet::new);
         let merge = plan.map(|plan| (self.next_run(), plan));
         self.under_way = Some(UnderWay { parts, merge, checkpoint });
     }

@@ -15,7 +15,7 @@ use crate::planted::{Planted, is_on};
 use crate::record::header::RECORD_HEADER_BYTES;
 use crate::run::{Run, RunHead, RunWriter, ScheduleRow};
 use crate::storage::Storage;
-use crate::units::{DueKey, Millis, RunNumber, Sequence};
+use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, Sequence};
 
 /// Records that are looked at before they are copied, and how much of each.
 const TOUCHED_AHEAD: usize = 64;
@@ -80,6 +80,7 @@ impl FrozenPart {
             run: None,
             rows_written: 0,
             copies: PayloadCopies::default(),
+            copied_from: Vec::new(),
             part: self,
         }
     }
@@ -106,6 +107,8 @@ pub struct PartWriter {
     run: Option<RunWriter<ScheduleRow>>,
     rows_written: usize,
     copies: PayloadCopies,
+    /// Places in other runs that payloads were copied from.
+    copied_from: Vec<Location>,
 }
 
 impl PartWriter {
@@ -144,6 +147,11 @@ impl PartWriter {
         let whole = rows.saturating_add(rows.saturating_sub(self.copy_from as u64));
         let done = (self.placed.len() as u64).saturating_add(self.rows_written as u64);
         rows.saturating_mul(done).checked_div(whole).unwrap_or(0)
+    }
+
+    /// Where in other runs payloads lie that were copied, once: what is moved out of the part meanwhile finds them there.
+    pub fn take_copied_from(&mut self) -> Vec<Location> {
+        std::mem::take(&mut self.copied_from)
     }
 
     /// Gives up, and removes what was written.
@@ -269,6 +277,9 @@ impl PartWriter {
             return Ok(ROW_BUDGET_BYTES);
         };
         let placed = self.copies.copy(storage, &row, writer)?;
+        if placed.is_some() && matches!(row.location.file(), LocationFile::Run(_)) {
+            self.copied_from.push(row.location);
+        }
         self.placed.push(placed);
         Ok(self.copies.record_bytes().max(RECORD_HEADER_BYTES))
     }

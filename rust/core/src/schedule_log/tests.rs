@@ -7,7 +7,9 @@ use crate::error::StorageFault;
 use crate::record::message::{Message, encode_message};
 use crate::record::{encode_record, seal_record};
 use crate::run::tests_storage::TestStorage;
-use crate::run::{RUN_FOLDER, RowScan, Run, RunKind, ScanBuffer, ScheduleRow, read_payload, run_path};
+use crate::run::{
+    RUN_FOLDER, RowScan, Run, RunHole, RunHoles, RunKind, ScanBuffer, ScheduleRow, read_payload, run_path,
+};
 use crate::storage::{Call, MemoryStorage, Storage};
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
@@ -456,7 +458,7 @@ fn a_merge_is_given_up_where_a_size_cannot_be_read_now() {
     let limits = MergeLimits { windows_min: 2, rows_max: 40, wasted_bytes_min: 1 };
     let mut calls = 0;
     loop {
-        let plan = schedule.plan_merge(limits, BTreeSet::new).unwrap();
+        let plan = schedule.plan_merge(limits, &RunHoles::default(), BTreeSet::new).unwrap();
         let mut writer = plan.into_writer(RunNumber(10 + calls), STREAM, FAR);
         storage.fail_call_of(Call::Read, u64::from(calls), StorageFault::Io);
         let run = loop {
@@ -498,4 +500,31 @@ fn one_load_takes_a_bounded_part_of_a_flood_and_the_next_ones_the_rest() {
     let mut taken = Vec::new();
     feed.take_due(Millis(100), Room { all: usize::MAX, floods: usize::MAX }, &mut taken);
     assert_eq!(sequences(&taken), (1..=200_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_holes_have_given_back_of_a_run_makes_it_worth_no_merge() {
+    let storage = TestStorage::default();
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    (1..=400).for_each(|sequence| schedule.insert(entry(1_000 + sequence, sequence)));
+    checkpoint(&mut schedule, &storage, &mut 0);
+    let length = schedule.windows()[0].run().unwrap().length();
+    for sequence in 1..=300 {
+        schedule.set(Sequence(sequence), EntryState::Cancelled);
+    }
+    let limits = MergeLimits { windows_min: 8, rows_max: 1_000, wasted_bytes_min: length / 4 };
+    let judged = |holes: &RunHoles| {
+        let is_planned = schedule.plan_merge(limits, holes, BTreeSet::new).is_some();
+        (schedule.wasted_bytes(limits, holes), is_planned)
+    };
+    let hole = |run: u32, bytes: u64| {
+        let bytes = bytes / 8 * 8;
+        RunHoles::of(vec![RunHole { run: RunNumber(run), from: 8_192, to: 8_192 + bytes }]).unwrap()
+    };
+    let finished = length * 3 / 4;
+    assert_eq!(judged(&RunHoles::default()), (finished, true));
+    assert_eq!(judged(&hole(2, finished)), (finished, true), "those of another run");
+    let some = length / 4 / 8 * 8;
+    assert_eq!(judged(&hole(1, some)), (finished - some, true));
+    assert_eq!(judged(&hole(1, length * 11 / 16)), (0, false), "a sixteenth is left");
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::checkpoint_file::write_checkpoint;
 use super::dispatch_writing::DispatchRunWork;
 use super::file_subjects::FileSubjects;
-use super::hole_plan::HolePlan;
+use super::hole_plan::{HolePlan, Hollows, Left};
 use super::keeping::Keeping;
 use super::merging::{FinishedMerge, MergeFailure, MergeWork};
 use super::named_files::{NamedFiles, NamedRun};
@@ -23,7 +23,7 @@ use super::state::{KnownRun, State};
 use super::subject_names::holds_dead_letters;
 use crate::dispatch_log::FrozenReady;
 use crate::error::Result;
-use crate::message_log::{Holes, Stream};
+use crate::message_log::Stream;
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
 use crate::run::{Run, RunHead, RunKind, RunWriter};
@@ -62,9 +62,9 @@ pub struct FinishedCheckpoint {
     pub(super) merged: Option<Box<FinishedMerge>>,
     pub(super) merge_failure: Option<Box<MergeFailure>>,
     pub(super) kept: KeptFiles,
-    /// What of the segments is read no more, and what could be given back of those that were read for it.
-    pub(super) holes: Holes,
-    pub(super) left: BTreeMap<SegmentNumber, u64>,
+    /// What of segments and runs is read no more, and what could be given back of those that were read for it and is not.
+    pub(super) holes: Hollows,
+    pub(super) left: Left,
     pub(super) created: Millis,
     /// Payloads due later than this were copied.
     pub(super) copy_after: Millis,
@@ -91,6 +91,8 @@ pub struct CheckpointWork {
     holes: Option<HolePlan>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
+    /// Places in runs whose payloads these have copies of.
+    copied_from: Vec<Location>,
     dispatch_run: Option<Arc<Run>>,
     /// Whose messages each of these has, and the merged one.
     subjects: BTreeMap<RunNumber, FileSubjects>,
@@ -169,6 +171,7 @@ impl CheckpointWork {
             holes,
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
+            copied_from: Vec::new(),
             dispatch_run: None,
             subjects: BTreeMap::new(),
         }
@@ -200,7 +203,10 @@ impl CheckpointWork {
             Stage::ScheduleStart => self.start_schedule(),
             Stage::Schedule(mut work) => match work.write_piece(storage.as_ref(), budget_bytes as usize) {
                 Ok(None) => self.stage = Stage::Schedule(work),
-                Ok(Some(run)) => self.schedule_runs.push((work.first(), run)),
+                Ok(Some(run)) => {
+                    self.copied_from.append(&mut work.take_copied_from());
+                    self.schedule_runs.push((work.first(), run));
+                }
                 Err(error) => {
                     // What it leaves under its temporary name is replaced by the next try.
                     drop(work.abandon(storage.as_ref()));
@@ -276,11 +282,14 @@ impl CheckpointWork {
     /// one is not among them, since it has no row that its inputs have not. True when there is no more to do.
     fn look_for_holes(&mut self, storage: &Arc<dyn Storage>, budget_bytes: u64) -> Result<bool> {
         let Some(plan) = self.holes.as_mut() else { return Ok(true) };
-        let candidates = self.schedule_candidates.iter().chain(&self.dispatch_candidates);
-        let before = candidates.filter(|candidate| candidate.unfinished).map(|candidate| &candidate.run);
-        let written = self.schedule_runs.iter().map(|(_, run)| run).chain(&self.dispatch_run);
-        let runs: Vec<Arc<Run>> = before.chain(written).cloned().collect();
-        plan.write_piece(storage, &runs, &self.frozen, budget_bytes)
+        plan.note_copied(&std::mem::take(&mut self.copied_from));
+        let runs = || {
+            let candidates = self.schedule_candidates.iter().chain(&self.dispatch_candidates);
+            let before = candidates.filter(|candidate| candidate.unfinished).map(|candidate| &candidate.run);
+            let written = self.schedule_runs.iter().map(|(_, run)| run).chain(&self.dispatch_run);
+            before.chain(written).cloned().collect()
+        };
+        plan.write_piece(storage, runs, &self.frozen, budget_bytes)
     }
 
     /// Looks whose messages the new runs have.
@@ -321,15 +330,16 @@ impl CheckpointWork {
         };
         let (holes, left) = match &mut self.holes {
             Some(plan) => plan.finish(),
-            None => (self.frozen.holes.clone(), BTreeMap::new()),
+            None => (Hollows { log: self.frozen.holes.clone(), runs: self.frozen.run_holes.clone() }, Left::default()),
         };
         self.holes = None;
-        self.frozen.holes = holes.clone();
+        (self.frozen.holes, self.frozen.run_holes) = (holes.log.clone(), holes.runs.clone());
         let files = NamedFiles {
             floor,
             schedule_runs: named(&schedule),
             dispatch_runs: named(&dispatch),
-            holes: holes.from_segment(floor),
+            holes: holes.log.from_segment(floor),
+            run_holes: holes.runs.of_runs(&runs),
         };
         reached(Failpoint::CheckpointBegins);
         write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;

@@ -223,7 +223,8 @@ mod tests {
             (4, include_str!("../../../../tests/golden/checkpoint_of_format_4.hex"), 4),
             (5, include_str!("../../../../tests/golden/checkpoint_of_format_5.hex"), 4),
             (6, include_str!("../../../../tests/golden/checkpoint_of_format_6.hex"), 4),
-            (7, include_str!("../../../../tests/golden/checkpoint.hex"), 4),
+            (7, include_str!("../../../../tests/golden/checkpoint_of_format_7.hex"), 4),
+            (8, include_str!("../../../../tests/golden/checkpoint.hex"), 4),
         ];
         for (format, text, groups) in formats {
             let snapshot = read(text);

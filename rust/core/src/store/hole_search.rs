@@ -2,14 +2,15 @@
 
 use crate::error::Result;
 use crate::message_log::{BatchReader, Hole, LogPosition, ScannedBatch};
+use crate::run::{Row, RowScan, Run, ScanBuffer};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
-/// Holes of one segment at most; where there would be more, the largest are taken.
-pub(super) const HOLES_IN_SEGMENT_MAX: usize = 4_096;
+/// Holes of one segment, or of one run, at most; where there would be more, the largest are taken.
+pub(super) const HOLES_IN_FILE_MAX: usize = 4_096;
 /// Into so many parts the sequences of a segment are divided, each needed or not as a whole.
 const SEQUENCE_PARTS: u64 = 1 << 20;
 /// Payloads that begin within so many bytes are needed or not as one.
-const PLACE_BYTES: u64 = 64;
+pub(super) const PLACE_BYTES: u64 = 64;
 
 /// How holes are to be.
 #[derive(Clone, Copy, Debug)]
@@ -96,12 +97,12 @@ impl Target {
 
 /// Numbers, as bits.
 #[derive(Debug, Default)]
-struct Marks {
+pub(super) struct Marks {
     words: Vec<u64>,
 }
 
 impl Marks {
-    fn set(&mut self, number: u64) {
+    pub(super) fn set(&mut self, number: u64) {
         let word = usize::try_from(number / 64).unwrap_or(usize::MAX);
         if self.words.len() <= word {
             self.words.resize(word.saturating_add(1), 0);
@@ -111,9 +112,25 @@ impl Marks {
         }
     }
 
-    fn has(&self, number: u64) -> bool {
+    pub(super) fn has(&self, number: u64) -> bool {
         let word = usize::try_from(number / 64).ok().and_then(|word| self.words.get(word));
         word.is_some_and(|word| word & 1 << (number % 64) != 0)
+    }
+
+    /// In how many rows of `size` neighbours one is marked.
+    pub(super) fn count_groups(&self, size: u64) -> u64 {
+        let (mut count, mut last) = (0_u64, None);
+        for (at, word) in (0_u64..).zip(&self.words) {
+            let mut left = *word;
+            while left != 0 {
+                let group = (at.saturating_mul(64).saturating_add(u64::from(left.trailing_zeros()))) / size.max(1);
+                if last != Some(group) {
+                    (count, last) = (count.saturating_add(1), Some(group));
+                }
+                left &= left.wrapping_sub(1);
+            }
+        }
+        count
     }
 
     fn count(&self) -> u64 {
@@ -214,8 +231,22 @@ pub(super) fn chosen(found: Vec<Hole>, known: &[Hole], sizes: HoleSizes) -> Vec<
         found.into_iter().partition(|hole| known.iter().any(|known| hole.holds(known)));
     fresh.retain(|hole| hole.bytes() >= sizes.bytes_min && hole.whole_blocks(sizes.block_bytes).is_some());
     fresh.sort_unstable_by_key(|hole| std::cmp::Reverse(hole.bytes()));
-    fresh.truncate(HOLES_IN_SEGMENT_MAX.saturating_sub(all.len()));
+    fresh.truncate(HOLES_IN_FILE_MAX.saturating_sub(all.len()));
     all.extend(fresh);
     all.sort_unstable_by_key(|hole| hole.from.end);
     all
+}
+
+/// Shows the rows of the blocks from `block` on and before `end`; where to go on, if there are more.
+pub(super) fn each_row<R: Row>(run: &Run, block: u32, end: u32, show: &mut dyn FnMut(&R)) -> Result<Option<u32>> {
+    let mut buffer = ScanBuffer::<R>::default();
+    let mut scan = RowScan::from_block(run, block, None, &mut buffer);
+    while let Some(row) = scan.peek().map_err(|damage| damage.error)? {
+        if scan.block() >= end {
+            return Ok(Some(scan.block()));
+        }
+        show(&row);
+        scan.advance();
+    }
+    Ok(None)
 }

@@ -2,25 +2,29 @@
 //! name it, so that whichever an opening uses knows that it is not to be read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::hole_plan::HolePlan;
+use super::hole_plan::{HolePlan, Hollows, Left};
 use super::hole_search::{HoleSizes, Target};
 use super::keeping::Keeping;
 use super::options::OwnerOptions;
 use super::owner::Owner;
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles};
+use super::run_hole_search::RunTarget;
 use crate::dispatch_log::DispatchRun;
 use crate::error::Result;
 use crate::message_log::{Hole, Holes, segment_path};
 use crate::planted::{Planted, is_on};
-use crate::run::Run;
+use crate::run::{Reference, Run, RunHole, RunHoles, RunKind, run_path};
 use crate::storage::Storage;
-use crate::units::{ReadyNumber, SegmentNumber, SubjectNumber};
+use crate::units::{LocationFile, ReadyNumber, RunNumber, SegmentNumber, SubjectNumber};
 
-/// Segments that are looked at in one checkpoint at most, in turn.
+/// Segments, and runs, that are looked at in one checkpoint at most, in turn.
 const TARGETS_MAX: usize = 64;
 /// A segment is read again where this share of it more may be given back.
 const GAIN_SHARE: u64 = 16;
+/// Payload bytes of the runs that are looked at in one checkpoint, beside those of the last: each 64 take a bit.
+const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
 /// Bytes of one row.
 const ROW_BYTES: u64 = 48;
 
@@ -31,60 +35,82 @@ pub(super) struct Hollowing {
     finished_at: Option<u64>,
     /// The segment with which the next one begins.
     next: SegmentNumber,
-    /// What could be given back of segments that were read and was not, in bytes.
-    left: BTreeMap<SegmentNumber, u64>,
+    /// The run with which it begins.
+    next_run: RunNumber,
+    /// What could be given back of files that were read and was not.
+    left: Left,
     /// What was to be punched since the store was opened. Before that, nobody knows how far one came.
-    punched: Holes,
+    punched: Hollows,
 }
 
 impl Hollowing {
-    /// A checkpoint has looked at these segments.
-    pub(super) fn note_left(&mut self, left: BTreeMap<SegmentNumber, u64>, floor: Option<SegmentNumber>) {
-        self.left.extend(left);
-        self.left.retain(|segment, _| floor.is_none_or(|floor| *segment >= floor));
+    /// A checkpoint has looked at these files.
+    pub(super) fn note_left(&mut self, left: Left, floor: Option<SegmentNumber>) {
+        self.left.segments.extend(left.segments);
+        self.left.segments.retain(|segment, _| floor.is_none_or(|floor| *segment >= floor));
+        self.left.runs.extend(left.runs);
     }
 
     /// What both kept checkpoints name and was not punched yet.
-    pub(super) fn take_punches(&mut self, kept: &[KeptFiles]) -> Vec<Hole> {
-        let named = match kept {
-            [.., newest] if is_on(Planted::HolePunchedBeforeBothCheckpoints) => newest.holes.clone(),
-            [.., older, newest] if kept.len() >= CHECKPOINTS_KEPT => {
-                let both = older.holes.iter().filter(|hole| newest.holes.hold(hole)).copied().collect();
-                Holes::of(both).unwrap_or_default()
+    pub(super) fn take_punches(&mut self, kept: &[KeptFiles]) -> (Vec<Hole>, Vec<RunHole>) {
+        let [.., newest] = kept else { return (Vec::new(), Vec::new()) };
+        let (mut log, mut runs) = match kept {
+            [.., older, _] if kept.len() >= CHECKPOINTS_KEPT => {
+                let log = older.holes.iter().filter(|hole| newest.holes.hold(hole)).copied().collect();
+                let runs = older.run_holes.iter().filter(|hole| newest.run_holes.hold(hole)).copied().collect();
+                (Holes::of(log).unwrap_or_default(), RunHoles::of(runs).unwrap_or_default())
             }
-            _ => return Vec::new(),
+            _ => (Holes::default(), RunHoles::default()),
         };
-        let punches = named.iter().filter(|hole| !self.punched.hold(hole)).copied().collect();
-        self.punched = named;
-        punches
+        if is_on(Planted::HolePunchedBeforeBothCheckpoints) {
+            log = newest.holes.clone();
+        }
+        if is_on(Planted::RunHolePunchedBeforeBothCheckpoints) {
+            runs = newest.run_holes.clone();
+        }
+        let of_log = log.iter().filter(|hole| !self.punched.log.hold(hole)).copied().collect();
+        let of_runs = runs.iter().filter(|hole| !self.punched.runs.hold(hole)).copied().collect();
+        self.left.runs.retain(|run, _| kept.iter().any(|files| files.runs.contains(run)));
+        self.punched = Hollows { log, runs };
+        (of_log, of_runs)
     }
 }
 
 impl Owner {
     /// A search for holes, where one is due with the checkpoint that is being frozen.
     pub(super) fn plan_holes(&mut self, keeping: &Keeping) -> Option<HolePlan> {
-        let gain = self.hollow_gain(keeping);
+        if self.options.hole_bytes_min == u64::MAX {
+            return None;
+        }
+        let (segments, runs) = (self.sealed(keeping), self.hollow_runs(keeping));
+        let gain = self.gain_of(&segments, &runs);
         let gain = if self.reclaiming.is_asked() && gain > 0 { u64::MAX } else { gain };
         if gain < self.options.reclaim_bytes.max(1) {
             return None;
         }
         self.hollowing.finished_at = Some(self.finished_facts());
-        let targets = self.targets(keeping);
+        let targets = (self.targets(segments), self.run_targets(runs));
         let state = &self.state;
         let finished_below: BTreeMap<SubjectNumber, ReadyNumber> =
             state.subjects.iter().map(|(subject, _)| (subject, state.dispatch.finished_below(subject))).collect();
-        Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, finished_below, state.holes.clone()))
+        let known = Hollows { log: state.holes.clone(), runs: state.run_holes.clone() };
+        Some(HolePlan::new(targets, hole_sizes(&self.options), state.stream, finished_below, known))
     }
 
-    /// About how many bytes of sealed segments were finished since the last search; 0 where they are fewer than the
+    /// About how many bytes of sealed segments and of payloads in runs were finished since the last search; 0 where they are fewer than the
     /// rows that one has to read.
     pub(super) fn hollow_gain(&self, keeping: &Keeping) -> u64 {
         if self.options.hole_bytes_min == u64::MAX {
             return 0;
         }
-        let targets = self.sealed(keeping);
-        let room = (targets.len() as u64).saturating_mul(self.options.records_bytes_max);
-        let facts = targets.iter().map(Target::facts).fold(0, u64::saturating_add);
+        self.gain_of(&self.sealed(keeping), &self.hollow_runs(keeping))
+    }
+
+    fn gain_of(&self, segments: &[Target], runs: &[Arc<Run>]) -> u64 {
+        let room = (segments.len() as u64).saturating_mul(self.options.records_bytes_max);
+        let room = runs.iter().map(|run| run.payload_bytes()).fold(room, u64::saturating_add);
+        let facts = segments.iter().map(Target::facts).fold(0, u64::saturating_add);
+        let facts = runs.iter().map(|run| own_rows(run)).fold(facts, u64::saturating_add);
         let finished = self.finished_facts().saturating_sub(self.hollowing.finished_at.unwrap_or_default());
         let gain = u128::from(room) * u128::from(finished.min(facts)) / u128::from(facts.max(1));
         let gain = u64::try_from(gain).unwrap_or(u64::MAX);
@@ -104,7 +130,7 @@ impl Owner {
         let schedule = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
         let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
         let runs = schedule.filter_map(|window| window.run()).chain(ready.map(DispatchRun::run));
-        runs.map(|run: &std::sync::Arc<Run>| run.row_count().saturating_mul(ROW_BYTES)).fold(0, u64::saturating_add)
+        runs.map(|run: &Arc<Run>| run.row_count().saturating_mul(ROW_BYTES)).fold(0, u64::saturating_add)
     }
 
     /// Sealed segments that are old enough and that the newest checkpoint keeps.
@@ -117,7 +143,7 @@ impl Owner {
             let is_sealed = start.segment < replay;
             let is_kept = start.segment >= floor && start.position.next_sequence < next.position.next_sequence;
             if is_sealed && is_kept && !keeping.is_young(next.position.trusted, &start.subjects) {
-                let left = self.hollowing.left.get(&start.segment).copied().unwrap_or_default();
+                let left = self.hollowing.left.segments.get(&start.segment).copied().unwrap_or_default();
                 targets.push(Target::new(start.position, next.position, left));
             }
         }
@@ -125,8 +151,8 @@ impl Owner {
     }
 
     /// Those that are searched now, beginning where the last search ended.
-    fn targets(&mut self, keeping: &Keeping) -> Vec<Target> {
-        let mut targets = self.sealed(keeping);
+    fn targets(&mut self, sealed: Vec<Target>) -> Vec<Target> {
+        let mut targets = sealed;
         let count = targets.len();
         if count > TARGETS_MAX {
             let first = targets.partition_point(|target| target.number() < self.hollowing.next);
@@ -137,6 +163,45 @@ impl Owner {
         }
         targets
     }
+
+    /// Runs with payloads that are old enough and that the newest checkpoint names.
+    fn hollow_runs(&self, keeping: &Keeping) -> Vec<Arc<Run>> {
+        let Some(newest) = self.kept.last() else { return Vec::new() };
+        let known = self.state.runs.values().filter(|known| {
+            known.run.kind() == RunKind::Schedule
+                && known.run.payload_bytes() > 0
+                && newest.runs.contains(&known.run.number())
+                && !keeping.is_young(known.created, &known.subjects)
+        });
+        known.map(|known| Arc::clone(&known.run)).collect()
+    }
+
+    /// Those that are searched now, beginning where the last search ended.
+    fn run_targets(&mut self, mut runs: Vec<Arc<Run>>) -> Vec<RunTarget> {
+        let first = runs.partition_point(|run| run.number() < self.hollowing.next_run);
+        let count = runs.len().max(1);
+        runs.rotate_left(first % count);
+        let mut bytes = 0_u64;
+        let within = runs.iter().take(TARGETS_MAX).take_while(|run| {
+            let is_within = bytes < PAYLOAD_BYTES_MAX;
+            bytes = bytes.saturating_add(run.payload_bytes());
+            is_within
+        });
+        let taken = within.count();
+        if taken < runs.len() {
+            runs.truncate(taken);
+            self.hollowing.next_run = runs.last().map(|run| run.number().next()).unwrap_or_default();
+        }
+        runs.sort_unstable_by_key(|run| run.number());
+        let left = |run: &Run| self.hollowing.left.runs.get(&run.number()).copied().unwrap_or_default();
+        runs.into_iter().map(|run| RunTarget::new(Arc::clone(&run), left(&run))).collect()
+    }
+}
+
+/// Rows of a run whose payloads lie in it.
+pub(super) fn own_rows(run: &Run) -> u64 {
+    let own = |reference: &&Reference| reference.file == LocationFile::Run(run.number());
+    run.references().iter().find(own).map_or(0, |own| own.rows)
 }
 
 fn hole_sizes(options: &OwnerOptions) -> HoleSizes {
@@ -144,20 +209,23 @@ fn hole_sizes(options: &OwnerOptions) -> HoleSizes {
     HoleSizes { bytes_min: options.hole_bytes_min, block_bytes: options.hole_block_bytes, gain_min }
 }
 
-/// Punches holes, those of one segment after the other; the bytes that were given back. `None` where the disk has no
-/// holes. One whose segment is gone already is fine, so it can be done again after an error.
+/// Punches holes, those of one file after the other; the bytes that were given back. `None` where the disk has no
+/// holes. One whose file is gone already is fine, so it can be done again after an error.
 ///
 /// # Errors
 /// Those of the storage.
-pub fn punch(storage: &dyn Storage, holes: &[Hole], block_bytes: u32) -> Result<Option<u64>> {
+pub fn punch(storage: &dyn Storage, holes: &[Hole], run_holes: &[RunHole], block_bytes: u32) -> Result<Option<u64>> {
+    let of_log = holes.iter().map(|hole| (segment_path(hole.segment()), hole.whole_blocks(block_bytes)));
+    let of_runs = run_holes.iter().map(|hole| (run_path(hole.run), hole.whole_blocks(block_bytes)));
+    let all: Vec<_> = of_log.chain(of_runs).collect();
     let mut bytes = 0_u64;
-    for of_segment in holes.chunk_by(|one, other| one.segment() == other.segment()) {
-        let Some(segment) = of_segment.first().map(Hole::segment) else { continue };
-        let file = match storage.open(&segment_path(segment)) {
+    for of_file in all.chunk_by(|one, other| one.0 == other.0) {
+        let Some((path, _)) = of_file.first() else { continue };
+        let file = match storage.open(path) {
             Err(error) if error.is_not_found() => continue,
             other => other?,
         };
-        for (offset, length) in of_segment.iter().filter_map(|hole| hole.whole_blocks(block_bytes)) {
+        for (offset, length) in of_file.iter().filter_map(|(_, blocks)| *blocks) {
             if !file.punch(offset, length)? {
                 return Ok(None);
             }

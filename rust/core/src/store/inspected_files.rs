@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::checkpoint_file::CHECKPOINT_FOLDER;
 use super::keeping::{Held, Keeping, users_subject};
-use super::recovery::PIN_FOLDER;
+use super::pins::PIN_FOLDER;
 use super::retention::{KeptFiles, checkpoint_path};
 use super::space::written;
 use super::state::{SegmentStart, State};
@@ -127,8 +127,12 @@ fn sizes_of(state: &State, path: &str, file: &dyn StorageFile) -> Result<Sizes> 
 }
 
 fn hole_bytes(state: &State, place: LocationFile) -> u64 {
-    let LocationFile::Segment(segment) = place else { return 0 };
-    state.holes.in_segment(segment).iter().map(Hole::bytes).fold(0, u64::saturating_add)
+    match place {
+        LocationFile::Segment(segment) => {
+            state.holes.in_segment(segment).iter().map(Hole::bytes).fold(0, u64::saturating_add)
+        }
+        LocationFile::Run(run) => state.run_holes.bytes_in(run),
+    }
 }
 
 /// True for a segment beyond the end of what was read that holds nothing yet: it was prepared, and nobody needs it.

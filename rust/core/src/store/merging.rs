@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use super::checkpoint::{FinishedCheckpoint, subjects_of};
 use super::file_subjects::FileSubjects;
+use super::hollowing::own_rows;
 use super::options::OwnerOptions;
 use super::owner::Owner;
 use super::retention::Candidate;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::run::{Run, RunKind};
+use crate::run::{Run, RunHole, RunKind};
 use crate::schedule_log::{MergeProgress, MergeWriter, TwoBits};
 use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber};
@@ -60,7 +61,7 @@ pub(super) struct FinishedMerge {
 impl MergeWork {
     /// What is worth merging as of now, if anything.
     pub(super) fn plan(state: &mut State, options: &OwnerOptions, copy_after: Millis) -> Option<Self> {
-        let plan = state.schedule.plan_merge(options.merge_limits(), || emptied(state, options))?;
+        let plan = state.schedule.plan_merge(options.merge_limits(), &state.run_holes, || emptied(state, options))?;
         let number = state.next_run;
         state.next_run = number.next();
         let created = plan.runs().filter_map(|run| state.runs.get(&run)).map(|known| known.created).min();
@@ -148,8 +149,7 @@ fn emptied(state: &State, options: &OwnerOptions) -> BTreeSet<RunNumber> {
     let schedule = state.runs.values().map(|known| &known.run).filter(|run| run.kind() == RunKind::Schedule);
     let with_payloads = schedule.filter(|run| run.payload_bytes() > 0);
     let emptied = with_payloads.filter(|run| {
-        let own = |reference: &&crate::run::Reference| reference.file == LocationFile::Run(run.number());
-        let rows = run.references().iter().find(own).map_or(0, |own| own.rows);
+        let rows = own_rows(run);
         let left = pending.get(&run.number()).copied().unwrap_or_default();
         run.payload_bytes() <= options.merge_payload_bytes || left.saturating_mul(2) <= rows
     });
@@ -185,7 +185,7 @@ impl Owner {
     pub(super) fn look_for_room(&mut self) {
         self.looked_at = self.state.position.next_sequence;
         let room = self.options.reclaim_bytes;
-        let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits());
+        let wasted = || self.state.schedule.wasted_bytes(self.options.merge_limits(), &self.state.run_holes);
         let held = || if self.share_of_checkpoint(NEAR_SHARE) { 0 } else { self.held_by_older() };
         let hollow = || self.hollow_gain(&self.keeping());
         let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
@@ -208,6 +208,9 @@ impl Owner {
         let segments = u64::from(newer.floor.0.saturating_sub(older.floor.0));
         let bytes = segments.saturating_mul(self.options.records_bytes_max);
         let bytes = newer.holes.bytes().saturating_sub(older.holes.bytes()).saturating_add(bytes);
+        let fresh = newer.run_holes.iter().filter(|hole| !older.run_holes.hold(hole));
+        let bytes = fresh.map(RunHole::bytes).fold(bytes, u64::saturating_add);
+        // What is a hole of a run that the newer does not name is not punched any more: it comes back with the file.
         runs.map(|known| known.run.length()).fold(bytes, u64::saturating_add)
     }
 }

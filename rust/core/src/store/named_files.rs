@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::codec::{FieldReader, FieldWriter};
 use super::file_subjects::{FileSubjects, read_file_subjects};
 use super::forecast_codec::{read_ended, read_totals};
-use super::log_codec::{read_holes, read_segments};
+use super::log_codec::{read_holes, read_run_holes, read_segments};
 use super::retention::KeptFiles;
 use super::snapshot::WindowSnapshot;
 use super::state::{KnownRun, LogPosition, SegmentStart};
 use crate::error::Result;
 use crate::message_log::Holes;
-use crate::run::Run;
+use crate::run::{Run, RunHoles};
 use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
 
 /// Formats before this one know nothing of what is due in which minute.
@@ -21,6 +21,8 @@ const FORMAT_WITH_FORECAST: u32 = 5;
 const FORMAT_WITH_FILE_SUBJECTS: u32 = 6;
 /// Formats before this one have no holes.
 const FORMAT_WITH_HOLES: u32 = 7;
+/// Formats before this one have none in runs.
+const FORMAT_WITH_RUN_HOLES: u32 = 8;
 
 /// A file that a checkpoint names, with what proves it whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,12 +54,14 @@ pub(super) struct NamedFiles {
     pub(super) dispatch_runs: Vec<NamedRun>,
     /// What of the segments is read no more.
     pub(super) holes: Holes,
+    /// What of the payloads of runs is.
+    pub(super) run_holes: RunHoles,
 }
 
 impl NamedFiles {
     pub(super) fn kept(&self, checkpoint: u32) -> KeptFiles {
         let runs = self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect();
-        KeptFiles { checkpoint, floor: self.floor, runs, holes: self.holes.clone() }
+        KeptFiles { checkpoint, floor: self.floor, runs, holes: self.holes.clone(), run_holes: self.run_holes.clone() }
     }
 }
 
@@ -85,7 +89,7 @@ pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
     Ok(runs)
 }
 
-/// What belongs to one copy of a store: parts 12 to 18.
+/// What belongs to one copy of a store: parts 12 to 19.
 pub(super) struct OfThisCopy {
     pub(super) feed_from: DueKey,
     pub(super) segments: Vec<SegmentStart>,
@@ -102,8 +106,13 @@ pub(super) fn read_of_this_copy(
     let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
     let floor = SegmentNumber(from.u32()?);
     let mut segments = read_segments(from)?;
-    let mut files =
-        NamedFiles { floor, schedule_runs: read_runs(from)?, dispatch_runs: read_runs(from)?, holes: Holes::default() };
+    let mut files = NamedFiles {
+        floor,
+        schedule_runs: read_runs(from)?,
+        dispatch_runs: read_runs(from)?,
+        holes: Holes::default(),
+        run_holes: RunHoles::default(),
+    };
     let mut totals = None;
     if format >= FORMAT_WITH_FORECAST {
         totals = Some(read_totals(from)?);
@@ -114,6 +123,9 @@ pub(super) fn read_of_this_copy(
     }
     if format >= FORMAT_WITH_HOLES {
         files.holes = read_holes(from, floor, position)?;
+    }
+    if format >= FORMAT_WITH_RUN_HOLES {
+        files.run_holes = read_run_holes(from, &files.schedule_runs)?;
     }
     Ok(OfThisCopy { feed_from, segments, files, totals })
 }

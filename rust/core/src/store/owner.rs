@@ -368,10 +368,10 @@ impl Owner {
         let before = self.kept.last().cloned();
         self.kept.push(kept.holding(self.state.schedule.moved_files()));
         let first = self.state.segments.first().map(|start| start.segment);
-        self.state.holes = holes;
+        (self.state.holes, self.state.run_holes) = (holes.log, holes.runs);
         self.hollowing.note_left(left, first);
         let mut removable = super::retention::removable(&mut self.kept, first);
-        removable.holes = self.hollowing.take_punches(&self.kept);
+        (removable.holes, removable.run_holes) = self.hollowing.take_punches(&self.kept);
         super::retention::forget(&mut self.state, &self.kept);
         self.note_given_back(before.as_ref(), &removable);
         self.look_for_room();

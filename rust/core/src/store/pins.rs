@@ -1,9 +1,11 @@
 //! What readers and archives leave beside the files that they need: pins, and marks of archives.
 
-use super::recovery::PIN_FOLDER;
 use crate::error::Result;
 use crate::storage::Storage;
 use crate::units::{Millis, Sequence};
+
+/// The folder of pins: files that hold retention back.
+pub const PIN_FOLDER: &str = "pins";
 
 /// A reader without the lock, under whom nothing may be removed. Its file's name is the expiry in
 /// milliseconds, a `-`, and who it is.

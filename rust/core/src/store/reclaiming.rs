@@ -78,7 +78,13 @@ impl Owner {
         if self.hollow_gain(&keeping) > 0 {
             return true;
         }
-        let next = KeptFiles { checkpoint: self.next_checkpoint, floor, runs, holes: state.holes.clone() };
+        let next = KeptFiles {
+            checkpoint: self.next_checkpoint,
+            floor,
+            runs,
+            holes: state.holes.clone(),
+            run_holes: state.run_holes.clone(),
+        };
         let next = next.holding(state.schedule.moved_files());
         let is_above_first =
             |files: &KeptFiles| state.segments.first().is_some_and(|first| first.segment < files.floor);
@@ -95,7 +101,7 @@ impl Owner {
             (Some(before), Some(newest)) => needs_less(newest, before),
             _ => true,
         };
-        let gives_back = !removable.files.is_empty() || !removable.holes.is_empty();
+        let gives_back = !removable.files.is_empty() || !removable.holes.is_empty() || !removable.run_holes.is_empty();
         self.reclaiming.note_installed(is_less || gives_back);
     }
 }
@@ -105,6 +111,7 @@ fn needs_less(newer: &KeptFiles, older: &KeptFiles) -> bool {
     newer.floor > older.floor
         || older.runs.difference(&newer.runs).next().is_some()
         || newer.holes.iter().any(|hole| !older.holes.hold(hole))
+        || newer.run_holes.iter().any(|hole| !older.run_holes.hold(hole))
 }
 
 #[cfg(test)]

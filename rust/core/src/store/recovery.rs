@@ -12,6 +12,7 @@ use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints
 use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
+use super::pins::{PIN_FOLDER, is_pinned};
 use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, log_floor};
 use super::snapshot::{Snapshot, WindowSnapshot};
 use super::state::{LogPosition, State};
@@ -26,9 +27,6 @@ use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
 use crate::schedule_log::{Schedule, Window};
 use crate::storage::{Storage, read_upto};
 use crate::units::{DueKey, Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
-
-/// The folder of pins: files that hold retention back.
-pub const PIN_FOLDER: &str = "pins";
 
 /// How far recovery has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -255,8 +253,8 @@ pub(super) fn state_of(
 ) -> Result<State> {
     let mut state = State::new(stream, snapshot.position);
     state.epochs.clone_from(&snapshot.epochs);
-    (state.segments, state.holes) = (snapshot.segments.clone(), files.holes.clone());
-    state.subjects = snapshot.subjects.clone();
+    (state.segments, state.subjects) = (snapshot.segments.clone(), snapshot.subjects.clone());
+    (state.holes, state.run_holes) = (files.holes.clone(), files.run_holes.clone());
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();
     (state.moves, state.recurring) = (snapshot.moves.clone(), snapshot.recurring.clone());

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::message_log::{Hole, Holes, LOG_FOLDER, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
+use crate::run::{RUN_FOLDER, Run, RunHole, RunHoles, RunKind, run_path};
 use crate::storage::Storage;
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
@@ -32,6 +32,8 @@ pub struct KeptFiles {
     pub runs: BTreeSet<RunNumber>,
     /// Batches of segments that it does not need.
     pub holes: Holes,
+    /// Payloads of runs that it does not need.
+    pub run_holes: RunHoles,
 }
 
 impl KeptFiles {
@@ -57,12 +59,14 @@ pub struct Removable {
     pub files: Vec<String>,
     /// Holes to be punched, when no view of their segments is left: who looks at one sees zeros come.
     pub holes: Vec<Hole>,
+    /// Those of runs, which nobody views: what is read of a run is copied.
+    pub run_holes: Vec<RunHole>,
 }
 
 impl Removable {
     /// True where there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.checkpoints.is_empty() && self.files.is_empty() && self.holes.is_empty()
+        self.checkpoints.is_empty() && self.files.is_empty() && self.holes.is_empty() && self.run_holes.is_empty()
     }
 
     /// Adds what another one names, to be removed with it.
@@ -70,6 +74,7 @@ impl Removable {
         self.checkpoints.extend(other.checkpoints);
         self.files.extend(other.files);
         self.holes.extend(other.holes);
+        self.run_holes.extend(other.run_holes);
     }
 
     /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
@@ -150,6 +155,7 @@ pub(super) fn forget(state: &mut State, kept: &[KeptFiles]) {
         state.schedule.release(run);
     }
     state.runs.retain(|run, _| !is_gone(*run));
+    state.run_holes = state.run_holes.of_runs(&state.runs.keys().copied().collect());
     state.segments.retain(|start| start.segment >= floor);
     state.holes = state.holes.from_segment(floor);
     if let Some(first) = state.segments.first() {
@@ -249,7 +255,13 @@ mod tests {
 
     fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
         let runs = runs.iter().map(|run| RunNumber(*run)).collect();
-        KeptFiles { checkpoint, floor: SegmentNumber(floor), runs, holes: Holes::default() }
+        KeptFiles {
+            checkpoint,
+            floor: SegmentNumber(floor),
+            runs,
+            holes: Holes::default(),
+            run_holes: RunHoles::default(),
+        }
     }
 
     #[test]

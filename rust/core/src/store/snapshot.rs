@@ -40,6 +40,7 @@
 //! 17. of each file of 13 and 14, in their orders, whose messages it has: see [`super::file_subjects`]
 //! 18. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
 //!     and one behind its last
+//! 19. holes of the schedule runs of 14, by run and place: count, then `run u32 | from u64 | to u64`
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ use super::forecast::MinuteTotals;
 use super::forecast_codec::{ended_of, write_ended, write_totals};
 use super::group_codec::{read_groups, write_group};
 use super::keys::Keys;
-use super::log_codec::{read_position, write_holes, write_position};
+use super::log_codec::{read_position, write_holes, write_position, write_run_holes};
 use super::named_files::{NamedFiles, OfThisCopy, read_of_this_copy, write_runs};
 use super::recent_ids::RecentIds;
 use super::recent_moves::RecentMoves;
@@ -62,6 +63,7 @@ use crate::error::Result;
 use crate::message_log::Holes;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
+use crate::run::RunHoles;
 use crate::schedule_log::{EntryState, SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Minute, PullOffset, RunNumber, Sequence, SubjectNumber, Tally,
@@ -115,6 +117,8 @@ pub(super) struct Frozen {
     pub(super) segments: Vec<SegmentStart>,
     /// What of them is read no more.
     pub(super) holes: Holes,
+    /// What of the payloads of runs is.
+    pub(super) run_holes: RunHoles,
     windows: Vec<WindowSnapshot>,
     moves: RecentMoves,
     keys: Keys,
@@ -141,6 +145,7 @@ impl Frozen {
             position: state.position,
             segments: state.segments.clone(),
             holes: state.holes.clone(),
+            run_holes: state.run_holes.clone(),
             windows: windows.collect(),
             moves: state.moves.clone(),
             keys: state.keys.clone(),
@@ -191,6 +196,7 @@ impl Frozen {
         write_ended(&mut out, self.windows.iter().map(|window| &window.ended));
         write_file_subjects(&mut out, segments, files);
         write_holes(&mut out, &files.holes);
+        write_run_holes(&mut out, &files.run_holes);
         (out.bytes, logical)
     }
 

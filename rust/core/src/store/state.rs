@@ -19,7 +19,7 @@ pub use crate::message_log::LogPosition;
 use crate::message_log::{Holes, Stream};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
-use crate::run::Run;
+use crate::run::{Run, RunHoles};
 use crate::schedule_log::Schedule;
 use crate::units::{
     ConsumerNumber, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
@@ -72,6 +72,8 @@ pub struct State {
     pub segments: Vec<SegmentStart>,
     /// What of them is read no more.
     pub holes: Holes,
+    /// What of the payloads of runs is read no more.
+    pub run_holes: RunHoles,
     /// Names and numbers.
     pub subjects: Subjects,
     /// What is pending.
@@ -124,6 +126,7 @@ impl State {
             position: start,
             segments: Vec::new(),
             holes: Holes::default(),
+            run_holes: RunHoles::default(),
             subjects: Subjects::default(),
             schedule: Schedule::new(start.next_sequence, start.trusted),
             counts: PendingCounts::default(),

@@ -19,7 +19,7 @@ use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanne
 use crate::queues::Group;
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
-use crate::run::{DamagedBlock, DispatchRow, Run, RunKind, ScheduleRow};
+use crate::run::{DamagedBlock, DispatchRow, Run, RunHoles, RunKind, ScheduleRow};
 use crate::schedule_log::Cells;
 use crate::storage::Storage;
 use crate::units::{GroupNumber, Location, Sequence, SubjectNumber};
@@ -107,10 +107,16 @@ fn verify_runs(
     found: &mut Verification,
 ) -> Result<()> {
     let mut kinds = BTreeMap::new();
+    // What is punched is named by both, so that the older one of those that name a run says all that may be gone.
+    let mut holes = BTreeMap::new();
     for files in checkpoints.iter().map(|checkpoint| &checkpoint.files) {
+        for run in &files.schedule_runs {
+            holes.entry(run.number).or_insert(&files.run_holes);
+        }
         kinds.extend(files.schedule_runs.iter().map(|run| (run.number, RunKind::Schedule)));
         kinds.extend(files.dispatch_runs.iter().map(|run| (run.number, RunKind::Dispatch)));
     }
+    let none = RunHoles::default();
     for (number, kind) in kinds {
         found.runs += 1;
         let findings = &mut found.findings;
@@ -119,7 +125,7 @@ fn verify_runs(
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(error) => report(error),
             Ok(run) if kind == RunKind::Schedule => {
-                run.verify::<ScheduleRow>(&mut report);
+                run.verify_past::<ScheduleRow>(holes.get(&number).copied().unwrap_or(&none), &mut report);
             }
             Ok(run) => {
                 run.verify::<DispatchRow>(&mut report);

@@ -9,6 +9,15 @@ use delaymq_core::store::{CheckpointProgress, Removable, archived_below, punch};
 
 use super::Node;
 
+/// Bytes of holes that were punched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Punched {
+    /// Out of segments.
+    pub segment_bytes: u64,
+    /// Out of runs.
+    pub run_bytes: u64,
+}
+
 impl Node {
     /// Prepares one segment. Where that fails, messages are refused once no room is left, and
     /// everything else goes on.
@@ -100,16 +109,19 @@ impl Node {
         Ok(())
     }
 
-    /// Bytes of holes that were punched.
-    pub fn punched_bytes(&self) -> u64 {
-        self.punched_bytes
+    /// Bytes of holes that were punched since it was opened.
+    pub fn punched(&self) -> Punched {
+        self.punched
     }
 
     /// Removes retired files, and punches holes; what cannot be removed now is tried again with the next.
     fn remove_retired(&mut self) -> Result<()> {
         self.retired.remove(self.storage.as_ref())?;
         let block_bytes = self.options.owner.hole_block_bytes;
-        self.punched_bytes += punch(self.storage.as_ref(), &self.retired.holes, block_bytes)?.unwrap_or_default();
+        let Removable { holes, run_holes, .. } = &self.retired;
+        let punch = |holes, run_holes| punch(self.storage.as_ref(), holes, run_holes, block_bytes);
+        self.punched.segment_bytes += punch(holes, &[])?.unwrap_or_default();
+        self.punched.run_bytes += punch(&[], run_holes)?.unwrap_or_default();
         self.retired = Removable::default();
         Ok(())
     }

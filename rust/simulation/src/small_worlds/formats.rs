@@ -11,6 +11,8 @@ use delaymq_core::storage::{MemoryStorage, Storage};
 /// has no group that began at the latest: its checkpoints do not say where a group began.
 pub(super) const OF_FORMAT_1: &str = include_str!("../../../../tests/golden/stores/format_1.hex");
 pub(super) const OF_FORMAT_2: &str = include_str!("../../../../tests/golden/stores/format_2.hex");
+/// That of format 7 may have holes in its segments.
+pub(super) const OF_FORMAT_7: &str = include_str!("../../../../tests/golden/stores/format_7.hex");
 /// That of format 6 knows whose messages its files have.
 pub(super) const OF_FORMAT_6: &str = include_str!("../../../../tests/golden/stores/format_6.hex");
 /// That of format 5 has keys, ids, moves and what recurs.

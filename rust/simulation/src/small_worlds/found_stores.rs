@@ -8,6 +8,10 @@ use super::scenes::KEPT_MS;
 use super::tape::Tape;
 
 /// As a build of that time has left it; so are those below.
+pub(super) fn kept_of_7(machine: &mut Machine) -> Result<()> {
+    found(machine, formats::OF_FORMAT_7)
+}
+
 pub(super) fn kept_of_6(machine: &mut Machine) -> Result<()> {
     found(machine, formats::OF_FORMAT_6)
 }

@@ -35,3 +35,19 @@ pub(super) fn act(machine: &mut Machine) -> Result<()> {
     machine.checkpoint(u64::MAX)?;
     machine.publish(SUBJECT, &[0], 20).map(drop)
 }
+
+/// Payloads stay in the runs where they are.
+pub(super) fn options_of_runs() -> NodeOptions {
+    let owner = OwnerOptions { merge_payload_bytes: 0, ..options().owner };
+    NodeOptions { owner, ..options() }
+}
+
+/// A run of messages of which most wait; those in its midst were cancelled.
+pub(super) fn before_runs(machine: &mut Machine) -> Result<()> {
+    machine.open()?;
+    machine.consumer(SUBJECT, GROUP)?;
+    let mut receipts = machine.publish(SUBJECT, &[60_000, 61_000, 62_000], LONG)?;
+    receipts.extend(machine.publish(SUBJECT, &[63_000, 64_000, 65_000], LONG)?);
+    machine.checkpoint(u64::MAX)?;
+    receipts.iter().skip(1).take(2).try_for_each(|receipt| machine.cancel(receipt))
+}

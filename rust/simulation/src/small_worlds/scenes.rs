@@ -47,7 +47,7 @@ impl Scene {
 }
 
 /// Every scene.
-pub const SCENES: [Scene; 27] = [
+pub const SCENES: [Scene; 29] = [
     Scene { name: "first start", options: kept, before: nothing, act: Machine::open },
     Scene { name: "append", options: kept, before: begun, act: append },
     Scene { name: "append, os", options: os, before: begun, act: append },
@@ -69,43 +69,20 @@ pub const SCENES: [Scene; 27] = [
     Scene { name: "upgrade from format 2", options: copying, before: of_format_2, act: open_checkpoint_and_append },
     Scene { name: "upgrade from format 1", options: kept, before: of_format_1, act: open_checkpoint_and_append },
     Scene { name: "holes", options: hollow::options, before: hollow::before, act: hollow::act },
-    Scene {
-        name: "a store of format 6",
-        options: copying,
-        before: found_stores::kept_of_6,
-        act: open_checkpoint_and_append,
-    },
-    Scene {
-        name: "a store of format 5",
-        options: copying,
-        before: found_stores::kept_of_5,
-        act: open_checkpoint_and_append,
-    },
-    Scene {
-        name: "a store of format 4",
-        options: copying,
-        before: found_stores::kept_of_4,
-        act: open_checkpoint_and_append,
-    },
-    Scene {
-        name: "a store of format 3",
-        options: copying,
-        before: found_stores::kept_of_3,
-        act: open_checkpoint_and_append,
-    },
-    Scene {
-        name: "a store of format 2",
-        options: copying,
-        before: found_stores::kept_of_2,
-        act: open_checkpoint_and_append,
-    },
-    Scene {
-        name: "a store of format 1",
-        options: copying,
-        before: found_stores::kept_of_1,
-        act: open_checkpoint_and_append,
-    },
+    Scene { name: "holes of runs", options: hollow::options_of_runs, before: hollow::before_runs, act: hollow::act },
+    found_store("a store of format 7", found_stores::kept_of_7),
+    found_store("a store of format 6", found_stores::kept_of_6),
+    found_store("a store of format 5", found_stores::kept_of_5),
+    found_store("a store of format 4", found_stores::kept_of_4),
+    found_store("a store of format 3", found_stores::kept_of_3),
+    found_store("a store of format 2", found_stores::kept_of_2),
+    found_store("a store of format 1", found_stores::kept_of_1),
 ];
+
+/// A store that a build of an earlier format has left is opened, and goes over to today's.
+const fn found_store(name: &'static str, before: fn(&mut Machine) -> Result<()>) -> Scene {
+    Scene { name, options: copying, before, act: open_checkpoint_and_append }
+}
 
 fn kept() -> NodeOptions {
     let owner = OwnerOptions {

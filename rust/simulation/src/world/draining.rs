@@ -8,6 +8,9 @@ const ROUNDS_MAX: u64 = 400;
 /// Rounds without anything new before the drain is over.
 const QUIET_ROUNDS: usize = 4;
 
+/// Percent of the checkpoints of the drain behind which the machine ends.
+const DRAIN_CRASH_PERCENT: u64 = 20;
+
 /// Checkpoints after which nothing is kept for the sake of an earlier one.
 const CHECKPOINTS: usize = 4;
 
@@ -128,7 +131,24 @@ impl World {
             self.acknowledge(index, 100);
             self.settle();
         }
+        if next.is_some() && self.plan.drain_checkpoint_percent > 0 {
+            self.checkpoint_while_draining();
+        }
         next.is_some() || before != (self.oracle.counts(), self.crashes)
+    }
+
+    /// What was finished meanwhile may be given back, while more waits; now and then the machine ends behind it.
+    fn checkpoint_while_draining(&mut self) {
+        if !self.chance.percent(self.plan.drain_checkpoint_percent) {
+            return;
+        }
+        let Some(node) = &mut self.node else { return };
+        let result = node.checkpoint();
+        self.survive("checkpoint", result);
+        self.collect();
+        if self.chance.percent(DRAIN_CRASH_PERCENT) {
+            self.crash();
+        }
     }
 
     /// Writes, syncs and applies everything.

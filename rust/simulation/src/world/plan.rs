@@ -7,6 +7,9 @@ use crate::chance::Chance;
 use crate::node::{KeptApart, NodeOptions};
 use crate::options::{Options, Slot};
 
+/// Percent of the seeds whose runs get holes.
+const HOLLOW_PERCENT: u64 = 35;
+
 /// The expanded options of one history.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each says whether one kind of trouble happens")]
@@ -73,6 +76,8 @@ pub struct Plan {
     pub redrives_at_the_end: bool,
     /// True where the drain begins with a restart.
     pub restart_before_drain: bool,
+    /// Percent of the rounds of the drain behind which there is a checkpoint, as long as something waits.
+    pub drain_checkpoint_percent: u64,
 }
 
 impl Plan {
@@ -81,6 +86,7 @@ impl Plan {
         // What came later is drawn apart, so that the rest of a seed's history stays what it was.
         let mut apart = Chance::new(chance.clone().next_number());
         let mut later = Chance::new(apart.clone().next_number());
+        let mut last = Chance::new(later.clone().next_number());
         let marks = marks(&mut later);
         let is_on = later.percent(40);
         let kept_apart = KeptApart { is_on, subject: "subject-0", keep_ms: later.one_of(&[0, 300, 5_000, 600_000]) };
@@ -109,7 +115,7 @@ impl Plan {
             kept_apart,
             ..NodeOptions::default()
         };
-        Self {
+        let plan = Self {
             node,
             operations: chance.between(40, 220),
             subjects: chance.between(1, 3),
@@ -141,6 +147,29 @@ impl Plan {
             recurring_percent: apart.one_of(&[0, 0, 0, 30]),
             redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
+            drain_checkpoint_percent: 0,
+        };
+        if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
+    }
+
+    /// A store in which much waits in runs for long, and is finished a little at a time while checkpoints are made.
+    fn with_hollow_runs(self, chance: &mut Chance) -> Self {
+        let owner = OwnerOptions {
+            copy_after_ms: chance.one_of(&[0, 10, 200]),
+            keep_finished_ms: 0,
+            hole_bytes_min: chance.one_of(&[1, 1, 200]),
+            hole_block_bytes: u32::try_from(chance.one_of(&[8, 8, 64])).unwrap_or(8),
+            merge_windows_min: index(chance.one_of(&[0, 1, 2, 3])),
+            merge_payload_bytes: chance.one_of(&[0, 0, 300]),
+            reclaim_bytes: chance.one_of(&[1, 1, 300]),
+            ..self.node.owner
+        };
+        let kept_apart = KeptApart { is_on: false, ..self.node.kept_apart };
+        Self {
+            node: NodeOptions { owner, kept_apart, ..self.node },
+            far_percent: self.far_percent.max(40),
+            drain_checkpoint_percent: chance.one_of(&[20, 40, 70]),
+            ..self
         }
     }
 }
@@ -160,6 +189,7 @@ impl Options for Plan {
             ("crash_in_open_percent", Slot::Number(&mut self.crash_in_open_percent)),
             ("crash_percent", Slot::Number(&mut self.crash_percent)),
             ("restart_before_drain", Slot::Switch(&mut self.restart_before_drain)),
+            ("drain_checkpoint_percent", Slot::Number(&mut self.drain_checkpoint_percent)),
             ("clock_steps", Slot::Switch(&mut self.clock_steps)),
             ("wrong_boots", Slot::Switch(&mut self.wrong_boots)),
             ("wall_rate", Slot::Number(&mut self.wall_rate)),

@@ -1,0 +1,154 @@
+//! Holes of runs: records of a payload area that nobody reads any more, and whose room is given back. What their bytes
+//! are is never looked at: they may be punched, or not yet, or some of them. Rows, cells and footer have none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::block::BLOCK_BYTES;
+use crate::units::{Location, LocationFile, RunNumber};
+
+/// Records of a payload area that are read no more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RunHole {
+    /// The run.
+    pub run: RunNumber,
+    /// Where its first record begins, in the file.
+    pub from: u64,
+    /// Behind its last record.
+    pub to: u64,
+}
+
+impl RunHole {
+    /// Bytes of its records.
+    pub fn bytes(&self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// Offset and length of the whole blocks in it: what shares a block with it keeps that block.
+    pub fn whole_blocks(&self, block_bytes: u32) -> Option<(u64, u64)> {
+        let block = u64::from(block_bytes.max(1));
+        let from = self.from.next_multiple_of(block);
+        let to = self.to / block * block;
+        (from < to).then(|| (from, to.saturating_sub(from)))
+    }
+
+    /// True where all of `other` is in it.
+    pub fn holds(&self, other: &Self) -> bool {
+        self.run == other.run && self.from <= other.from && other.to <= self.to
+    }
+
+    /// True where it can stand in a run: the header and a block of rows lie before every payload.
+    fn is_sound(&self) -> bool {
+        self.from >= 2 * BLOCK_BYTES as u64
+            && self.from < self.to
+            && self.from.is_multiple_of(8)
+            && self.to.is_multiple_of(8)
+    }
+}
+
+/// All holes of runs, by run and place; no two of them touch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RunHoles {
+    all: Arc<Vec<RunHole>>,
+}
+
+impl RunHoles {
+    /// These holes; `None` where they cannot be those of one store.
+    pub fn of(all: Vec<RunHole>) -> Option<Self> {
+        let is_apart = |pair: &[RunHole]| match pair {
+            [before, next] => before.run < next.run || (before.run == next.run && before.to < next.from),
+            _ => true,
+        };
+        (all.iter().all(RunHole::is_sound) && all.windows(2).all(is_apart)).then(|| Self { all: Arc::new(all) })
+    }
+
+    /// By run and place.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &RunHole> {
+        self.all.iter()
+    }
+
+    /// Those of one run.
+    pub fn in_run(&self, run: RunNumber) -> &[RunHole] {
+        let first = self.all.partition_point(|hole| hole.run < run);
+        let end = self.all.partition_point(|hole| hole.run <= run);
+        self.all.get(first..end).unwrap_or_default()
+    }
+
+    /// Those of these runs.
+    #[must_use]
+    pub fn of_runs(&self, runs: &BTreeSet<RunNumber>) -> Self {
+        if self.all.iter().all(|hole| runs.contains(&hole.run)) {
+            return self.clone();
+        }
+        Self { all: Arc::new(self.all.iter().filter(|hole| runs.contains(&hole.run)).copied().collect()) }
+    }
+
+    /// True where one of them has all of `hole`.
+    pub fn hold(&self, hole: &RunHole) -> bool {
+        let behind = self.all.partition_point(|other| (other.run, other.from) <= (hole.run, hole.from));
+        behind.checked_sub(1).and_then(|place| self.all.get(place)).is_some_and(|other| other.holds(hole))
+    }
+
+    /// True where a payload that begins there is read no more.
+    pub fn has(&self, location: Location) -> bool {
+        let LocationFile::Run(run) = location.file() else { return false };
+        let from = u64::from(location.offset());
+        !self.all.is_empty() && self.hold(&RunHole { run, from, to: from.saturating_add(1) })
+    }
+
+    /// Bytes of the records of those of one run.
+    pub fn bytes_in(&self, run: RunNumber) -> u64 {
+        self.in_run(run).iter().map(RunHole::bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of all their records.
+    pub fn bytes(&self) -> u64 {
+        self.all.iter().map(RunHole::bytes).fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hole(run: u32, from: u64, to: u64) -> RunHole {
+        RunHole { run: RunNumber(run), from, to }
+    }
+
+    #[test]
+    fn only_whole_blocks_are_given_back() {
+        let blocks = |from, to| hole(1, from, to).whole_blocks(4_096);
+        assert_eq!(blocks(8_192, 16_384), Some((8_192, 8_192)));
+        assert_eq!(blocks(8_200, 16_376), None);
+        assert_eq!(blocks(8_200, 20_488), Some((12_288, 8_192)));
+        assert_eq!(hole(1, 8_200, 8_216).whole_blocks(8), Some((8_200, 16)));
+    }
+
+    #[test]
+    fn they_are_found_by_run_and_place() {
+        let all = vec![hole(1, 8_192, 9_000), hole(1, 9_008, 9_016), hole(3, 8_192, 8_200)];
+        let holes = RunHoles::of(all.clone()).unwrap();
+        assert_eq!([1, 2, 3].map(|run| holes.in_run(RunNumber(run)).len()), [2, 0, 1]);
+        assert_eq!([1, 2, 3].map(|run| holes.bytes_in(RunNumber(run))), [816, 0, 8]);
+        assert_eq!(holes.bytes(), 808 + 8 + 8);
+        assert!(all.iter().all(|hole| holes.hold(hole)) && holes.hold(&hole(1, 8_200, 8_208)));
+        assert!(!holes.hold(&hole(1, 8_200, 9_008)) && !holes.hold(&hole(2, 8_192, 8_200)));
+        let has = |run: u32, at: u32| holes.has(Location::in_run(RunNumber(run), at));
+        assert_eq!([has(1, 8_192), has(1, 8_999), has(1, 9_000), has(3, 8_192)], [true, true, false, true]);
+        assert!(!holes.has(Location(8_192)) && !RunHoles::default().has(Location::in_run(RunNumber(1), 8_192)));
+        let kept = holes.of_runs(&BTreeSet::from([RunNumber(2), RunNumber(3)]));
+        assert_eq!(kept.iter().collect::<Vec<_>>(), [&all[2]]);
+    }
+
+    #[test]
+    fn what_cannot_be_the_holes_of_runs_is_refused() {
+        let good = hole(2, 8_192, 9_000);
+        for bad in [hole(2, 9_000, 8_192), hole(2, 8_192, 8_192), hole(2, 8_184, 9_000), hole(2, 8_193, 9_000)] {
+            assert_eq!(RunHoles::of(vec![bad]), None, "{bad:?}");
+        }
+        for other in [hole(2, 9_000, 9_008), hole(2, 8_200, 9_008), hole(1, 8_192, 9_000), good] {
+            assert_eq!(RunHoles::of(vec![good, other]), None, "{other:?}");
+        }
+        assert!(RunHoles::of(vec![good, hole(2, 9_008, 9_016)]).is_some() && RunHoles::of(Vec::new()).is_some());
+    }
+}
