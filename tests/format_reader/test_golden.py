@@ -10,7 +10,7 @@ from format_reader.batches import Batch, read_batch
 from format_reader.checkpoints import read_checkpoint
 from format_reader.golden import GOLDEN, parse, read_golden
 from format_reader.identity import read_identity
-from format_reader.layout import DamagedError, location
+from format_reader.layout import DamagedError, crc32, location
 from format_reader.receipts import parse_receipt, read_receipt, receipt_check, siphash_2_4
 from format_reader.records import KINDS, Record, read_record
 from format_reader.runs import read_footer, read_run
@@ -341,7 +341,35 @@ def test_a_dispatch_run_says_what_was_written() -> None:
     assert run.footer["references"] == [(7, 1), (0x8000_000C, 2)]
 
 
-@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch"])
+def test_a_staged_run_says_what_was_given_by_due_time() -> None:
+    facts, data = read_golden("run_staged")
+    run = read_run(data)
+    assert facts["path"] == f"loads/{NOW:013}-{b'golden stream 01'.hex()}.run"
+    assert (run.header["kind"], run.header["number"], run.footer["stream"]) == (3, 0, b"golden stream 01")
+    names = run.footer["names"]
+    told = [
+        (row["due_ms"] - DUE, names[row["subject"] - 1], run.payloads[row["sequence"]].fields["body"])
+        for row in run.rows
+    ]
+    assert told == [(0, "β", b""), (5, "orders", b"soon"), (5, "β", b"too"), (60_000, "orders", b"late")]
+    assert run.payloads[1].fields["message_id"] == "order-17"
+
+
+def test_the_digest_of_a_staged_run_covers_its_bodies() -> None:
+    _, data = read_golden("run_staged")
+    (at,) = [place for place in range(len(data)) if data.startswith(b"late", place)]
+    record = at - 40
+    changed = bytearray(data)
+    changed[at : at + 4] = b"then"
+    changed[record + 8 : record + 12] = crc32(b"then").to_bytes(4, "little")
+    header = crc32(bytes(changed[record : record + 12] + changed[record + 16 : record + 40]))
+    mark = 3 * 0x9E3779B1 % 2**32
+    changed[record + 12 : record + 16] = (header ^ mark).to_bytes(4, "little")
+    with pytest.raises(DamagedError, match="expected 0x"):
+        read_run(bytes(changed))
+
+
+@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch", "run_staged"])
 def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
     _, data = read_golden(name)
     trailer, _ = read_footer(data)

@@ -153,6 +153,8 @@ faults! {
     DecidedMeanwhileLost,
     /// What is decided about entries while their windows are merged is forgotten.
     MergedAsFrozen,
+    /// What is to be loaded gets its name before it was synced.
+    StagedUnsynced,
     /// A merged run does not hold the runs that its payloads lie in.
     MergeHoldsNothing,
     /// A newer checkpoint that cannot be used is left where it is.

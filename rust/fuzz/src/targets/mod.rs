@@ -8,6 +8,7 @@ mod log;
 mod records;
 mod requests;
 mod runs;
+mod staging;
 mod stores;
 
 use delaymq_core::wire::ack::ACK;
@@ -78,6 +79,7 @@ const fn file(name: &'static str, mutations: u64, judge: fn(&[u8]) -> Judged) ->
 pub const TARGETS: &[Target] = &[
     file("batch_scanner", MUTATIONS, log::judge),
     file("run_reader", MUTATIONS, runs::judge),
+    file("staged_run", MUTATIONS, staging::judge),
     file("checkpoint", MUTATIONS, checkpoints::judge),
     file("store_opener", 5_000, stores::judge),
     body("identity", stores::judge_identity),
