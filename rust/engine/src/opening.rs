@@ -115,7 +115,7 @@ fn check_clock(options: &Options, floor: Millis) -> Result<()> {
     })
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| Error::Storage {

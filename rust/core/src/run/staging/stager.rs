@@ -1,6 +1,7 @@
 //! Writing staged runs: rows in any order, sorted file by file.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{LoadName, STAGED_NAMES_MAX, STAGED_RECORD_BYTES_MAX, STAGED_ROWS_MAX, StagedRun};
 use crate::error::{Error, Result};
@@ -71,12 +72,27 @@ struct Held {
     size: u32,
 }
 
+/// Where files are written: who stages a few rows lends it, who keeps a stager for long has it in common with it.
+enum Place<'a> {
+    Lent(&'a dyn Storage),
+    Shared(Arc<dyn Storage>),
+}
+
+impl Place<'_> {
+    fn storage(&self) -> &dyn Storage {
+        match self {
+            Self::Lent(storage) => *storage,
+            Self::Shared(storage) => storage.as_ref(),
+        }
+    }
+}
+
 /// Takes rows in any order and writes them as staged runs.
 ///
 /// What it has written is whole and durable; the rows that it holds are nowhere until [`Self::finish`].
 pub struct Stager<'a> {
-    storage: &'a dyn Storage,
-    next_name: Box<dyn FnMut() -> LoadName + 'a>,
+    place: Place<'a>,
+    next_name: Box<dyn FnMut() -> LoadName + Send + 'a>,
     limits: StagingLimits,
     records: Vec<u8>,
     rows: Vec<Held>,
@@ -88,10 +104,29 @@ pub struct Stager<'a> {
     given: u64,
 }
 
+impl Stager<'static> {
+    /// As [`Self::new`], of a storage that others have, too.
+    pub fn sharing(
+        storage: Arc<dyn Storage>,
+        limits: StagingLimits,
+        next_name: impl FnMut() -> LoadName + Send + 'static,
+    ) -> Self {
+        Self::at(Place::Shared(storage), limits, Box::new(next_name))
+    }
+}
+
 impl<'a> Stager<'a> {
     /// Nothing is written yet. `next_name` gives each file a name that no other one has. Limits above those of
     /// [`StagingLimits::until`] count as these.
-    pub fn new(storage: &'a dyn Storage, limits: StagingLimits, next_name: impl FnMut() -> LoadName + 'a) -> Self {
+    pub fn new(
+        storage: &'a dyn Storage,
+        limits: StagingLimits,
+        next_name: impl FnMut() -> LoadName + Send + 'a,
+    ) -> Self {
+        Self::at(Place::Lent(storage), limits, Box::new(next_name))
+    }
+
+    fn at(place: Place<'a>, limits: StagingLimits, next_name: Box<dyn FnMut() -> LoadName + Send + 'a>) -> Self {
         let limits = StagingLimits {
             due_max: limits.due_max,
             rows_max: limits.rows_max.clamp(1, STAGED_ROWS_MAX),
@@ -99,8 +134,8 @@ impl<'a> Stager<'a> {
             record_bytes_max: limits.record_bytes_max.min(STAGED_RECORD_BYTES_MAX),
         };
         Self {
-            storage,
-            next_name: Box::new(next_name),
+            place,
+            next_name,
             limits,
             records: Vec::new(),
             rows: Vec::new(),
@@ -146,7 +181,7 @@ impl<'a> Stager<'a> {
     /// Those of the storage: what is left is garbage, and goes by its age.
     pub fn abandon(mut self) -> Result<()> {
         for run in std::mem::take(&mut self.written) {
-            self.storage.remove(&run.name.path())?;
+            self.place.storage().remove(&run.name.path())?;
         }
         Ok(())
     }
@@ -218,7 +253,7 @@ impl<'a> Stager<'a> {
         let run = self.write_as(&name).inspect_err(|_| {
             // It is tried again under another name. Where this fails as well, what is left goes by its age.
             for path in [format!("{}.tmp", name.path()), name.path()] {
-                drop(self.storage.remove(&path));
+                drop(self.place.storage().remove(&path));
             }
         })?;
         self.written.push(StagedRun { name, length: run.length(), digest: run.digest(), rows: run.row_count() });
@@ -231,9 +266,9 @@ impl<'a> Stager<'a> {
     }
 
     fn write_as(&self, name: &LoadName) -> Result<Run> {
-        let mut writer = RunWriter::create_staged(self.storage, name, self.rows.len() as u64)?;
+        let mut writer = RunWriter::create_staged(self.place.storage(), name, self.rows.len() as u64)?;
         self.write_into(&mut writer)?;
-        writer.finish_staged(self.storage, name, self.names.clone())
+        writer.finish_staged(self.place.storage(), name, self.names.clone())
     }
 
     fn write_into(&self, writer: &mut RunWriter<ScheduleRow>) -> Result<()> {
