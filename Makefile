@@ -69,6 +69,10 @@ bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=10000
 bench-spark: $(INSTALLED) ## A store of two million messages read in Spark, beside Parquet of the same rows; ARGS="--messages N --runs N"
 	$(BIN)/python benches/python/spark_tables.py $(ARGS)
 
+.PHONY: bench-load
+bench-load: $(INSTALLED) ## A table of two million messages staged as runs, beside its bytes alone; ARGS="--messages N --runs N"
+	$(BIN)/python benches/python/staging.py $(ARGS)
+
 .PHONY: bench-suites
 bench-suites: $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
 	cargo bench --locked -p delaymq-benches --bench suite -- $(BENCH)

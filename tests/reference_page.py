@@ -153,6 +153,17 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Loading",
+        "In `delaymq.loading`.",
+        (
+            Entry("loading.stage", "loading.py:stage"),
+            Entry("loading.Stager", "loading.py:Stager"),
+            Entry("loading.StagedRun", "loading.py:StagedRun"),
+            Entry("loading.BadRow", "loading.py:BadRow"),
+            Entry("loading.discard", "loading.py:discard"),
+        ),
+    ),
+    Section(
         "On asyncio",
         "The same names as in the plain face, for the coroutines of one event loop.",
         (

@@ -18,6 +18,7 @@ from delaymq import (
     Subscription,
     TooLarge,
     durations,
+    loading,
     store,
     subscription,
 )
@@ -50,6 +51,7 @@ TAGS = "rust/core/src/queues/tags.rs"
 FILE_SUBJECTS = "rust/core/src/store/file_subjects.rs"
 SERIES = "rust/core/src/store/recurring.rs"
 RULE = "rust/recurrence/src/rule.rs"
+STAGING = "rust/core/src/run/staging/mod.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -104,6 +106,15 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "how long after it was sent first a client publishes again what has an id": lambda: [
         int(client_publishing.AGAIN_FOR_S)
+    ],
+    "messages of a staged run": lambda: [constant(STAGING, "STAGED_ROWS_MAX"), loading.RUN_ROWS_MAX],
+    "subjects of a staged run": lambda: [constant(STAGING, "STAGED_NAMES_MAX")],
+    "bytes of the messages of a staged run": lambda: [
+        constant(STAGING, "STAGED_RECORD_BYTES_MAX"),
+        loading.RUN_BYTES_MAX,
+    ],
+    "rows that are no messages, told of one batch": lambda: [
+        constant("rust/tables/src/loading/mod.rs", "BAD_ROWS_TOLD_MAX")
     ],
     "series": lambda: [constant(SERIES, "SERIES_MAX")],
     "what a series takes: name, rule, zone, tags, attributes and body together": lambda: [

@@ -10,7 +10,9 @@ mod consuming;
 mod dead_letters;
 mod errors;
 mod forecast;
+mod importing;
 mod inspection;
+mod loading;
 mod message;
 mod meta;
 mod moving;
@@ -67,6 +69,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tables::table_store, module)?)?;
     module.add_function(wrap_pyfunction!(tables::read_table_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(tables::table_columns, module)?)?;
+    module.add_class::<loading::Stager>()?;
     module.add_function(wrap_pyfunction!(administration::groups, module)?)?;
     module.add_function(wrap_pyfunction!(administration::subjects, module)?)?;
     module.add_function(wrap_pyfunction!(administration::start_group, module)?)?;
