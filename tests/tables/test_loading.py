@@ -78,18 +78,61 @@ def test_runs_can_be_handed_to_other_processes(folder: Path) -> None:
     assert tuple(StagedRun(**fields) for fields in json.loads(json.dumps([asdict(run) for run in runs]))) == runs
 
 
-@pytest.mark.parametrize("of", ["pyarrow", "reader", "polars", "duckdb"])
+@pytest.mark.parametrize("of", ["pyarrow", "reader", "polars", "duckdb", "pandas"])
 def test_whatever_has_arrow_s_interface_is_taken(folder: Path, of: str) -> None:
     data: Any = table()
     if of == "reader":
         data = pyarrow.RecordBatchReader.from_batches(SCHEMA, iter(data.to_batches()))
     elif of == "polars":
         data = polars.DataFrame(data)
+    elif of == "pandas":
+        data = data.to_pandas()
     elif of == "duckdb":
         # DuckDB names no zone of its own where none is set.
         asked = "select 's' as subject, timestamptz '2030-01-01 00:00:00+00' - to_seconds(i) as due, i::varchar as body"
         data = duckdb.sql(f"{asked} from range(3) as t(i)")
     assert [row["body"] for row in staged_rows(folder, stage(folder, data))] == [b"2", b"1", b"0"]
+
+
+def test_a_part_of_a_table_is_that_part(folder: Path) -> None:
+    more = [("tags", pyarrow.list_(pyarrow.string())), ("attributes", pyarrow.map_(pyarrow.string(), pyarrow.binary()))]
+    rows = [
+        {
+            "subject": "s",
+            "due": DUE,
+            "body": b"%d" % place,
+            "tags": ["t", str(place)],
+            "attributes": {"k": b"%d" % place},
+        }
+        for place in range(9)
+    ]
+    whole = pyarrow.Table.from_pylist(rows, schema=pyarrow.schema([*SCHEMA, *(pyarrow.field(*one) for one in more)]))
+    for part in (whole.slice(4, 2), whole.to_batches()[0].slice(4, 2)):
+        found = staged_rows(folder, stage(folder, part))
+        assert [row["body"] for row in found] == [b"4", b"5"]
+        assert [list(row["tags"]) for row in found] == [["t", "4"], ["t", "5"]]
+        assert [dict(row["attributes"]) for row in found] == [{"k": b"4"}, {"k": b"5"}]
+
+
+def test_what_cannot_be_rows_of_messages_is_refused(folder: Path) -> None:
+    broken = pyarrow.Array.from_buffers(
+        pyarrow.string(), 1, [None, pyarrow.py_buffer(b"\0\0\0\0\2\0\0\0"), pyarrow.py_buffer(b"\xff\xff")]
+    )
+    one = table(1)
+    subject = SCHEMA.get_field_index("subject")
+    rows = pyarrow.StructArray.from_arrays([pyarrow.array(["a"])], ["subject"], mask=pyarrow.array([True]))
+    for data, words in (
+        (one.set_column(subject, "subject", broken), "UTF"),
+        (one.set_column(subject, "subject", pyarrow.array(["a"]).dictionary_encode()), "Dictionary"),
+        (one.rename_columns(["Subject", "due", "body"]).slice(0, 0), "Subject"),
+        (pyarrow.table({}), "a column subject"),
+        (pyarrow.array([1]), "Int64"),
+        (rows, "null in place of a row"),
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            stage(folder, data)
+    assert stage(folder, table(0)) == ()
+    assert names_in(folder) == []
 
 
 def test_what_a_table_of_a_store_says_can_be_staged_again(tmp_path: Path) -> None:

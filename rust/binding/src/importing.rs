@@ -4,8 +4,8 @@
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{Array, RecordBatch, StructArray};
-use arrow_schema::ArrowError;
+use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -40,6 +40,14 @@ impl Imported {
         Ok(Self::Stream(reader))
     }
 
+    /// What its columns are, also where there is no row.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Batch(batch) => batch.schema(),
+            Self::Stream(stream) => stream.schema(),
+        }
+    }
+
     fn batch(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsules = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
         let schema = capsules.get_item(0)?.cast_into::<PyCapsule>()?;
@@ -52,7 +60,7 @@ impl Imported {
             unsafe { (FFI_ArrowSchema::from_raw(schema.as_ptr()), FFI_ArrowArray::from_raw(array.as_ptr())) };
         // SAFETY: they are of one object, which says that the array is of the schema.
         let found = unsafe { from_ffi(array, &schema) }.map_err(|error| refused(data.py(), &error))?;
-        if !matches!(found.data_type(), arrow_schema::DataType::Struct(_)) {
+        if !matches!(found.data_type(), DataType::Struct(_)) {
             let found = found.data_type().to_string();
             return Err(errors::refused(data.py(), "data", "a record batch, which has columns", &found));
         }
@@ -67,14 +75,14 @@ impl Imported {
 impl Iterator for Imported {
     type Item = Result<RecordBatch, ArrowError>;
 
-    /// The next batch, in which every offset lies where it may, and every text is one: nothing of what is read of it
-    /// later depends on who made it.
+    /// The next batch, in which offsets are in order and every text is one. How long its buffers are only its maker
+    /// knows: the interface does not say it.
     fn next(&mut self) -> Option<Self::Item> {
         let batch = match self {
             Self::Batch(batch) => {
-                let rows = RecordBatch::new_empty(batch.schema());
-                let batch = std::mem::replace(batch, rows);
-                Ok((batch.num_rows() > 0 || batch.num_columns() == 0).then_some(batch)?)
+                let none_left = RecordBatch::new_empty(batch.schema());
+                let batch = std::mem::replace(batch, none_left);
+                Ok((batch.num_rows() > 0).then_some(batch)?)
             }
             Self::Stream(stream) => stream.next()?,
         };

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use arrow_array::RecordBatch;
 use delaymq_core::error::Error;
 use delaymq_core::run::{StagedRun, StagingLimits};
 use delaymq_core::units::Millis;
@@ -105,12 +106,10 @@ impl Stager {
 
     fn add_all(&self, batches: Imported) -> Result<Added, Refused> {
         let mut added = Added { rows: 0, bad: Vec::new() };
+        self.add_one(&RecordBatch::new_empty(batches.schema()))?; // whose columns may be wrong though there is no row
         for batch in batches {
             let batch = batch.map_err(|error| Refused::Arrow(error.to_string()))?;
-            let bad = {
-                let mut held = self.lock();
-                held.as_mut().ok_or(Error::Closed).and_then(|loader| loader.add(&batch)).map_err(Refused::Ours)?
-            };
+            let bad = self.add_one(&batch)?;
             let before = added.rows;
             let told = |row: BadRow| (before.saturating_add(row.place as u64), row.error);
             let was_good = bad.is_empty();
@@ -121,6 +120,11 @@ impl Stager {
             }
         }
         Ok(added)
+    }
+
+    fn add_one(&self, batch: &RecordBatch) -> Result<Vec<BadRow>, Refused> {
+        let mut held = self.lock();
+        held.as_mut().ok_or(Error::Closed).and_then(|loader| loader.add(batch)).map_err(Refused::Ours)
     }
 
     fn goes_on(&self) -> bool {
