@@ -79,6 +79,14 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"key": (0x0102, 0x0304), "subject": 3, "target_due_ms": DUE, "target_sequence": 7}
         | {"due_ms": NOW + 900_000, "delay_ms": 900_000, "what": "move"},
     ),
+    "record_adopt": (
+        "adopt",
+        {
+            "job": (0x0102, 0x0304),
+            "rows": 4,
+            "runs": [(NOW, b"golden stream 01", 12_708, 1_452_304_297, 4)],
+        },
+    ),
     "record_recur": (
         "recur",
         {"what": "keep", "subject": 3, "name": "dünning", "rule": "30 9 * * mon-fri", "zone": "Europe/Berlin"}
@@ -189,7 +197,7 @@ def test_a_witness_and_a_seal_move_neither_chain_nor_sequence() -> None:
         assert empty.next_sequence == empty.header["base_sequence"]
 
 
-@pytest.mark.parametrize("name", ["batch", "batch_witness", "batch_seal"])
+@pytest.mark.parametrize("name", ["batch", "batch_with_adoption", "batch_witness", "batch_seal"])
 def test_each_flipped_bit_and_each_prefix_of_a_batch_is_found(name: str) -> None:
     facts, data = read_golden(name)
     stream = facts["stream"].encode()
@@ -330,7 +338,28 @@ def test_a_checkpoint_of_format_6_has_no_holes() -> None:
 def test_a_checkpoint_of_format_7_has_no_holes_of_runs() -> None:
     body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_7"))
     assert "run_holes" not in before
-    assert (body.pop("run_holes"), body) == ([], before)
+    since = [body.pop(name) for name in ("run_holes", "jobs", "adopted", "loads")]
+    assert (since, body) == ([[], [], [], []], before)
+
+
+def test_a_checkpoint_says_what_was_loaded() -> None:
+    body = read_checkpoint(read_golden("checkpoint_with_load")[1])["body"]
+    name = {"staged_ms": NOW, "nonce": b"golden stream 01"}
+    assert body["position"]["next_sequence"] == 45
+    assert body["jobs"] == [{"job": (0x0102, 0x0304), "base": 41, "count": 4, "adopted_ms": NOW}]
+    assert body["adopted"] == [name]
+    (load,) = body["loads"]
+    assert load == name | {"run": load["run"], "base": 41, "rows": 4}
+    (run,) = [run for run in body["schedule_runs"] if run["number"] == load["run"]]
+    assert (run["length"], run["check"], run["created_ms"]) == (12_708, 1_452_304_297, NOW)
+    assert body["windows"][-1] == {"first": 41, "length": 4, "run": load["run"], "states": ["pending"] * 4}
+
+
+def test_what_stands_behind_an_adoption_takes_its_sequences() -> None:
+    _, data = read_golden("batch_with_adoption")
+    batch = read_batch(data, 0, b"golden stream 01")
+    assert [record.kind for _, record in batch.records] == ["message", "adopt"]
+    assert (batch.header["count"], batch.next_sequence) == (5, batch.header["base_sequence"] + 5)
 
 
 def test_a_dispatch_run_says_what_was_written() -> None:

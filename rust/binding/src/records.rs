@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use delaymq_core::Result;
 use delaymq_core::message_log::{SEGMENT_HEADER_BYTES, ScanStart, Scanner, list_segments};
+use delaymq_core::record::adopt::AdoptedRun;
 use delaymq_core::record::command::{EpochStart, Void};
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
@@ -80,6 +81,13 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         Fact::Cancel(_) | Fact::Move(_) => return command_fields(py, &fact),
         Fact::Terms(_) | Fact::ByKey(_) => return terms_fields(py, &fact),
         Fact::Recur(recur) => return recur_fields(py, recur),
+        Fact::Adopt(adopt) => {
+            fields.set_item("job", (adopt.job.low, adopt.job.high))?;
+            fields.set_item("rows", adopt.rows)?;
+            let run = |run: AdoptedRun| (run.staged.0, PyBytes::new(py, &run.nonce), run.length, run.digest, run.rows);
+            fields.set_item("runs", adopt.runs().map(run).collect::<Vec<_>>())?;
+            "adopt"
+        }
         Fact::Occurrence(occurrence) => {
             set(&fields, &[("series", occurrence.series.0), ("after_ms", occurrence.after.0)])?;
             "occurrence"

@@ -47,12 +47,14 @@ pub(crate) struct Seat {
     batches: Batches,
     /// The series that was gone on with last: those behind it come next.
     pub(crate) series_cursor: Sequence,
+    /// What of the loaded runs whoever reads payloads knows.
+    loads_told: Option<u64>,
 }
 
 impl Seat {
     pub(crate) fn new(owner: Owner) -> Self {
         let (proposals, batches, series_cursor) = (Proposals::default(), Batches::default(), Sequence(0));
-        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor }
+        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor, loads_told: None }
     }
 
     /// Proposes deliveries that ended; true where there are any.
@@ -181,6 +183,7 @@ impl Shared {
         for batch in seat.batches.iter() {
             seat.owner.apply(&batch)?;
         }
+        self.tell_loads(seat);
         if seat.owner.take_newly_owing() {
             self.driver.raise();
         }
@@ -192,6 +195,15 @@ impl Shared {
         let groups = seat.owner.take_woken();
         self.subscribers.introduce(&groups, seat.owner.state());
         Ok(Woken { groups, subjects: seat.owner.take_woken_subjects() })
+    }
+
+    /// Whoever reads payloads learns of runs that were loaded, before anybody is told of their messages.
+    pub(crate) fn tell_loads(&self, seat: &mut Seat) {
+        let changed = Some(seat.owner.loads_changed());
+        if seat.loads_told != changed {
+            seat.loads_told = changed;
+            self.payloads.know_loaded(seat.owner.state().loaded_runs());
+        }
     }
 
     /// Proposes what everybody has settled. With the owner held, so that who waits for their own to
@@ -230,6 +242,7 @@ impl Shared {
             let submission = Submission {
                 records: proposal.records,
                 record_count: proposal.record_count,
+                adopts: 0,
                 class: Class::Finishing,
                 must_sync: proposal.must_sync,
             };

@@ -31,6 +31,7 @@ mod inbox;
 mod inspect;
 mod letting_go;
 mod listener;
+mod loading;
 mod lock;
 mod manual_clock;
 mod mapping;
@@ -99,6 +100,7 @@ pub use ending::ended_of;
 pub use files::FileStorage;
 pub use inspect::{Inspected, inspect, look_pinned, pin_again};
 pub use listener::Listener;
+pub use loading::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_ROWS_MAX, LOAD_RUNS_MAX, Loaded};
 pub use manual_clock::{MANUAL_TIME_MAX, ManualClock, TimedStore};
 pub use metrics::Snapshot;
 pub use named_consumer::{

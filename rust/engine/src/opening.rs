@@ -212,7 +212,8 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
         delay_ms_max: shared.options.delay_ms_max,
     };
     encode_epoch_start(&mut records, &start);
-    let submission = Submission { records: &records, record_count: 1, class: Class::Finishing, must_sync: true };
+    let submission =
+        Submission { records: &records, record_count: 1, adopts: 0, class: Class::Finishing, must_sync: true };
     let range = shared.try_submit(submission, Haste::URGENT)?.ok_or(Error::DiskFull)?;
     shared.lead(range.end);
     shared.wait_visible(range.end, None)?;

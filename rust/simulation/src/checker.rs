@@ -71,6 +71,8 @@ pub struct Entry {
     steppable: Option<u64>,
     /// True where it was ready by its own fact.
     immediate: bool,
+    /// True where it was loaded: it is ready by no fact of its own.
+    is_loaded: bool,
     /// The command that cancelled it.
     cancelled: Option<Sequence>,
     /// The command that moved it to another time: another entry stands for it.
@@ -116,12 +118,19 @@ impl Entry {
             applied: None,
             steppable: None,
             immediate: false,
+            is_loaded: false,
             cancelled: None,
             moved: None,
             made: Made::Otherwise,
             known_dispatched: false,
             voided: false,
         }
+    }
+
+    /// The same, loaded by a fact that speaks of many.
+    pub fn loaded(mut self) -> Self {
+        self.is_loaded = true;
+        self
     }
 }
 

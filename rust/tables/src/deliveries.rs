@@ -10,9 +10,11 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
 use delaymq_core::record::Fact;
 use delaymq_core::record::command::{Cancel, Void};
-use delaymq_core::record::message::Message;
+use delaymq_core::record::header::read_record;
+use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::record::name::GroupEnd;
 use delaymq_core::record::terms::{ByKey, KeyCommand};
+use delaymq_core::run::{RowScan, Run, ScanBuffer, ScheduleRow};
 use delaymq_core::schedule_log::Entry;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
@@ -214,6 +216,10 @@ impl Walk<'_> {
                     Walked::Damage(error) => Err(error.clone()),
                     Walked::Record(record, at) => fact_of(record, at, self.path).map(|fact| {
                         self.fact(&fact, *at);
+                        if let Fact::Adopt(adopt) = &fact {
+                            let end = at.fact.plus(u64::from(adopt.rows));
+                            self.loaded(at.fact..end, *at, sink);
+                        }
                         if let Fact::Message(message) = &fact {
                             let check = || check_payload(record, self.path, at.location.offset());
                             if let Err(error) = self.message(message, *at, check) {
@@ -252,6 +258,67 @@ impl Walk<'_> {
                 Err(Error::corrupt(self.path, offset, "id, tags and attributes", "other bytes"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Messages of the range that a fact has loaded come to be. What became of the others is not asked for.
+    fn loaded(&mut self, sequences: std::ops::Range<Sequence>, at: At, sink: &mut Gathered) {
+        let runs = self.owner.state().loaded_runs();
+        let is_its = |run: &&Arc<Run>| {
+            let is_adopted = run.relation().is_some_and(|relation| sequences.contains(&relation.base));
+            is_adopted
+                && run.first_sequence() < self.range.end_sequence
+                && run.last_sequence() >= self.range.first_sequence
+        };
+        let runs: Vec<Arc<Run>> = runs.iter().filter(is_its).cloned().collect();
+        for run in runs {
+            let mut buffer = ScanBuffer::default();
+            let mut scan = RowScan::<ScheduleRow>::from_block(&run, 0, None, &mut buffer);
+            loop {
+                match scan.next_row() {
+                    Ok(None) => break,
+                    Ok(Some(row)) => {
+                        if let Err(error) = self.loaded_row(&run, &row, at) {
+                            sink.damage(error);
+                        }
+                    }
+                    Err(damage) => {
+                        let is_gone = matches!(damage.error, Error::Storage { .. });
+                        sink.damage(damage.error);
+                        if is_gone {
+                            break;
+                        }
+                        scan.skip_block();
+                    }
+                }
+            }
+        }
+    }
+
+    fn loaded_row(&mut self, run: &Run, row: &ScheduleRow, at: At) -> Result<()> {
+        let at = At { fact: row.key.sequence, ..at };
+        if !self.ledger.has(at.fact) {
+            return Ok(());
+        }
+        let (mut bytes, offset) = (Vec::new(), u64::from(row.location.offset()));
+        let bare = Message {
+            due: row.key.due,
+            published: at.trusted.unwrap_or_default(),
+            subject: row.subject,
+            opaque: true,
+            meta: &[],
+            body: &[],
+        };
+        if !self.reads_ids {
+            return self.message(&bare, at, || Ok(()));
+        }
+        match run.read_payload(offset, row.payload_sequence, Some(row.length), &mut bytes) {
+            Err(error) => self.message(&bare, at, || Err(error)),
+            Ok(()) => {
+                let record = read_record(&bytes, row.payload_sequence).ok();
+                let message = record.as_ref().and_then(decode_message).unwrap_or(bare);
+                self.message(&message, at, || Ok(()))
+            }
         }
     }
 

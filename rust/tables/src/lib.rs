@@ -21,6 +21,7 @@ mod ledger_index;
 mod ledger_queues;
 mod ledger_rows;
 mod loading;
+mod loads;
 mod message;
 mod message_row;
 mod numbers;

@@ -24,7 +24,7 @@ fn records(count: u32, payload: usize) -> Vec<u8> {
 }
 
 fn growing(records: &[u8], record_count: u32) -> Submission<'_> {
-    Submission { records, record_count, class: Class::Growing, must_sync: false }
+    Submission { records, record_count, adopts: 0, class: Class::Growing, must_sync: false }
 }
 
 fn finishing(records: &[u8], record_count: u32) -> Submission<'_> {

@@ -50,7 +50,7 @@ pub use reader::{DamagedBlock, Run};
 pub use rows::{DispatchRow, Row, RowKey, ScheduleRow};
 pub use scan::{Patches, RowScan, ScanBuffer};
 pub use staging::{
-    LOAD_FOLDER, LoadName, Relation, RowRefused, STAGED_ROWS_MAX, Staged, StagedMessage, StagedRun, Stager,
+    LOAD_FOLDER, LoadName, LoadedRuns, Relation, RowRefused, STAGED_ROWS_MAX, Staged, StagedMessage, StagedRun, Stager,
     StagingLimits, check_staged,
 };
 pub use writer::{RunHead, RunWriter};

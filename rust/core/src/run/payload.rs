@@ -76,9 +76,10 @@ impl Run {
             found: found.to_owned(),
         };
         // What lies before it has no place in this file, and is not to be taken for the first one.
-        let relative = sequence.0.checked_sub(relation.base.0);
-        let relative = relative.ok_or_else(|| damaged(format!("sequence {} or above", relation.base), "one below"))?;
-        read_payload(self.file().as_ref(), offset, Sequence(relative), length, into)?;
+        let relative = relation
+            .relative(sequence)
+            .ok_or_else(|| damaged(format!("sequence {} or above", relation.base), "one below"))?;
+        read_payload(self.file().as_ref(), offset, relative, length, into)?;
         relation.record(into, sequence).ok_or_else(|| damaged("a message".to_owned(), "another record"))
     }
 }

@@ -89,6 +89,13 @@ impl Schedule {
         }
     }
 
+    /// Takes in a fact that has so many sequences and makes no entry.
+    pub fn skip_many(&mut self, first: Sequence, count: u64) {
+        if self.reach(first) {
+            self.open_bits.fill_to(first.plus(count));
+        }
+    }
+
     /// Takes in an entry that was ready by its own fact and so never waited.
     #[inline]
     pub fn note_dispatched_at_once(&mut self, sequence: Sequence) {

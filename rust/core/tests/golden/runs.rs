@@ -3,8 +3,8 @@
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::seal_record;
 use delaymq_core::run::{
-    DispatchRow, LOAD_FOLDER, LoadName, RUN_FOLDER, Row, RunHead, RunWriter, ScheduleRow, StagedMessage, Stager,
-    StagingLimits, run_path,
+    DispatchRow, LOAD_FOLDER, LoadName, RUN_FOLDER, Row, RunHead, RunWriter, ScheduleRow, StagedMessage, StagedRun,
+    Stager, StagingLimits, run_path,
 };
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::units::{DueKey, Location, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
@@ -90,13 +90,20 @@ fn dispatch_run() -> Outcome {
     compare_file(&storage, &run_path(number), "run_dispatch")
 }
 
-/// Four messages of two subjects, given in another order than they are due in.
 #[test]
 fn staged_run() -> Outcome {
     let storage = MemoryStorage::new(1);
+    let staged = stage(&storage)?;
+    let expected = (records::STAGED.length, records::STAGED.digest);
+    assert_eq!((staged.length, staged.digest), expected, "the golden adoption names this run");
+    compare_file(&storage, &staged.name.path(), "run_staged")
+}
+
+/// Four messages of two subjects, given in another order than they are due in.
+pub(crate) fn stage(storage: &dyn Storage) -> Result<StagedRun, Box<dyn std::error::Error>> {
     storage.create_folder(LOAD_FOLDER)?;
     let name = LoadName { staged: Millis(1_700_000_000_000), nonce: STREAM };
-    let mut stager = Stager::new(&storage, StagingLimits::until(Millis(DUE + 60_000)), || name);
+    let mut stager = Stager::new(storage, StagingLimits::until(Millis(DUE + 60_000)), || name);
     let meta = Meta { message_id: "order-17".to_owned(), ..Meta::default() };
     let meta = encode_meta(&meta).ok_or("no meta")?;
     for (after_ms, subject, body) in [(60_000, "orders", "late"), (5, "orders", "soon"), (5, "β", "too"), (0, "β", "")]
@@ -105,6 +112,5 @@ fn staged_run() -> Outcome {
         let message = StagedMessage { due: Millis(DUE + after_ms), subject, meta, body: body.as_bytes() };
         stager.push(&message)?.map_err(|refused| refused.error)?;
     }
-    stager.finish()?;
-    compare_file(&storage, &name.path(), "run_staged")
+    Ok(*stager.finish()?.first().ok_or("no run")?)
 }

@@ -150,7 +150,7 @@ impl Oracle {
         for (_, entry) in self.entries.range_mut(base..end) {
             entry.applied.get_or_insert(self.operation);
             let is_due = !header.is_held() && entry.due <= trusted;
-            entry.immediate = is_due || matches!(entry.origin, Origin::Dead { .. });
+            entry.immediate = (is_due && !entry.is_loaded) || matches!(entry.origin, Origin::Dead { .. });
         }
         self.applied_end = self.applied_end.max(end);
         let mut early = Vec::new();

@@ -10,6 +10,7 @@
 //! `docs/decisions/0059-loads-are-runs-that-one-fact-adopts.md`.
 
 mod check;
+mod loaded_runs;
 mod relation;
 mod stager;
 mod tail;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::units::Millis;
 
 pub use check::{Staged, check_staged};
+pub use loaded_runs::LoadedRuns;
 pub use relation::Relation;
 pub use stager::{RowRefused, StagedMessage, Stager, StagingLimits};
 pub(super) use tail::{StagedTail, header_check_of};
@@ -52,8 +54,24 @@ pub struct LoadName {
 impl LoadName {
     /// Its path, relative to the store.
     pub fn path(&self) -> String {
+        format!("{LOAD_FOLDER}/{}", self.file_name())
+    }
+
+    /// The name of its file in [`LOAD_FOLDER`].
+    pub fn file_name(&self) -> String {
         let digits = self.nonce.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-        format!("{LOAD_FOLDER}/{:013}-{digits}.run", self.staged.0)
+        format!("{:013}-{digits}.run", self.staged.0)
+    }
+
+    /// The name that stands in the name of a file; `None` for every text that [`Self::file_name`] does not give.
+    pub fn parse(file_name: &str) -> Option<Self> {
+        let (staged, digits) = file_name.strip_suffix(".run")?.split_once('-')?;
+        let mut nonce = [0; 16];
+        for (byte, pair) in nonce.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        let name = Self { staged: Millis(staged.parse().ok()?), nonce };
+        (name.file_name() == file_name).then_some(name)
     }
 }
 

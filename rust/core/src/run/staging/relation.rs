@@ -37,9 +37,21 @@ impl Relation {
         Self { name, number, base, published, subjects, places }
     }
 
+    /// The subjects, in the order of their places.
+    pub fn subjects(&self) -> &[SubjectNumber] {
+        &self.subjects
+    }
+
+    /// The place in the file of what has this sequence in the store, which is its sequence there; `None` for one below
+    /// the base.
+    #[inline]
+    pub fn relative(&self, sequence: Sequence) -> Option<Sequence> {
+        sequence.0.checked_sub(self.base.0).map(Sequence)
+    }
+
     /// The subject at a place; 0, which no subject has, for one that is not there.
     #[inline]
-    pub(in crate::run) fn subject_at(&self, place: SubjectNumber) -> SubjectNumber {
+    pub fn subject_at(&self, place: SubjectNumber) -> SubjectNumber {
         let at = (place.0 as usize).checked_sub(1);
         at.and_then(|at| self.subjects.get(at)).copied().unwrap_or_default()
     }
