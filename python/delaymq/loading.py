@@ -25,7 +25,7 @@ from delaymq import _core
 from delaymq._recover import DELAY_MAX, folder_of
 from delaymq._refusals import refused, wrong_type
 from delaymq.durations import due_ms
-from delaymq.errors import Closed, InvalidArgument, StorageError, StoreError, TooLarge
+from delaymq.errors import Closed, DelaymqError, InvalidArgument, StorageError, StoreError, TooLarge
 
 __all__ = ["RUN_BYTES_MAX", "RUN_ROWS_MAX", "BadRow", "OnBadRow", "StagedRun", "Stager", "discard", "stage"]
 
@@ -240,30 +240,46 @@ def stage(
 def discard(path: str | os.PathLike[str], runs: Iterable[StagedRun]) -> None:
     """Removes runs that were staged and that no load will adopt. One that is gone already is fine.
 
-    Never call it with runs that a load was asked to adopt, unless it was refused: the store would miss them.
+    Never call it with runs that a load was asked to adopt, unless that was refused, and not because one of them had
+    been loaded before: the store would miss them.
 
     Raises:
         WrongType, InvalidArgument: A run is none.
         StorageError: A file could not be removed; it goes after a day.
     """
     folder = Path(folder_of(path)) / FOLDER
-    for name in [checked_run(run).name for run in runs]:
+    for name in [checked_run(run, "runs", index).name for index, run in enumerate(runs)]:
         try:
             (folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"remove of {folder / name} failed: {error.strerror}", errno=error.errno or 0) from error
 
 
-def checked_run(found: object) -> StagedRun:
+def checked_run(found: object, argument: str, index: int) -> StagedRun:
     """A staged run, whose name is one, and leads nowhere else.
 
     Raises:
         WrongType, InvalidArgument: It is none.
     """
+    try:
+        return _checked(found, argument)
+    except DelaymqError as error:
+        error.index = index
+        raise
+
+
+def _checked(found: object, argument: str) -> StagedRun:
     if not isinstance(found, StagedRun):
-        raise wrong_type("run", "a StagedRun", found)
+        raise wrong_type(argument, "a StagedRun", found)
+    if not isinstance(found.name, str):
+        raise wrong_type(argument, "a StagedRun with a name that is a str", found.name)
     if NAME.fullmatch(found.name) is None:
-        raise refused("run", "the name of a staged run", found.name)
+        raise refused(argument, "the name of a staged run", found.name)
+    for value, bits in ((found.bytes, 64), (found.digest, 32), (found.rows, 64)):
+        if isinstance(value, bool) or not isinstance(cast("object", value), int):
+            raise wrong_type(argument, "a StagedRun of whole numbers", value)
+        if not 0 <= value < 1 << bits:
+            raise refused(argument, f"a StagedRun of whole numbers below 2^{bits}", value)
     return found
 
 

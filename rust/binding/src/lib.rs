@@ -70,6 +70,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tables::read_table_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(tables::table_columns, module)?)?;
     module.add_class::<loading::Stager>()?;
+    module.add_function(wrap_pyfunction!(loading::load, module)?)?;
+    module.add_function(wrap_pyfunction!(loading::load_request, module)?)?;
     module.add_function(wrap_pyfunction!(administration::groups, module)?)?;
     module.add_function(wrap_pyfunction!(administration::subjects, module)?)?;
     module.add_function(wrap_pyfunction!(administration::start_group, module)?)?;

@@ -1,20 +1,24 @@
-//! Staging of messages that somebody has as record batches. Everything is read, encoded and written with the
-//! interpreter let go of.
+//! Staging of messages that somebody has as record batches, and loads of what was staged. Everything is read, encoded and
+//! written with the interpreter let go of.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use delaymq_core::error::Error;
-use delaymq_core::run::{StagedRun, StagingLimits};
+use delaymq_core::run::{LoadName, StagedRun, StagingLimits};
 use delaymq_core::units::Millis;
+use delaymq_core::wire::extension::LOAD;
+use delaymq_core::wire::extension::load::LoadAsked;
 use delaymq_engine::stager_at;
 use delaymq_tables::{BadRow, Loader, LoadingRules};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::errors;
 use crate::importing::Imported;
+use crate::requests::Request;
+use crate::store::Store;
+use crate::{errors, message, waits};
 
 /// Rows of a file, bytes of its records.
 type Sizes = (u32, u32);
@@ -136,6 +140,36 @@ fn described(run: &StagedRun) -> (String, u64, u32, u64) {
     let path = run.name.path();
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     (name, run.length, run.digest, run.rows)
+}
+
+/// Name, bytes, digest and rows of a staged run; `delaymq.loading` has checked them.
+type Described = (String, u64, u32, u64);
+
+fn named(py: Python<'_>, runs: Vec<Described>) -> PyResult<Vec<StagedRun>> {
+    let named = runs.into_iter().map(|(text, length, digest, rows)| {
+        let name = LoadName::parse(&text).ok_or_else(|| errors::refused(py, "runs", "the name of a staged run", &text));
+        name.map(|name| StagedRun { name, length, digest, rows })
+    });
+    named.collect()
+}
+
+/// Stores all messages of staged runs, or none: the first sequence, how many, and whether that was done before.
+#[pyfunction]
+#[pyo3(signature = (store, job, runs, /))]
+pub(crate) fn load(store: &Store, job: &Bound<'_, PyAny>, runs: Vec<Described>) -> PyResult<(u64, u64, bool)> {
+    let (py, job) = (job.py(), message::text("job", job)?);
+    let (engine, job, runs) = (Arc::clone(&store.engine), job.into_owned(), named(py, runs)?);
+    let loaded = waits::interruptible(py, move || engine.load(&job, &runs))?;
+    Ok((loaded.base.0, loaded.count, loaded.again))
+}
+
+/// Asks a server for the same.
+#[pyfunction]
+#[pyo3(signature = (job, runs, /))]
+pub(crate) fn load_request(job: &Bound<'_, PyAny>, runs: Vec<Described>) -> PyResult<Request> {
+    let (py, job) = (job.py(), message::text("job", job)?);
+    let runs = named(py, runs)?;
+    Request::filled(py, LOAD, |out| LoadAsked { job: &job, runs }.put(out))
 }
 
 fn told<'py>(py: Python<'py>, place: u64, error: &Error) -> PyResult<Bound<'py, PyTuple>> {

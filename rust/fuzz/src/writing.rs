@@ -115,6 +115,7 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
         OwnRequest::Recur(asked) => asked.put(out),
         OwnRequest::EndRecurring(name) => name.put(out),
         OwnRequest::Recurring(asked) => asked.put(out),
+        OwnRequest::Load(asked) => asked.put(out),
     }
 }
 
