@@ -14,7 +14,7 @@ use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::record::name::GroupEnd;
 use delaymq_core::record::terms::{ByKey, KeyCommand};
-use delaymq_core::run::{RowScan, Run, ScanBuffer, ScheduleRow};
+use delaymq_core::run::{BLOCK_ROWS, RowScan, Run, ScanBuffer, ScheduleRow};
 use delaymq_core::schedule_log::Entry;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
@@ -273,10 +273,13 @@ impl Walk<'_> {
         let runs: Vec<Arc<Run>> = runs.iter().filter(is_its).cloned().collect();
         for run in runs {
             let mut buffer = ScanBuffer::default();
-            let mut scan = RowScan::<ScheduleRow>::from_block(&run, 0, None, &mut buffer);
+            let skipped = self.range.first_sequence.0.saturating_sub(run.first_sequence().0);
+            let block = u32::try_from(skipped / BLOCK_ROWS as u64).unwrap_or(u32::MAX);
+            let mut scan = RowScan::<ScheduleRow>::from_block(&run, block, None, &mut buffer);
             loop {
                 match scan.next_row() {
                     Ok(None) => break,
+                    Ok(Some(row)) if row.key.sequence >= self.range.end_sequence => break,
                     Ok(Some(row)) => {
                         if let Err(error) = self.loaded_row(&run, &row, at) {
                             sink.damage(error);

@@ -97,7 +97,8 @@ impl LoadReader {
         epoch: Option<Epoch>,
     ) -> Result<Self> {
         let (run, names) = load.open(storage.as_ref(), &range.stream)?;
-        Ok(Self { run, names, epoch, next: load.base, published: load.published, record: Vec::new() })
+        let next = range.filter.first_sequence.map_or(load.base, |first| first.max(load.base));
+        Ok(Self { run, names, epoch, next, published: load.published, record: Vec::new() })
     }
 
     /// Shows some more rows; false at the end.
@@ -109,12 +110,16 @@ impl LoadReader {
         let first = self.next.since(self.run.first_sequence());
         let rows_in_block = delaymq_core::run::BLOCK_ROWS as u64;
         let block = u32::try_from(first / rows_in_block).unwrap_or(u32::MAX);
-        let mut rows = Vec::new();
+        let (mut rows, mut is_behind) = (Vec::new(), false);
         {
             let mut scan = RowScan::<ScheduleRow>::from_block(&self.run, block, None, &mut buffer);
             while rows.len() < PORTION {
                 match scan.next_row() {
                     Ok(Some(row)) if row.key.sequence < self.next => {}
+                    Ok(Some(row)) if range.filter.end_sequence.is_some_and(|end| row.key.sequence >= end) => {
+                        is_behind = true;
+                        break;
+                    }
                     Ok(Some(row)) => rows.push(row),
                     Ok(None) => break,
                     Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
@@ -133,7 +138,7 @@ impl LoadReader {
                 Ok(()) => {}
             }
         }
-        Ok(rows.len() == PORTION)
+        Ok(rows.len() == PORTION && !is_behind)
     }
 
     fn show(&mut self, row: &ScheduleRow, range: &Range, choice: &Choice, sink: &mut Gathered) -> Result<()> {
