@@ -29,6 +29,7 @@ from delaymq.cli import publish as publish_verb
 from delaymq.client import chosen as client_chosen
 from delaymq.client import commands, intake
 from delaymq.client import publishing as client_publishing
+from delaymq.spark import destination
 from delaymq.testing import open_store
 from tidy import documents
 from tidy.files import Source
@@ -52,6 +53,8 @@ FILE_SUBJECTS = "rust/core/src/store/file_subjects.rs"
 SERIES = "rust/core/src/store/recurring.rs"
 RULE = "rust/recurrence/src/rule.rs"
 STAGING = "rust/core/src/run/staging/mod.rs"
+ADOPT = "rust/core/src/record/adopt.rs"
+JOBS = "rust/core/src/store/load_jobs.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -59,6 +62,13 @@ def constant(path: str, name: str) -> int:
     value = documents.constant_value((ROOT / path).read_text("utf-8"), name)
     assert isinstance(value, int), f"{path} has no number {name}"
     return value
+
+
+def hours(path: str, name: str) -> int:
+    """A constant of milliseconds as whole hours."""
+    found = constant(path, name)
+    assert found % 3_600_000 == 0
+    return found // 3_600_000
 
 
 def default(name: str) -> int:
@@ -113,6 +123,12 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant(STAGING, "STAGED_RECORD_BYTES_MAX"),
         loading.RUN_BYTES_MAX,
     ],
+    "runs of one load": lambda: [constant(ADOPT, "LOAD_RUNS_MAX")],
+    "messages of one load": lambda: [constant(ADOPT, "LOAD_ROWS_MAX")],
+    "age of a staged run that is loaded": lambda: [hours(JOBS, "LOAD_AGE_MS_MAX"), hours(JOBS, "LOAD_SWEPT_MS")],
+    "jobs that are remembered": lambda: [constant(JOBS, "LOAD_JOBS_MAX"), hours(JOBS, "LOAD_JOB_KEPT_MS") // 24],
+    "runs that are loaded within 20 hours": lambda: [constant(JOBS, "LOAD_NAMES_MAX")],
+    "how long a server's answer to a load from Spark is waited for": lambda: [int(destination.TIMEOUT_S)],
     "rows that are no messages, told of one batch": lambda: [
         constant("rust/tables/src/loading/mod.rs", "BAD_ROWS_TOLD_MAX")
     ],
