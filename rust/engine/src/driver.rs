@@ -16,7 +16,6 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::clock::ClockReading;
 use crate::committer::INLINE_BYTES;
-use crate::held;
 use crate::inbox::{Attention, BACKLOG_BYTES, Batches, Haste};
 use crate::names::Subject;
 use crate::report::Report;
