@@ -330,7 +330,9 @@ def test_a_checkpoint_says_whose_messages_its_files_have() -> None:
 
 
 def test_a_checkpoint_of_format_6_has_no_holes() -> None:
-    body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_7", "checkpoint_of_format_6"))
+    body, before = (
+        read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint_of_format_7", "checkpoint_of_format_6")
+    )
     assert "holes" not in before
     assert (body.pop("holes"), body) == ([], before)
 

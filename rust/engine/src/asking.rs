@@ -12,6 +12,7 @@ use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 
 use crate::driver::Seat;
+use crate::held;
 use crate::inbox::Haste;
 use crate::member::{Consuming, Member};
 use crate::names::Subject;
@@ -58,6 +59,11 @@ impl Shared {
         let range = self.submit_expected(submission, Haste { earliest_due, ..Haste::URGENT })?;
         self.lead(range.end);
         self.answers(range)
+    }
+
+    /// True where somebody waits for something that is queued.
+    pub(crate) fn is_hurried(&self) -> bool {
+        held(&self.queue).haste.urgent
     }
 
     /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits

@@ -16,7 +16,6 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::clock::ClockReading;
 use crate::committer::INLINE_BYTES;
-use crate::held;
 use crate::inbox::{Attention, BACKLOG_BYTES, Batches, Haste};
 use crate::names::Subject;
 use crate::report::Report;
@@ -48,7 +47,7 @@ pub(crate) struct Seat {
     /// The series that was gone on with last: those behind it come next.
     pub(crate) series_cursor: Sequence,
     /// What of the loaded runs whoever reads payloads knows.
-    loads_told: Option<u64>,
+    pub(crate) loads_told: Option<u64>,
 }
 
 impl Seat {
@@ -142,11 +141,6 @@ impl Shared {
         }
     }
 
-    /// True where somebody waits for something that is queued.
-    pub(crate) fn is_hurried(&self) -> bool {
-        held(&self.queue).haste.urgent
-    }
-
     /// Facts were sent: those that somebody waits for are written now, the others soon.
     pub(crate) fn hurry(&self, sent: bool) {
         if self.is_hurried() {
@@ -195,15 +189,6 @@ impl Shared {
         let groups = seat.owner.take_woken();
         self.subscribers.introduce(&groups, seat.owner.state());
         Ok(Woken { groups, subjects: seat.owner.take_woken_subjects() })
-    }
-
-    /// Whoever reads payloads learns of runs that were loaded, before anybody is told of their messages.
-    pub(crate) fn tell_loads(&self, seat: &mut Seat) {
-        let changed = Some(seat.owner.loads_changed());
-        if seat.loads_told != changed {
-            seat.loads_told = changed;
-            self.payloads.know_loaded(seat.owner.state().loaded_runs());
-        }
     }
 
     /// Proposes what everybody has settled. With the owner held, so that who waits for their own to

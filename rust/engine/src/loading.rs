@@ -15,6 +15,7 @@ use delaymq_core::units::{Millis, Sequence, Span};
 pub use delaymq_core::record::adopt::{LOAD_ROWS_MAX, LOAD_RUNS_MAX};
 pub use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX};
 
+use crate::driver::Seat;
 use crate::inbox::Haste;
 use crate::names::Subject;
 use crate::shared::Shared;
@@ -76,6 +77,15 @@ impl Store {
 }
 
 impl Shared {
+    /// Whoever reads payloads learns of runs that were loaded, before anybody is told of their messages.
+    pub(crate) fn tell_loads(&self, seat: &mut Seat) {
+        let changed = Some(seat.owner.loads_changed());
+        if seat.loads_told != changed {
+            seat.loads_told = changed;
+            self.payloads.know_loaded(seat.owner.state().loaded_runs());
+        }
+    }
+
     /// # Errors
     /// As [`Store::load`].
     fn check_runs(&self, runs: &[StagedRun]) -> Result<Checked> {

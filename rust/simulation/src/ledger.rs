@@ -210,10 +210,6 @@ impl Ledger {
         }
     }
 
-    fn subject_named(&self, name: &str) -> Option<SubjectNumber> {
-        self.topics.iter().find(|(_, topic)| topic.name == name).map(|(number, _)| *number)
-    }
-
     fn named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
         let mut groups = self.groups.iter();
         groups.find(|(_, group)| group.subject == subject && group.name == name).map(|(number, _)| *number)
@@ -246,11 +242,6 @@ impl Ledger {
         for group in self.groups.values_mut().filter(|group| group.subject == subject) {
             group.give_up(number);
         }
-    }
-
-    fn cancel_waiting(&mut self, sequence: Sequence) -> bool {
-        let waiting = self.lines.get_mut(&sequence).filter(|line| line.fate == Fate::Waiting);
-        waiting.map(|line| line.fate = Fate::Cancelled).is_some()
     }
 
     fn cancel(&mut self, target: Sequence) -> Outcome {

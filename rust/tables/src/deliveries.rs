@@ -315,14 +315,12 @@ impl Walk<'_> {
         if !self.reads_ids {
             return self.message(&bare, at, || Ok(()));
         }
-        match run.read_payload(offset, row.payload_sequence, Some(row.length), &mut bytes) {
-            Err(error) => self.message(&bare, at, || Err(error)),
-            Ok(()) => {
-                let record = read_record(&bytes, row.payload_sequence).ok();
-                let message = record.as_ref().and_then(decode_message).unwrap_or(bare);
-                self.message(&message, at, || Ok(()))
-            }
+        if let Err(error) = run.read_payload(offset, row.payload_sequence, Some(row.length), &mut bytes) {
+            return self.message(&bare, at, || Err(error));
         }
+        let record = read_record(&bytes, row.payload_sequence).ok();
+        let message = record.as_ref().and_then(decode_message).unwrap_or(bare);
+        self.message(&message, at, || Ok(()))
     }
 
     fn readies(&mut self, fact: &Fact<'_>, at: At) {

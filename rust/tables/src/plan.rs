@@ -64,7 +64,9 @@ pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, 
     match table {
         Table::Message => {
             let mut ranges = log_ranges(snapshot, storage, &range, asked.split_bytes)?;
-            ranges.iter_mut().for_each(|range| add_loads(snapshot, range));
+            for range in &mut ranges {
+                add_loads(snapshot, range);
+            }
             Ok(ranges)
         }
         Table::Action => {

@@ -230,17 +230,16 @@ impl Reading {
     fn read_load(&mut self) -> Result<()> {
         let Self { ranges, choice, gathered, storage, .. } = self;
         let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
-        let mut reader = match self.load.take() {
-            Some(reader) => reader,
-            None => {
-                let Some((load, epoch)) = self.loads.pop_front() else { return Ok(()) };
-                match LoadReader::open(storage, range, &load, epoch) {
-                    Ok(reader) => reader,
-                    Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
-                    Err(error) => {
-                        gathered.damage(error);
-                        return Ok(());
-                    }
+        let mut reader = if let Some(reader) = self.load.take() {
+            reader
+        } else {
+            let Some((load, epoch)) = self.loads.pop_front() else { return Ok(()) };
+            match LoadReader::open(storage, range, &load, epoch) {
+                Ok(reader) => reader,
+                Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
+                Err(error) => {
+                    gathered.damage(error);
+                    return Ok(());
                 }
             }
         };

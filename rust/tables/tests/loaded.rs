@@ -1,11 +1,11 @@
 //! What was loaded stands in every table as what was published one by one.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::RecordBatch;
 use delaymq_core::message_log::Identity;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::record::terms::NameHash;

@@ -62,7 +62,7 @@ pub struct FinishedCheckpoint {
     pub(super) subjects: BTreeMap<RunNumber, FileSubjects>,
     pub(super) merged: Option<Box<FinishedMerge>>,
     pub(super) merge_failure: Option<Box<MergeFailure>>,
-    pub(super) kept: KeptFiles,
+    pub(super) kept: Box<KeptFiles>,
     /// What of segments and runs is read no more, and what could be given back of those that were read for it and is not.
     pub(super) holes: Hollows,
     pub(super) left: Left,
@@ -347,7 +347,7 @@ impl CheckpointWork {
             subjects: std::mem::take(&mut self.subjects),
             merge_failure: self.merge.as_ref().and_then(MergeWork::failure).map(Box::new),
             merged,
-            kept: files.kept(self.number, self.frozen.position.next_sequence),
+            kept: Box::new(files.kept(self.number, self.frozen.position.next_sequence)),
             holes,
             left,
             created,

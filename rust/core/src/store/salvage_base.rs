@@ -100,7 +100,7 @@ fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpo
             let schedule = used.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
             let dispatch = used.files.dispatch_runs.iter().map(|named| (named, RunKind::Dispatch));
             for (named, kind) in schedule.chain(dispatch) {
-                match open_run(storage, stream, kind, named, &used) {
+                match open_run(storage, stream, kind, named, used) {
                     Ok(run) => drop(runs.insert(named.number, run)),
                     Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
                     Err(error) => damage.push(error),

@@ -7,7 +7,7 @@ use delaymq_core::record::adopt::{Adopt, AdoptedRun};
 use delaymq_core::record::terms::NameHash;
 use delaymq_core::run::LoadName;
 use delaymq_core::store::{LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, Outcome};
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::{Millis, Sequence, SubjectNumber};
 
 use super::{Beginning, Ledger};
 
@@ -50,6 +50,10 @@ impl Ledger {
     /// What else was told of staged runs.
     pub(crate) fn learn_staged_of(&mut self, other: &Self) {
         self.loads.staged.clone_from(&other.loads.staged);
+    }
+
+    pub(super) fn subject_named(&self, name: &str) -> Option<SubjectNumber> {
+        self.topics.iter().find(|(_, topic)| topic.name == name).map(|(number, _)| *number)
     }
 
     pub(super) fn take_adopt(&mut self, at: Sequence, adopt: &Adopt<'_>) -> Outcome {

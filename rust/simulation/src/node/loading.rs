@@ -75,7 +75,9 @@ impl Node {
             Submission { records: &records, record_count: count, adopts, class: Class::Growing, must_sync: false };
         match self.commits.submit(submission)? {
             Submitted::Accepted(range) => {
-                new.iter().for_each(|name| self.names.confirm(name));
+                for name in &new {
+                    self.names.confirm(name);
+                }
                 Ok(Some(Sequence(range.end.0.saturating_sub(u64::from(adopts)))))
             }
             Submitted::NeedRoom | Submitted::QueueFull => Ok(None),

@@ -192,7 +192,9 @@ impl World {
         let Some(Asked { job, subjects, rows }) = self.loading.asked.remove(&command) else { return false };
         let sequences: Vec<Sequence> = (command.0..).map(Sequence).take(rows.len()).collect();
         let Outcome::Loaded(base, count) = outcome else {
-            sequences.iter().for_each(|sequence| self.oracle.was_not_stored(*sequence));
+            for sequence in &sequences {
+                self.oracle.was_not_stored(*sequence);
+            }
             if let Outcome::LoadedBefore(base, count) = outcome {
                 let before = *self.loading.done.entry(job).or_insert((base, count));
                 if before != (base, count) {
