@@ -156,7 +156,7 @@ def test_each_row_goes_to_one_of_several_stores(spark: Any, tmp_path: Path) -> N
 def test_what_stopped_between_two_stores_goes_on(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     into = stores(tmp_path)
     found = rows_of(spark, [str(parquet(tmp_path / "a.parquet", rows()))], "parquet")
-    whole = Destination.load
+    whole = Destination.load_new
 
     def once(self: Destination, job: str, runs: list[StagedRun]) -> Any:
         if self == into[1]:
@@ -164,7 +164,7 @@ def test_what_stopped_between_two_stores_goes_on(spark: Any, tmp_path: Path, mon
         return whole(self, job, runs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Destination, "load", once)
+        patch.setattr(Destination, "load_new", once)
         with pytest.raises(MissingFile, match="planned"):
             load(found, into, job="job")
     assert [len(pending(Path(one.path))) > 0 for one in into] == [True, False, False]

@@ -18,7 +18,7 @@ import pytest
 
 import delaymq
 import delaymq.testing
-from delaymq import InvalidArgument
+from delaymq import InvalidArgument, loading
 from delaymq.errors import Locked
 from delaymq.spark import write
 from delaymq.spark.write import BatchLoad, LoadOptions
@@ -346,3 +346,19 @@ def test_a_driver_that_is_killed_leaves_nothing_half_done(spark: Any, folder: Pa
     assert staged(folder) != []
     assert swept(folder) == []
     assert bodies(folder) == []
+
+
+def test_a_micro_batch_has_a_job_of_its_own_and_files_that_spark_can_read(folder: Path, tmp_path: Path) -> None:
+    place = {"path": str(folder), "sinkId": "query", "onBadRow": str(tmp_path / "bad"), "checkpointLocation": "c"}
+    naive = pyarrow.RecordBatch.from_pylist([{"subject": "a/b", "due": None, "body": "bad"}], schema=SCHEMA)
+    for _ in range(2):
+        for number in (3, 4):
+            writer = write.stream_writer_of(place, SCHEMA, overwrite=False)
+            writer.commit([writer.write(iter([*batches(10), naive])), writer.write(iter(batches(5)))], number)
+    assert bodies(folder) == sorted([*range(10), *range(5)] * 2)
+    assert sorted(path.name for path in (tmp_path / "bad").iterdir()) == [
+        "load-query%3A3-00000.parquet",
+        "load-query%3A4-00000.parquet",
+    ]
+    with delaymq.open(folder) as store:
+        assert store.load("query:3", loading.stage(folder, pyarrow.Table.from_batches(batches(15)))).again

@@ -226,7 +226,10 @@ def test_what_became_of_each_is_followed(own: World) -> None:
         row, place = outcomes[sequence], sequence - base
         assert (row["message_id"], row["due"]) == (own.rows[place]["message_id"], own.rows[place]["due"])
         assert row["due"] <= row["ready"] <= row["delivered"] <= row["acknowledged"]
-    ready = {row["published_sequence"] for row in rows_of(own.path, "ready", subjects=["mail"])}
+    became_ready = rows_of(own.path, "ready")
+    assert all(row["number"] is not None for row in became_ready), "numbers are counted over the load, too"
+    assert len([row for row in became_ready if row["sequence"] < base]) == 50
+    ready = {row["published_sequence"] for row in became_ready if row["subject"] == "mail"}
     assert ready >= mail - set(cancelled) - set(moved)
     pending = {row["published_sequence"]: row for row in rows_of(own.path, "pending", subjects=["mail"])}
     assert set(pending) == by["pending"]

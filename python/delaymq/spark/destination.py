@@ -51,9 +51,7 @@ class Destination:
     timeout_s: float = TIMEOUT_S
 
     def load(self, job: str, runs: Sequence[StagedRun]) -> Loaded | None:
-        """Has what was staged stored, once for each job; None where nothing was.
-
-        What is refused, or was stored before, is removed; what may be stored is not.
+        """Has what was staged stored, once for each job; None where nothing was staged.
 
         Raises:
             InvalidArgument, TooLarge, MissingFile, Corrupt, NamesFull, DiskFull: As `delaymq.Store.load`.
@@ -61,14 +59,24 @@ class Destination:
             AmbiguousError, Poisoned: It may be stored or not: the same job says so later.
             StoreError: As `delaymq.open` or `delaymq.connect`.
         """
-        if not runs:
-            return None
+        return self._loaded(job, runs) if runs else None
+
+    def load_new(self, job: str, runs: Sequence[StagedRun]) -> Loaded | None:
+        """The same of runs that whoever calls has staged for this call alone: where they are surely not stored they are
+        removed.
+
+        Raises:
+            StoreError, InvalidArgument: As `load`.
+        """
         try:
-            return self._loaded(job, runs)
-        except REFUSALS as error:
-            if error.argument != "runs":  # one that another job has loaded is the store's
-                discard(self.path, runs)
+            loaded = self.load(job, runs)
+        except REFUSALS:
+            discard(self.path, runs)
             raise
+        # Behind a lost answer it may be these that were stored before.
+        if loaded is not None and loaded.again and self.address is None:
+            discard(self.path, runs)
+        return loaded
 
     def check(self) -> None:
         """Looks whether the store and its server are there, before anything is done for them.
@@ -83,17 +91,14 @@ class Destination:
     def _loaded(self, job: str, runs: Sequence[StagedRun]) -> Loaded:
         if self.address is not None:
             with delaymq.connect(self.address, token=self._token(), timeout=self.timeout_s) as client:
-                return client.load(job, runs)  # of one that was done before nobody knows whether with these runs
+                return client.load(job, runs)
         try:
             store = delaymq.open(self.path, create=False, keep_finished=KEEP_FINISHED)
         except Locked as error:
             words = f"{error}; where a server has it open, say its address"
             raise Locked(words, **vars(error)) from error
         with store:
-            loaded = store.load(job, runs)
-        if loaded.again:
-            discard(self.path, runs)
-        return loaded
+            return store.load(job, runs)
 
     def _token(self) -> bytes | None:
         if self.token_file is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
 import pyarrow
 import pyarrow.compute
@@ -192,15 +193,15 @@ def put_in_place(rules: StagingRules, job: str, parts: Sequence[StagedRows]) -> 
     """
     if rules.bad_rows is None:
         return
-    folder = Path(rules.bad_rows)
+    folder, of_job = Path(rules.bad_rows), f"load-{quote(job, safe='')}"  # Spark reads no file with a colon in its name
     named = dict[str, str]()
     for place, part in enumerate(parts):
         if part.aside is not None:
-            named[f"load-{job}-{place:05}.parquet"] = part.aside
+            named[f"{of_job}-{place:05}.parquet"] = part.aside
     for name, aside in named.items():
         (folder / aside).rename(folder / name)
     for older in folder.glob("load-*.parquet"):
-        if older.name.rpartition("-")[0] == f"load-{job}" and older.name not in named:
+        if older.name.rpartition("-")[0] == of_job and older.name not in named:
             older.unlink(missing_ok=True)
     for left in folder.glob(".load-*.parquet"):
         if time.time() - left.stat().st_mtime > ASIDE_S_MAX:

@@ -162,7 +162,7 @@ class _Load:
         """All tasks are done: the store adopts what they staged."""
         parts = _staged_in(messages)
         put_in_place(self._options.rules, job, parts)
-        self._options.destination.load(job, [run for part in parts for run in part.runs[0]])
+        self._options.destination.load_new(job, [run for part in parts for run in part.runs[0]])
 
     def _give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # Where every task has told its part, a load may have been asked for whose answer was lost: then the store

@@ -169,7 +169,7 @@ def _adopted(
     for number, one in enumerate(into):
         runs = [run for part in parts for run in part.runs[number]]
         try:
-            loaded = one.load(job, runs)
+            loaded = one.load_new(job, runs)
         except BaseException:
             for later in range(number + 1, len(into)):
                 discard(rules.paths[later], [run for part in parts for run in part.runs[later]])
