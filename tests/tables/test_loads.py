@@ -30,7 +30,7 @@ class World:
     def __init__(self, path: Path) -> None:
         self.path, self.clock = path, Clock(datetime.now(UTC))
         with self.opened() as store:
-            store.publish_many("orders", [b"before"] * 50, 60)
+            store.publish_many("orders", [b"before"] * 50, [0] * 10 + [60] * 40)
             begun = self.clock.now + timedelta(minutes=10)
             rows: list[dict[str, Any]] = [
                 {
