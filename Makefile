@@ -69,6 +69,10 @@ bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=10000
 bench-spark: $(INSTALLED) ## A store of two million messages read in Spark, beside Parquet of the same rows; ARGS="--messages N --runs N"
 	$(BIN)/python benches/python/spark_tables.py $(ARGS)
 
+.PHONY: bench-load
+bench-load: $(INSTALLED) ## A table of two million messages staged as runs, beside its bytes alone; ARGS="--messages N --runs N"
+	$(BIN)/python benches/python/staging.py $(ARGS)
+
 .PHONY: bench-suites
 bench-suites: $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
 	cargo bench --locked -p delaymq-benches --bench suite -- $(BENCH)
@@ -166,6 +170,10 @@ fuzz: $(TOOLS) $(FUZZED) ## Any bytes for every reader, MINUTES=n (default 10) i
 hostile-peers: $(INSTALLED) ## What a hostile peer costs the others, beside what a busy process costs them; on a quiet machine
 	PYTHONPATH=tests $(BIN)/python tests/soak/hostile_peers.py $(ARGS)
 
+.PHONY: pipeline
+pipeline: $(INSTALLED) ## Spark loads ROWS messages (default 1000000) due within 20 s into a live server: consumed, audited, archived, each once; needs Java
+	PYTHONPATH=tests $(BIN)/python tests/soak/pipelines.py $(if $(ROWS),--rows $(ROWS)) $(ARGS)
+
 .PHONY: torture
 torture: $(INSTALLED) $(PLANTED) ## Kill servers and a program on the engine KILLS times (default 320), each ledger judged; MINUTES=n goes on
 	PYTHONPATH=tests $(BIN)/python -m torture --kills $(or $(KILLS),320) $(if $(MINUTES),--minutes $(MINUTES)) \
@@ -200,6 +208,8 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, tort
 	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	$(MAKE) --no-print-directory io-errors ARGS=--all >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
+	if command -v java >/dev/null; then $(MAKE) --no-print-directory pipeline ROWS= ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
+	  grep "^pipeline:" target/soak.log; else echo "pipeline: NOT RUN, there is no java"; fi
 	$(MAKE) --no-print-directory bench-scale
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while :; do \

@@ -80,7 +80,7 @@ SECTIONS = (
             Entry(
                 "Store",
                 "store.py:Store,keys.py:Keyed,pending.py:Looking,forecast.py:Forecasting,recurring.py:Repeating,"
-                "administration.py:Administration",
+                "loaded.py:Loading,administration.py:Administration",
             ),
         ),
     ),
@@ -91,7 +91,8 @@ SECTIONS = (
             Entry(
                 "Client",
                 "client/sync.py:Client,client/keys.py:ClientKeyed,client/pending.py:ClientLooking,"
-                "client/recurring.py:ClientRepeating,client/administration.py:ClientAdministration",
+                "client/recurring.py:ClientRepeating,client/loading.py:ClientLoading,"
+                "client/administration.py:ClientAdministration",
                 "Store",
             ),
         ),
@@ -123,6 +124,7 @@ SECTIONS = (
             Entry("Forecast", "forecast.py:Forecast"),
             Entry("Slot", "forecast.py:Slot"),
             Entry("Recurring", "recurring.py:Recurring"),
+            Entry("Loaded", "loaded.py:Loaded"),
             Entry("Group", "administration.py:Group"),
             Entry("Consumer", "administration.py:Consumer"),
             Entry("Subject", "administration.py:Subject"),
@@ -153,13 +155,24 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Loading",
+        "In `delaymq.loading`; [how to load a table](how-to/load.md) shows them at work.",
+        (
+            Entry("loading.stage", "loading.py:stage"),
+            Entry("loading.Stager", "loading.py:Stager"),
+            Entry("loading.StagedRun", "loading.py:StagedRun"),
+            Entry("loading.BadRow", "loading.py:BadRow"),
+            Entry("loading.discard", "loading.py:discard"),
+        ),
+    ),
+    Section(
         "On asyncio",
         "The same names as in the plain face, for the coroutines of one event loop.",
         (
             Entry(
                 "AsyncStore",
                 "async_store.py:AsyncStore,async_keys.py:AsyncKeyed,async_pending.py:AsyncLooking,"
-                "async_recurring.py:AsyncRepeating,async_administration.py:AsyncAdministration",
+                "async_recurring.py:AsyncRepeating,loaded.py:AsyncLoading,async_administration.py:AsyncAdministration",
                 "Store",
             ),
             Entry("AsyncSubscription", "async_subscription.py:AsyncSubscription", "Subscription"),
@@ -167,7 +180,8 @@ SECTIONS = (
             Entry(
                 "AsyncClient",
                 "client/asyncio_client.py:AsyncClient,client/keys.py:AsyncClientKeyed,client/async_pending.py:AsyncClientLooking,"
-                "client/recurring.py:AsyncClientRepeating,client/async_administration.py:AsyncClientAdministration",
+                "client/recurring.py:AsyncClientRepeating,client/loading.py:AsyncClientLoading,"
+                "client/async_administration.py:AsyncClientAdministration",
                 "Client",
             ),
         ),

@@ -165,7 +165,8 @@ def test_paths_of_a_machine_and_unknown_hosts_are_found() -> None:
 def test_unsafe_outside_its_file_is_found() -> None:
     sample = "fn a() { unsafe { b() } }"
     assert rust.misplaced_unsafe(rust_sample(sample))
-    assert not rust.misplaced_unsafe(rust_sample(sample, rust.UNSAFE_HOME))
+    for home in rust.UNSAFE_HOMES:
+        assert not rust.misplaced_unsafe(rust_sample(sample, home))
     assert not rust.misplaced_unsafe(rust_sample('// unsafe\n#![deny(unsafe_code)] let x = "unsafe";'))
 
 

@@ -33,7 +33,7 @@ Store
     pending_counts(subject, prefix=) -> {subject: int}     subjects() -> [Subject]
     forecast(subject, due_from=, due_before=, seconds=) -> Forecast, of Slot
     recur(subject, body, *, name, every | cron, zone="UTC", start, catch_up) -> Recurring
-    recurring(subject) -> [Recurring]                      end_recurring(subject, name)
+    recurring(subject) -> [Recurring]    end_recurring(subject, name)    load(job, runs) -> Loaded
     subscribe(subject, *, group, start="earliest", in_flight_max=256) -> Subscription
     status() -> Status    checkpoint()    expire(subject, older_than)    pin(duration) -> Pin
     open(path, *, …, progress=function), which is told of Progress    close()    path    is_open
@@ -99,6 +99,7 @@ from delaymq.errors import (
     WrongType,
 )
 from delaymq.forecast import Forecast, Slot
+from delaymq.loaded import Loaded
 from delaymq.message import Message, Publish
 from delaymq.pending import Fate, LookedUp, Pending
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
@@ -145,6 +146,7 @@ __all__ = [
     "Inspection",
     "InvalidArgument",
     "KeyTaken",
+    "Loaded",
     "Locked",
     "LookedUp",
     "Message",

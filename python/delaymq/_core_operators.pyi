@@ -75,6 +75,15 @@ def end_recurring_request(subject: str, name: str, /) -> Request:
 def recurring_request(subject: str | None, after: int, /) -> Request:
     """A piece of the list. Its answer: what to ask after for the next one, 0 for none, and rows."""
 
+StagedRunTold: TypeAlias = tuple[str, int, int, int]
+"""Name, bytes, digest and rows of a staged run."""
+
+def load(store: Store, job: str, runs: list[StagedRunTold], /) -> tuple[int, int, bool]:
+    """Stores what was staged: the first sequence, how many, and whether that was done before."""
+
+def load_request(job: str, runs: list[StagedRunTold], /) -> Request:
+    """Its answer: what `load` returns."""
+
 ForecastAsked: TypeAlias = tuple[str | None, int | None, int | None, bool]
 """A subject or none, from which time on and before which, in milliseconds since 1970, and whether by the second."""
 

@@ -1,4 +1,4 @@
-"""The part of `delaymq._core` that reads tables of a store without its lock.
+"""The part of `delaymq._core` that reads tables of a store without its lock, and stages what is to be loaded.
 
 It is a part of that module's manual and no module of its own. Nothing here holds the interpreter while it reads, and
 what is handed out is a record batch or a stream of them, never a row.
@@ -16,6 +16,10 @@ since 1970, each or None; about so many bytes of files in a range."""
 
 TableRange: TypeAlias = tuple[bytes, int, int, int, int, list[tuple[str, int, int | None]]]
 """Token, bytes, most rows, first sequence, end sequence, and each file with where to begin and to end in it."""
+
+BadRowTold: TypeAlias = tuple[int, str, str, str, str, int | None]
+"""The place of a row that is no message, what is wrong in words, the column, what belongs there, what is there, and
+the limit that it is over, or None."""
 
 @final
 class TableStore:
@@ -86,3 +90,23 @@ def read_table_ranges(
 
 def table_columns(table: str, /) -> list[tuple[str, str]]:
     """Name and type of each column of a table."""
+
+@final
+class Stager:
+    """Takes record batches and writes staged runs beside the store in a folder."""
+
+    def __new__(
+        cls, path: str, due_max_ms: int, sizes: tuple[int, int], ignores_others: bool, goes_on: bool, /
+    ) -> Stager:
+        """No message is due later than so many milliseconds since 1970; rows and bytes of a run; whether columns that
+        no message has are let be; whether rows are taken behind one that is none.
+        """
+
+    def add(self, data: object, /) -> tuple[int, list[BadRowTold]]:
+        """How many rows there were in an object of Arrow's C data interface, and those that are no messages."""
+
+    def finish(self) -> list[tuple[str, int, int, int]]:
+        """Name, bytes, digest and rows of each run that was written."""
+
+    def discard(self) -> None:
+        """Removes what was written. A second call does nothing."""

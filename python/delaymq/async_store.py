@@ -32,6 +32,7 @@ from delaymq.async_subscription import AsyncSubscription
 from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
 from delaymq.keys import IfExists, named, terms_of
+from delaymq.loaded import AsyncLoading
 from delaymq.message import NO_TAGS, Publish, about
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Progress, Status
@@ -45,7 +46,7 @@ __all__ = ["AsyncStore", "open_async"]
 TURN = 64  # publishes after which others on the loop have their turn
 
 
-class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed, AsyncRepeating):
+class AsyncStore(AsyncAdministration, AsyncLooking, AsyncKeyed, AsyncRepeating, AsyncLoading):
     """A folder of messages that are kept until they are due, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.

@@ -23,6 +23,7 @@ from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
 from delaymq.forecast import Forecasting
 from delaymq.keys import IfExists, Keyed, named, terms_of
+from delaymq.loaded import Loading
 from delaymq.message import NO_TAGS, Publish, about
 from delaymq.pending import Looking
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
@@ -41,7 +42,7 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store(Administration, Forecasting, Looking, Keyed, Repeating):
+class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.

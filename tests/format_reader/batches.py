@@ -87,5 +87,10 @@ def _records(data: bytes, offset: int, header: dict[str, int]) -> list[tuple[int
         records.append((at, record))
         at += record.taken
     demand(at == len(data), at, "the batch's end", f"{len(data)}")
-    demand(header["count"] == header["record_count"], offset + 24, header["record_count"], header["count"])
+    adopted = [record.fields["rows"] for _, record in records if record.kind == "adopt"]
+    if adopted:
+        last = records[-1][1].kind
+        demand(len(adopted) == 1 and last == "adopt", offset, "one adoption, and nothing behind it", last)
+    taken = header["record_count"] + sum(rows - 1 for rows in adopted)
+    demand(header["count"] == taken, offset + 24, taken, header["count"])
     return records

@@ -57,7 +57,11 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     read["keys"] = _rows(cursor, _named) if version > 4 else []
     read["ids"] = _rows(cursor, lambda at: _named(at) | _numbers(at, until_ms=8, noted=8)) if version > 4 else []
     read["series"] = _rows(cursor, _series) if version > 4 else []
-    demand(cursor.offset == logical_length, cursor.offset, f"part 12 at {logical_length}", cursor.offset)
+    if version > 7:
+        read["jobs"] = _rows(cursor, lambda at: {"job": at.pair()} | _numbers(at, base=8, count=8, adopted_ms=8))
+        read["adopted"] = _rows(cursor, lambda at: _numbers(at, staged_ms=8) | {"nonce": at.take(16)})
+        _demand_jobs(cursor, read)
+    demand(cursor.offset == logical_length, cursor.offset, f"part 13 at {logical_length}", cursor.offset)
     read |= _numbers(cursor, feed_due_ms=8, feed_sequence=8, floor=4)
     read["segments"] = _rows(cursor, lambda at: _numbers(at, segment=4) | {"position": _position(at)})
     read["schedule_runs"] = _rows(cursor, _run)
@@ -75,6 +79,8 @@ def _body(body: bytes, logical_length: int, version: int) -> Row:
     if version > 7:
         read["run_holes"] = _rows(cursor, lambda at: _numbers(at, run=4, begin=8, end=8))
         _demand_run_holes(cursor, read)
+        read["loads"] = _rows(cursor, _load)
+        _demand_loads(cursor, read)
     demand(cursor.at_end, cursor.offset, "the end", "more bytes")
     return read
 
@@ -103,6 +109,33 @@ def _demand_run_holes(cursor: Cursor, read: Row) -> None:
     for before, after in pairwise(read["run_holes"]):
         is_apart = (before["run"], before["end"]) < (after["run"], after["begin"])
         demand(is_apart, cursor.offset, "holes that do not touch", after)
+
+
+def _demand_jobs(cursor: Cursor, read: Row) -> None:
+    """In the order of the log, each job once; the names of staged runs ascend."""
+    end = 0
+    for job in read["jobs"]:
+        is_behind = job["base"] >= end and job["count"] > 0
+        end = job["base"] + job["count"]
+        demand(is_behind and end <= read["position"]["next_sequence"], cursor.offset, f"a load behind {end}", job)
+    names = [job["job"] for job in read["jobs"]]
+    demand(len(set(names)) == len(names), cursor.offset, "each job once", names)
+    adopted = [(name["staged_ms"], name["nonce"]) for name in read["adopted"]]
+    demand(adopted == sorted(set(adopted)), cursor.offset, "names that ascend", adopted)
+
+
+def _demand_loads(cursor: Cursor, read: Row) -> None:
+    """Schedule runs that are named, by number."""
+    numbers = {run["number"] for run in read["schedule_runs"]}
+    for load in read["loads"]:
+        is_known = load["base"] + load["rows"] <= read["position"]["next_sequence"]
+        demand(load["run"] in numbers and is_known, cursor.offset, "a loaded run that is named", load)
+    for before, after in pairwise(read["loads"]):
+        demand(before["run"] < after["run"], cursor.offset, "loaded runs by number", after)
+
+
+def _load(cursor: Cursor) -> Row:
+    return _numbers(cursor, run=4, staged_ms=8) | {"nonce": cursor.take(16)} | _numbers(cursor, base=8, rows=8)
 
 
 def _file_subjects(cursor: Cursor) -> list[int] | None:

@@ -41,6 +41,9 @@ OF_EARLIER_FORMATS = {"retry": RETRY_OF_FORMAT_1, "cancel": CANCEL_OF_FORMAT_3}
 DESTINATIONS = {0: "again", 1: "dead_letter"}
 REASON_BYTES_MAX = 1_024
 TERMS_ROW_BYTES = 40
+ADOPT_ROW_BYTES = 40
+LOAD_RUNS_MAX = 4_096
+LOAD_ROWS_MAX = 1 << 28
 MOVE_BY_DELAY = 2
 Pair = tuple[int, int]
 NO_NAME = (0, 0)
@@ -76,6 +79,7 @@ KINDS: dict[int, tuple[str, Layout]] = {
             ("delay_ms_max", 8),
         ),
     ),
+    16: ("adopt", Layout(("job_low", 8), ("job_high", 8), ("rows", 4), ("runs", 4))),
     17: ("redrive", Layout(("group", 4), ("target", 4), ("number", 8), ("due_ms", 8), ("payload_sequence", 8))),
     18: ("expire", Layout(("subject", 4), ("reserved", 4), ("due_before_ms", 8))),
     19: ("group_reset", NAMES),
@@ -209,6 +213,20 @@ def _terms(fields: dict[str, Any], payload: bytes, offset: int) -> dict[str, Any
     return fields | {"rows": rows}
 
 
+def _adopt(fields: dict[str, Any], payload: bytes, offset: int) -> dict[str, Any]:
+    count = fields["runs"]
+    demand(1 <= count <= LOAD_RUNS_MAX, offset, f"1 to {LOAD_RUNS_MAX} runs", count)
+    demand(len(payload) == count * ADOPT_ROW_BYTES, offset, f"{count} runs", f"{len(payload)} bytes")
+    cursor = Cursor(payload)
+    runs = [
+        (cursor.number(8), cursor.take(16), cursor.number(8), cursor.number(4), cursor.number(4)) for _ in range(count)
+    ]
+    rows = [rows for *_, rows in runs]
+    is_whole = sum(rows) == fields["rows"] <= LOAD_ROWS_MAX and min(rows) > 0
+    demand(is_whole, offset, f"{fields['rows']} rows in runs that have some", rows)
+    return {"job": (fields["job_low"], fields["job_high"]), "rows": fields["rows"], "runs": runs}
+
+
 def _by_key(fields: dict[str, Any], _payload: bytes, _offset: int) -> dict[str, Any]:
     what = fields["what"]
     return {
@@ -241,6 +259,7 @@ def _recur(fields: dict[str, Any], payload: bytes, offset: int) -> dict[str, Any
 SHAPES: dict[str, Callable[[dict[str, Any], bytes, int], dict[str, Any]]] = {
     "attach": _attach,
     "terms": _terms,
+    "adopt": _adopt,
     "by_key": _by_key,
     "recur": _recur,
 }

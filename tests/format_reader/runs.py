@@ -15,7 +15,7 @@ GROUP_BLOCKS = 4
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 MINUTE_MAX = 2**32 - 1
-SCHEDULE, DISPATCH = 1, 2
+SCHEDULE, DISPATCH, STAGED = 1, 2, 3
 
 HEADER = Layout(
     ("magic*", 8),
@@ -75,7 +75,8 @@ TRAILER = Layout(
     ("check", 4),
     ("magic*", 8),
 )
-ROWS = {SCHEDULE: SCHEDULE_ROW, DISPATCH: DISPATCH_ROW}
+STAGED_TAIL = Layout(("contents", 4), ("name_count", 4))
+ROWS = {SCHEDULE: SCHEDULE_ROW, DISPATCH: DISPATCH_ROW, STAGED: SCHEDULE_ROW}
 BLOCK_ROWS = (BLOCK_BYTES - BLOCK.size) // SCHEDULE_ROW.size
 
 
@@ -94,7 +95,7 @@ class Run:
 
 def key_of(kind: int, row: dict[str, int]) -> tuple[int, int]:
     """What the rows of a run are sorted by."""
-    return (row["due_ms"], row["sequence"]) if kind == SCHEDULE else (row["subject"], row["number"])
+    return (row["subject"], row["number"]) if kind == DISPATCH else (row["due_ms"], row["sequence"])
 
 
 def read_run(data: bytes, holes: Sequence[tuple[int, int]] = ()) -> Run:
@@ -111,7 +112,9 @@ def read_run(data: bytes, holes: Sequence[tuple[int, int]] = ()) -> Run:
     rows = [row for index in range(blocks) for row in _block(data, header, index)]
     _demand_footer_of(footer, header["kind"], rows, trailer["footer_offset"])
     _demand_cells(data, header, footer, rows)
-    payloads = _payloads(data, footer, rows, holes) if header["kind"] == SCHEDULE else {}
+    payloads = {} if header["kind"] == DISPATCH else _payloads(data, header, footer, rows, holes)
+    if header["kind"] == STAGED:
+        _demand_staged(data, header, footer, rows, payloads)
     return Run(header, footer, rows, payloads, len(data), trailer["footer_check"])
 
 
@@ -136,7 +139,7 @@ def _footer(data: bytes) -> dict[str, Any]:
     footer: dict[str, Any] = FOOTER.read(data) | {"stream": FOOTER.bytes_of(data, "stream")}
     at = FOOTER.size
     # A schedule run counts blocks of cells where a dispatch run counts subjects.
-    last = ("cell", 3) if footer["kind"] == SCHEDULE else ("subject", 4)
+    last = ("subject", 4) if footer["kind"] == DISPATCH else ("cell", 3)
     footer |= {"cell_count": footer["subject_count"]} if last[0] == "cell" else {}
     footer |= {"cells": [], "subjects": []}
     for name, words in (("fence", 2), ("reference", 2), ("bucket", 3), last):
@@ -145,6 +148,14 @@ def _footer(data: bytes) -> dict[str, Any]:
         footer[f"{name}s"] = [tuple(table.read(data, at + row * table.size).values()) for row in range(count)]
         at += count * table.size
     footer.pop("subject_count", None)
+    if footer["kind"] == STAGED:
+        footer |= STAGED_TAIL.read(data, at)
+        at += STAGED_TAIL.size
+        footer["names"] = []
+        for _ in range(footer.pop("name_count")):
+            size = int.from_bytes(data[at : at + 2], "little")
+            footer["names"].append(data[at + 2 : at + 2 + size].decode())
+            at += 2 + size
     demand(at == len(data), at, "the footer's end", len(data))
     return footer
 
@@ -190,7 +201,7 @@ def _demand_footer_of(footer: dict[str, Any], kind: int, rows: list[dict[str, in
         "last_sequence": max(sequences),
         "fences": keys[:: GROUP_BLOCKS * BLOCK_ROWS],
         "references": sorted(references.items()),
-        "buckets": _buckets(rows) if kind == SCHEDULE else [],
+        "buckets": [] if kind == DISPATCH else _buckets(rows),
         "subjects": _subjects(rows) if kind == DISPATCH else [],
         "payload_bytes": footer_offset - footer["payload_start"] - BLOCK_BYTES * len(footer["cells"]),
     }
@@ -245,6 +256,35 @@ def _numbers(data: bytes) -> Iterator[int]:
             number = shift = 0
 
 
+def _demand_staged(
+    data: bytes,
+    header: dict[str, int],
+    footer: dict[str, Any],
+    rows: list[dict[str, int]],
+    payloads: dict[int, Record],
+) -> None:
+    """Rows of a staged run have their places as sequences, names by text, and one digest covers all of it."""
+    demand(header["number"] == 0, 16, "number 0", header["number"])
+    checks = b""
+    for place, row in enumerate(rows):
+        found = (row["sequence"], row["payload_sequence"], row["attempt"], location(row["location"])[:2])
+        demand(found == (place, place, 1, ("run", 0)), 0, f"row {place}", found)
+        record = payloads[place]
+        said = {name: record.fields[name] for name in ("due_ms", "subject", "published_ms", "opaque")}
+        expected = {"due_ms": row["due_ms"], "subject": row["subject"], "published_ms": 0, "opaque": True}
+        demand(said == expected, 0, expected, said)
+        demand(len(record.fields["body"]) == row["size_and_one"] - 1, 0, "the size of the body", row["size_and_one"])
+        at = location(row["location"])[2]
+        checks += data[at + 12 : at + 16]
+    for at in range(BLOCK_BYTES, header["payload_start"], BLOCK_BYTES):
+        checks += data[at : at + 4]
+    demand(footer["contents"] == crc32(checks), footer["payload_start"], hex(crc32(checks)), hex(footer["contents"]))
+    names = footer["names"]
+    used = sorted({row["subject"] for row in rows})
+    demand(used == list(range(1, len(names) + 1)), 0, "names that rows have", used)
+    demand(len(set(names)) == len(names), 0, "each name once", names)
+
+
 def _buckets(rows: list[dict[str, int]]) -> list[tuple[int, int, int]]:
     hours: dict[int, tuple[int, int]] = {}
     for row in rows:
@@ -262,16 +302,20 @@ def _subjects(rows: list[dict[str, int]]) -> list[tuple[int, int, int, int]]:
 
 
 def _payloads(
-    data: bytes, footer: dict[str, Any], rows: list[dict[str, int]], holes: Sequence[tuple[int, int]]
+    data: bytes,
+    header: dict[str, int],
+    footer: dict[str, Any],
+    rows: list[dict[str, int]],
+    holes: Sequence[tuple[int, int]],
 ) -> dict[int, Record]:
     payloads = {}
-    at = footer["payload_start"]
+    at = header["payload_start"]
     end = at + footer["payload_bytes"]
     area = data[:end]
     borders = {at}
     for row in rows:
         file = location(row["location"])
-        if file[:2] != ("run", footer["number"]):
+        if file[:2] != ("run", header["number"]):
             demand(row["length"] == 0, at, "no length of a record that lies elsewhere", row["length"])
             continue
         demand(file[2] == at, at, f"the record of {row['sequence']}", file[2])

@@ -387,7 +387,8 @@ def test_each_record_is_what_the_library_decodes_kind_sequence_and_fields(histor
     ours = [(record.sequence, record.kind, record.fields) for _, record in read.facts]
     for their, our in zip(theirs, ours, strict=True):
         assert our == their
-    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()}
+    # No face of Python's loads yet: of that fact there is a golden record, and a golden batch.
+    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()} - {"adopt"}
     attached = [record.fields["consumer"] for record in read.of_kind("attach")]
     assert attached == ["höst@@one", "host@@two"] * 3
 

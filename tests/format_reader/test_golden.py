@@ -10,7 +10,7 @@ from format_reader.batches import Batch, read_batch
 from format_reader.checkpoints import read_checkpoint
 from format_reader.golden import GOLDEN, parse, read_golden
 from format_reader.identity import read_identity
-from format_reader.layout import DamagedError, location
+from format_reader.layout import DamagedError, crc32, location
 from format_reader.receipts import parse_receipt, read_receipt, receipt_check, siphash_2_4
 from format_reader.records import KINDS, Record, read_record
 from format_reader.runs import read_footer, read_run
@@ -78,6 +78,14 @@ RECORDS: dict[str, tuple[str, dict[str, Any]]] = {
         "by_key",
         {"key": (0x0102, 0x0304), "subject": 3, "target_due_ms": DUE, "target_sequence": 7}
         | {"due_ms": NOW + 900_000, "delay_ms": 900_000, "what": "move"},
+    ),
+    "record_adopt": (
+        "adopt",
+        {
+            "job": (0x0102, 0x0304),
+            "rows": 4,
+            "runs": [(NOW, b"golden stream 01", 12_708, 1_452_304_297, 4)],
+        },
     ),
     "record_recur": (
         "recur",
@@ -189,7 +197,7 @@ def test_a_witness_and_a_seal_move_neither_chain_nor_sequence() -> None:
         assert empty.next_sequence == empty.header["base_sequence"]
 
 
-@pytest.mark.parametrize("name", ["batch", "batch_witness", "batch_seal"])
+@pytest.mark.parametrize("name", ["batch", "batch_with_adoption", "batch_witness", "batch_seal"])
 def test_each_flipped_bit_and_each_prefix_of_a_batch_is_found(name: str) -> None:
     facts, data = read_golden(name)
     stream = facts["stream"].encode()
@@ -332,7 +340,28 @@ def test_a_checkpoint_of_format_6_has_no_holes() -> None:
 def test_a_checkpoint_of_format_7_has_no_holes_of_runs() -> None:
     body, before = (read_checkpoint(read_golden(name)[1])["body"] for name in ("checkpoint", "checkpoint_of_format_7"))
     assert "run_holes" not in before
-    assert (body.pop("run_holes"), body) == ([], before)
+    since = [body.pop(name) for name in ("run_holes", "jobs", "adopted", "loads")]
+    assert (since, body) == ([[], [], [], []], before)
+
+
+def test_a_checkpoint_says_what_was_loaded() -> None:
+    body = read_checkpoint(read_golden("checkpoint_with_load")[1])["body"]
+    name = {"staged_ms": NOW, "nonce": b"golden stream 01"}
+    assert body["position"]["next_sequence"] == 45
+    assert body["jobs"] == [{"job": (0x0102, 0x0304), "base": 41, "count": 4, "adopted_ms": NOW}]
+    assert body["adopted"] == [name]
+    (load,) = body["loads"]
+    assert load == name | {"run": load["run"], "base": 41, "rows": 4}
+    (run,) = [run for run in body["schedule_runs"] if run["number"] == load["run"]]
+    assert (run["length"], run["check"], run["created_ms"]) == (12_708, 1_452_304_297, NOW)
+    assert body["windows"][-1] == {"first": 41, "length": 4, "run": load["run"], "states": ["pending"] * 4}
+
+
+def test_what_stands_behind_an_adoption_takes_its_sequences() -> None:
+    _, data = read_golden("batch_with_adoption")
+    batch = read_batch(data, 0, b"golden stream 01")
+    assert [record.kind for _, record in batch.records] == ["message", "adopt"]
+    assert (batch.header["count"], batch.next_sequence) == (5, batch.header["base_sequence"] + 5)
 
 
 def test_a_dispatch_run_says_what_was_written() -> None:
@@ -343,7 +372,35 @@ def test_a_dispatch_run_says_what_was_written() -> None:
     assert run.footer["references"] == [(7, 1), (0x8000_000C, 2)]
 
 
-@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch"])
+def test_a_staged_run_says_what_was_given_by_due_time() -> None:
+    facts, data = read_golden("run_staged")
+    run = read_run(data)
+    assert facts["path"] == f"loads/{NOW:013}-{b'golden stream 01'.hex()}.run"
+    assert (run.header["kind"], run.header["number"], run.footer["stream"]) == (3, 0, b"golden stream 01")
+    names = run.footer["names"]
+    told = [
+        (row["due_ms"] - DUE, names[row["subject"] - 1], run.payloads[row["sequence"]].fields["body"])
+        for row in run.rows
+    ]
+    assert told == [(0, "β", b""), (5, "orders", b"soon"), (5, "β", b"too"), (60_000, "orders", b"late")]
+    assert run.payloads[1].fields["message_id"] == "order-17"
+
+
+def test_the_digest_of_a_staged_run_covers_its_bodies() -> None:
+    _, data = read_golden("run_staged")
+    (at,) = [place for place in range(len(data)) if data.startswith(b"late", place)]
+    record = at - 40
+    changed = bytearray(data)
+    changed[at : at + 4] = b"then"
+    changed[record + 8 : record + 12] = crc32(b"then").to_bytes(4, "little")
+    header = crc32(bytes(changed[record : record + 12] + changed[record + 16 : record + 40]))
+    mark = 3 * 0x9E3779B1 % 2**32
+    changed[record + 12 : record + 16] = (header ^ mark).to_bytes(4, "little")
+    with pytest.raises(DamagedError, match="expected 0x"):
+        read_run(bytes(changed))
+
+
+@pytest.mark.parametrize("name", ["run_schedule", "run_dispatch", "run_staged"])
 def test_each_flipped_bit_of_a_run_is_found(name: str) -> None:
     _, data = read_golden(name)
     trailer, _ = read_footer(data)

@@ -61,3 +61,23 @@ class Pruned(DataSource):
                 return ((number,) for number in range(4) if self.wanted in (None, number))
 
         return Reader()
+
+
+def failing_once(batches: Any) -> Any:
+    """Hands on all but the last batch of a task, and fails, at its first attempt."""
+    yield from failing_below(1, batches)
+
+
+def failing_always(batches: Any) -> Any:
+    """The same at each attempt of the second task; others are done."""
+    context = TaskContext.get()
+    assert context is not None
+    yield from failing_below(100 if context.partitionId() == 1 else 0, batches)
+
+
+def failing_below(attempt: int, batches: Any) -> Any:
+    context = TaskContext.get()
+    assert context is not None
+    yield from batches
+    if context.attemptNumber() < attempt:
+        raise RuntimeError("planned")

@@ -18,6 +18,7 @@ from delaymq import (
     Subscription,
     TooLarge,
     durations,
+    loading,
     store,
     subscription,
 )
@@ -28,6 +29,7 @@ from delaymq.cli import publish as publish_verb
 from delaymq.client import chosen as client_chosen
 from delaymq.client import commands, intake
 from delaymq.client import publishing as client_publishing
+from delaymq.spark import destination
 from delaymq.testing import open_store
 from tidy import documents
 from tidy.files import Source
@@ -50,6 +52,9 @@ TAGS = "rust/core/src/queues/tags.rs"
 FILE_SUBJECTS = "rust/core/src/store/file_subjects.rs"
 SERIES = "rust/core/src/store/recurring.rs"
 RULE = "rust/recurrence/src/rule.rs"
+STAGING = "rust/core/src/run/staging/mod.rs"
+ADOPTING = "rust/core/src/record/adopt.rs"
+LOAD_JOBS = "rust/core/src/store/load_jobs.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -57,6 +62,11 @@ def constant(path: str, name: str) -> int:
     value = documents.constant_value((ROOT / path).read_text("utf-8"), name)
     assert isinstance(value, int), f"{path} has no number {name}"
     return value
+
+
+def hours(path: str, name: str) -> int:
+    """A constant of the Rust code that says how long something takes, in milliseconds."""
+    return constant(path, name) // 3_600_000
 
 
 def default(name: str) -> int:
@@ -104,6 +114,26 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "how long after it was sent first a client publishes again what has an id": lambda: [
         int(client_publishing.AGAIN_FOR_S)
+    ],
+    "messages of a staged run": lambda: [constant(STAGING, "STAGED_ROWS_MAX"), loading.RUN_ROWS_MAX],
+    "subjects of a staged run": lambda: [constant(STAGING, "STAGED_NAMES_MAX")],
+    "bytes of the messages of a staged run": lambda: [
+        constant(STAGING, "STAGED_RECORD_BYTES_MAX"),
+        loading.RUN_BYTES_MAX,
+    ],
+    "runs of one load": lambda: [constant(ADOPTING, "LOAD_RUNS_MAX")],
+    "messages of one load": lambda: [constant(ADOPTING, "LOAD_ROWS_MAX")],
+    "age of a staged run that is loaded": lambda: [
+        hours(LOAD_JOBS, name) for name in ("LOAD_AGE_MS_MAX", "LOAD_SWEPT_MS")
+    ],
+    "jobs that are remembered": lambda: [
+        constant(LOAD_JOBS, "LOAD_JOBS_MAX"),
+        hours(LOAD_JOBS, "LOAD_JOB_KEPT_MS") // 24,
+    ],
+    "runs that are loaded within 20 hours": lambda: [constant(LOAD_JOBS, "LOAD_NAMES_MAX")],
+    "how long a server's answer to a load from Spark is waited for": lambda: [int(destination.TIMEOUT_S)],
+    "rows that are no messages, told of one batch": lambda: [
+        constant("rust/tables/src/loading/mod.rs", "BAD_ROWS_TOLD_MAX")
     ],
     "series": lambda: [constant(SERIES, "SERIES_MAX")],
     "what a series takes: name, rule, zone, tags, attributes and body together": lambda: [

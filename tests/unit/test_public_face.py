@@ -35,6 +35,7 @@ OF_A_FOLDER = {"open", "path", "checkpoint", "pin"}
 OF_A_CONNECTION = {"connect", "url"}
 # What waits is a coroutine in the asyncio twin; all else is as it is in the plain one.
 COROUTINES = {
+    "load",
     "recur",
     "end_recurring",
     "recurring",

@@ -10,12 +10,21 @@ import pytest
 
 import delaymq
 import reference_page
-from delaymq import errors, inspection, tables, testing
+from delaymq import errors, inspection, loading, tables, testing
 from delaymq.testing import strategies
 
 ENTRIES = [entry for section in reference_page.SECTIONS for entry in section.entries]
 
-PLAIN_VALUES = {"SPLIT_BYTES", "TABLES", "UNFINISHED", "VERSION", "OnDamage"}
+PLAIN_VALUES = {
+    "SPLIT_BYTES",
+    "TABLES",
+    "UNFINISHED",
+    "VERSION",
+    "OnDamage",
+    "RUN_BYTES_MAX",
+    "RUN_ROWS_MAX",
+    "OnBadRow",
+}
 
 
 def test_the_page_is_as_make_reference_writes_it() -> None:
@@ -51,6 +60,7 @@ def test_every_public_name_stands_in_the_page_once() -> None:
             *(f"testing.strategies.{name}" for name in strategies.__all__),
             *(f"inspection.{name}" for name in set(inspection.__all__) - set(delaymq.__all__)),
             *(f"tables.{name}" for name in set(tables.__all__) - set(delaymq.__all__) - PLAIN_VALUES),
+            *(f"loading.{name}" for name in set(loading.__all__) - PLAIN_VALUES),
         ]
     )
     assert sorted(entry.name for entry in ENTRIES) == expected

@@ -54,7 +54,7 @@ MEANINGS = {
     Exit.DAMAGED: "the store is damaged or a file of it is missing; nothing was touched",
     Exit.BUSY: "another process has the store open, or the server takes nothing now; nothing was done",
     Exit.FULL: "the disk, or the table of keys or ids, is full; nothing of what was refused is stored",
-    Exit.PART: "only a part could be done: a receipt was too late, a key taken or free, or fewer messages came",
+    Exit.PART: "only a part was done: a receipt was too late, a key taken or free, a row no message, or fewer came",
     Exit.NO_SERVER: "no server of delaymq answers there, or not in time; what was asked may be asked again as it is",
     Exit.UNAUTHORIZED: "the server wants a token, or another one; nothing was done",
     Exit.AMBIGUOUS: "the answer of the server was lost, or did not come in time: it may have been done or not",

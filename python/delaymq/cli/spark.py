@@ -1,10 +1,10 @@
-"""`delaymq spark`: what PySpark counts in a store, on the cores of this machine or of a cluster."""
+"""`delaymq spark`: what PySpark counts in a store or loads into it, on the cores of this machine or of a cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delaymq.cli import spark_archive, spark_audit, spark_forecast
+from delaymq.cli import spark_archive, spark_audit, spark_forecast, spark_load
 from delaymq.cli.arguments import CommandParser, add_verb
 
 if TYPE_CHECKING:
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-EXAMPLES = (spark_forecast.EXAMPLES[0], spark_audit.EXAMPLES[0], spark_archive.EXAMPLES[0])
+EXAMPLES = (spark_forecast.EXAMPLES[0], spark_audit.EXAMPLES[0], spark_archive.EXAMPLES[0], spark_load.EXAMPLES[0])
 
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = add_verb(verbs, "spark", None, summary="count in a store with PySpark", examples=EXAMPLES)
+    verb = add_verb(verbs, "spark", None, summary="count in a store with PySpark, or load into it", examples=EXAMPLES)
     parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
     spark_forecast.add_forecast(parts)
     spark_audit.add_audit(parts)
     spark_archive.add_archive(parts)
+    spark_load.add_load(parts)

@@ -14,7 +14,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files
 from delaymq.errors import DelaymqError, StoreError
 
-__all__ = ["add_running", "new_folder", "session", "stretches"]
+__all__ = ["add_master", "add_running", "new_folder", "session", "stretches"]
 
 STRETCHES_SHOWN = 5
 
@@ -22,15 +22,20 @@ RAISED = re.compile(r"delaymq\.errors\.(?P<kind>\w+): (?P<words>[^\n]*)")
 
 
 def add_running(verb: argparse.ArgumentParser, json_help: str) -> None:
-    """Adds what each of them takes."""
+    """Adds what each takes that reads the files of one store."""
+    add_master(verb)
+    verb.add_argument("--json", action="store_true", help=json_help)
+    add_files(verb, "give --store DIR, which may be open meanwhile")
+
+
+def add_master(verb: argparse.ArgumentParser) -> None:
+    """Adds the option that says where it runs."""
     verb.add_argument(
         "--master",
         default="local[*]",
         metavar="URL",
         help="where it runs (default: all cores here): a master of Spark, or sc://HOST:PORT for Spark Connect",
     )
-    verb.add_argument("--json", action="store_true", help=json_help)
-    add_files(verb, "give --store DIR, which may be open meanwhile")
 
 
 def new_folder(option: str, given: str | None) -> str | None:

@@ -25,6 +25,7 @@ from delaymq.client.async_pending import AsyncClientLooking
 from delaymq.client.chosen import TIMEOUT_S, Chosen
 from delaymq.client.commands import cancels, moves, refused_move
 from delaymq.client.keys import AsyncClientKeyed
+from delaymq.client.loading import AsyncClientLoading
 from delaymq.client.loop_calls import LoopCalls, Watchers, awaited
 from delaymq.client.loop_transport import LoopTransport
 from delaymq.client.publishing import AGAIN_FOR_S, Publication
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["AsyncClient", "connect_async"]
 
 
-class AsyncClient(AsyncClientAdministration, AsyncClientLooking, AsyncClientKeyed, AsyncClientRepeating):
+class AsyncClient(
+    AsyncClientAdministration, AsyncClientLooking, AsyncClientKeyed, AsyncClientRepeating, AsyncClientLoading
+):
     """A connection to a delaymq server, for the coroutines of one event loop.
 
     Everything is as in `delaymq.Client`. No coroutine that waits needs a thread, and none polls.

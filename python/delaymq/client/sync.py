@@ -20,6 +20,7 @@ from delaymq.client.blocking_intake import BlockingIntake
 from delaymq.client.chosen import TIMEOUT_S, Chosen
 from delaymq.client.commands import cancels, moves, refused_move
 from delaymq.client.keys import ClientKeyed
+from delaymq.client.loading import ClientLoading
 from delaymq.client.pending import ClientLooking
 from delaymq.client.publishing import AGAIN_FOR_S, Publication
 from delaymq.client.recurring import ClientRepeating
@@ -41,7 +42,7 @@ __all__ = ["Client", "connect"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating):
+class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, ClientLoading):
     """A connection to a delaymq server, with the face of a `Store`.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager. Where

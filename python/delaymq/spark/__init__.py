@@ -1,4 +1,5 @@
-"""The logs of a store as tables of PySpark. Install it with `pip install "delaymq[spark]"`; Java 17 does the rest.
+"""The logs of a store as tables of PySpark, and loads into one. Install it with `pip install "delaymq[spark]"`; Java 17
+does the rest.
 
 ::
 
@@ -8,6 +9,7 @@
     register(spark)
     spark.read.format("delaymq").option("log", "message").load("./data").groupBy("subject").count().show()
 
+`df.write.format("delaymq")` and `df.writeStream` store messages at once, by one load.
 `map_segments` and `segment_rdd` give each task the batches of its own part of the log, so that what is asked can
 be counted where the bytes are. Nothing else of delaymq imports pyspark.
 """

@@ -14,7 +14,7 @@ from delaymq.tables import TABLES, columns_of
 if TYPE_CHECKING:
     from delaymq.tables import Range, Snapshot
 
-__all__ = ["NAMES", "Named", "Part", "TableOptions", "explain", "parts_of", "planned", "taken"]
+__all__ = ["NAMES", "Named", "Part", "TableOptions", "explain", "parts_of", "planned", "taken", "time_option"]
 
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
 """What an option stands for, and how its text is read, given its name and the text."""
@@ -200,7 +200,12 @@ def _whole(name: str, text: str) -> int:
         raise refused(name, "a whole number", text) from None
 
 
-def _time(name: str, text: str) -> datetime:
+def time_option(name: str, text: str) -> datetime:
+    """Reads a time with its zone.
+
+    Raises:
+        InvalidArgument: It is none.
+    """
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -230,10 +235,10 @@ NAMES: dict[str, Named] = {
     "subject": ("subjects", _names),
     "sequenceFrom": ("first_sequence", _whole),
     "sequenceTo": ("end_sequence", _whole),
-    "publishedFrom": ("published_from", _time),
-    "publishedTo": ("published_before", _time),
-    "dueFrom": ("due_from", _time),
-    "dueTo": ("due_before", _time),
+    "publishedFrom": ("published_from", time_option),
+    "publishedTo": ("published_before", time_option),
+    "dueFrom": ("due_from", time_option),
+    "dueTo": ("due_before", time_option),
     "splitBytes": ("split_bytes", _whole),
     "onCorrupt": ("on_damage", _on_damage),
     "pinHours": ("pinned_for", _hours),

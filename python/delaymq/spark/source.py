@@ -1,4 +1,4 @@
-"""The data source `delaymq` of PySpark: the tables of a store, read in batch and as a stream."""
+"""The data source `delaymq` of PySpark: the tables of a store, read in batch and as a stream, and loads into one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -14,6 +21,7 @@ from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import TableOptions, planned
 from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
+from delaymq.spark.write import stream_writer_of, writer_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,6 +60,14 @@ class DelaymqDataSource(DataSource):
         stream, others = StreamOptions.taken(self.options)
         asked = TableOptions.parsed(others)
         return TableStream(replace(asked, columns=names_of(asked.log, schema)), stream)
+
+    def writer(self, schema: StructType | pyarrow.Schema, overwrite: bool) -> DataSourceWriter:
+        """What stages in the tasks and loads at the end, for `df.write`."""
+        return writer_of(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """The same for `df.writeStream`."""
+        return stream_writer_of(self.options, schema, overwrite)
 
 
 class TableReader(DataSourceReader):

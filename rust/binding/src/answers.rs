@@ -10,15 +10,16 @@ use delaymq_core::wire::extension::dead_letters::{Letter, Letters};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::forecast::ForecastTold;
 use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::load::LoadTold;
 use delaymq_core::wire::extension::moves::read_moved;
 use delaymq_core::wire::extension::pending::{CountsTold, FateTold, HiddenRow, PendingTold, read_fates};
 use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_receipts};
 use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, CANCEL_KEY, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS, HELLO, LOOK_UP,
-    LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, RECUR, RECURRING, REDRIVE, STATUS,
-    SUBJECTS, SUBSCRIBE,
+    CANCEL, CANCEL_KEY, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS, HELLO, LOAD,
+    LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, RECUR, RECURRING,
+    REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
@@ -87,6 +88,7 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
         RECUR | RECURRING => read(SeriesTold::read(body), |told| {
             any((told.next, told.rows.iter().map(recurring::told).collect::<Vec<_>>()).into_pyobject(py))
         }),
+        LOAD => read(LoadTold::read(body), |told| any((told.first.0, told.count, told.again).into_pyobject(py))),
         REDRIVE | EXPIRE | END_CONSUMER | END_RECURRING => {
             read(read_number(body), |number| any(number.into_pyobject(py)))
         }

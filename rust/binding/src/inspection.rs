@@ -92,6 +92,7 @@ const fn kind_word(kind: FileKind) -> &'static str {
         FileKind::ScheduleRun => "schedule_run",
         FileKind::DispatchRun => "dispatch_run",
         FileKind::UnusedRun => "unused_run",
+        FileKind::StagedRun => "staged_run",
         FileKind::Checkpoint => "checkpoint",
         FileKind::Aside => "aside",
         FileKind::Pin => "pin",

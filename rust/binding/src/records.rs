@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use delaymq_core::Result;
 use delaymq_core::message_log::{SEGMENT_HEADER_BYTES, ScanStart, Scanner, list_segments};
+use delaymq_core::record::adopt::{Adopt, AdoptedRun};
 use delaymq_core::record::command::{EpochStart, Void};
 use delaymq_core::record::message::Message;
 use delaymq_core::record::name::{GroupEnd, GroupStart};
 use delaymq_core::record::queue::Ranges;
-use delaymq_core::record::recurring::{CatchUp, Recur};
+use delaymq_core::record::recurring::{CatchUp, Occurrence, Recur};
 use delaymq_core::record::retry::{Destination, Retry};
 use delaymq_core::record::terms::{IfExists, KeyCommand, NameHash};
 use delaymq_core::record::{Fact, RawRecord, Records, decode};
@@ -70,6 +71,21 @@ fn command_fields<'py>(py: Python<'py>, fact: &Fact<'_>) -> Named<'py> {
     Ok(("move", fields))
 }
 
+fn occurrence_fields(py: Python<'_>, occurrence: Occurrence) -> Named<'_> {
+    let fields = PyDict::new(py);
+    set(&fields, &[("series", occurrence.series.0), ("after_ms", occurrence.after.0)])?;
+    Ok(("occurrence", fields))
+}
+
+fn adopt_fields<'py>(py: Python<'py>, adopt: &Adopt<'_>) -> Named<'py> {
+    let fields = PyDict::new(py);
+    fields.set_item("job", (adopt.job.low, adopt.job.high))?;
+    fields.set_item("rows", adopt.rows)?;
+    let run = |run: AdoptedRun| (run.staged.0, PyBytes::new(py, &run.nonce), run.length, run.digest, run.rows);
+    fields.set_item("runs", adopt.runs().map(run).collect::<Vec<_>>())?;
+    Ok(("adopt", fields))
+}
+
 /// The fields by the names that docs/format.md gives them.
 fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<'py> {
     let fields = PyDict::new(py);
@@ -80,10 +96,8 @@ fn named<'py>(py: Python<'py>, record: &RawRecord<'_>, fact: Fact<'_>) -> Named<
         Fact::Cancel(_) | Fact::Move(_) => return command_fields(py, &fact),
         Fact::Terms(_) | Fact::ByKey(_) => return terms_fields(py, &fact),
         Fact::Recur(recur) => return recur_fields(py, recur),
-        Fact::Occurrence(occurrence) => {
-            set(&fields, &[("series", occurrence.series.0), ("after_ms", occurrence.after.0)])?;
-            "occurrence"
-        }
+        Fact::Adopt(adopt) => return adopt_fields(py, &adopt),
+        Fact::Occurrence(occurrence) => return occurrence_fields(py, occurrence),
         Fact::Ready(list) => {
             let rows = list.entries().map(|(key, subject)| (key.due.0, key.sequence.0, subject.0));
             fields.set_item("entries", rows.collect::<Vec<_>>())?;

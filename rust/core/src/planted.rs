@@ -153,6 +153,12 @@ faults! {
     DecidedMeanwhileLost,
     /// What is decided about entries while their windows are merged is forgotten.
     MergedAsFrozen,
+    /// What is to be loaded gets its name before it was synced.
+    StagedUnsynced,
+    /// A job that comes again is adopted again, and so is a staged run.
+    AdoptsTwice,
+    /// An adopted run goes with the checkpoint that was newest when it came, though a replay opens it.
+    AdoptedGoesEarly,
     /// A merged run does not hold the runs that its payloads lie in.
     MergeHoldsNothing,
     /// A newer checkpoint that cannot be used is left where it is.

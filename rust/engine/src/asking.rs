@@ -12,6 +12,7 @@ use delaymq_core::store::Outcome;
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, Sequence};
 
 use crate::driver::Seat;
+use crate::held;
 use crate::inbox::Haste;
 use crate::member::{Consuming, Member};
 use crate::names::Subject;
@@ -54,10 +55,15 @@ impl Shared {
             return Ok(Vec::new());
         }
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        let submission = Submission { records, record_count, class: Class::Finishing, must_sync: false };
+        let submission = Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false };
         let range = self.submit_expected(submission, Haste { earliest_due, ..Haste::URGENT })?;
         self.lead(range.end);
         self.answers(range)
+    }
+
+    /// True where somebody waits for something that is queued.
+    pub(crate) fn is_hurried(&self) -> bool {
+        held(&self.queue).haste.urgent
     }
 
     /// Submits `count` records, at least one, of which it will be asked what applying them finds; waits
@@ -70,13 +76,25 @@ impl Shared {
         must_sync: bool,
     ) -> Result<Range<Sequence>> {
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.submit_expected(Submission { records, record_count, class, must_sync }, Haste::URGENT)
+        self.submit_expected(Submission { records, record_count, adopts: 0, class, must_sync }, Haste::URGENT)
     }
 
     pub(crate) fn submit_expected(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
         loop {
             let seen = self.room.count();
             if let Some(range) = self.outcomes.expect(|| self.try_submit(submission, haste))? {
+                return Ok(range);
+            }
+            self.await_room(seen);
+        }
+    }
+
+    /// As [`Self::submit_expected`], of facts of which the last one is an adoption, and is asked about alone.
+    pub(crate) fn submit_adoption(&self, submission: Submission<'_>, haste: Haste) -> Result<Range<Sequence>> {
+        loop {
+            let seen = self.room.count();
+            let submit = || self.try_submit(submission, haste);
+            if let Some(range) = self.outcomes.expect_adoption(submission.adopts, submit)? {
                 return Ok(range);
             }
             self.await_room(seen);
@@ -107,7 +125,10 @@ impl Shared {
             return Ok(None);
         }
         let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.try_submit(Submission { records, record_count, class: Class::Finishing, must_sync: false }, haste)
+        self.try_submit(
+            Submission { records, record_count, adopts: 0, class: Class::Finishing, must_sync: false },
+            haste,
+        )
     }
 
     /// Sends all that was decided so far, waiting for room where the log has none: it ends at the

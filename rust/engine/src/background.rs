@@ -251,9 +251,11 @@ impl Shared {
         }
         self.metrics.merged_windows.add(finished.merged_windows() as u64);
         let installed = self.seat().and_then(|mut guard| {
-            let owner = &mut guard.get()?.owner;
+            let seat = guard.get()?;
+            let owner = &mut seat.owner;
             let removable = owner.install(finished)?;
             self.background.crowd.note_recent(owner.recent_entries());
+            self.tell_loads(seat);
             Ok(removable)
         });
         self.background.crowd.note_written(0, false);

@@ -16,7 +16,6 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::clock::ClockReading;
 use crate::committer::INLINE_BYTES;
-use crate::held;
 use crate::inbox::{Attention, BACKLOG_BYTES, Batches, Haste};
 use crate::names::Subject;
 use crate::report::Report;
@@ -47,12 +46,14 @@ pub(crate) struct Seat {
     batches: Batches,
     /// The series that was gone on with last: those behind it come next.
     pub(crate) series_cursor: Sequence,
+    /// What of the loaded runs whoever reads payloads knows.
+    pub(crate) loads_told: Option<u64>,
 }
 
 impl Seat {
     pub(crate) fn new(owner: Owner) -> Self {
         let (proposals, batches, series_cursor) = (Proposals::default(), Batches::default(), Sequence(0));
-        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor }
+        Self { owner, proposals, sent: 0, new_subjects: Vec::new(), batches, series_cursor, loads_told: None }
     }
 
     /// Proposes deliveries that ended; true where there are any.
@@ -140,11 +141,6 @@ impl Shared {
         }
     }
 
-    /// True where somebody waits for something that is queued.
-    pub(crate) fn is_hurried(&self) -> bool {
-        held(&self.queue).haste.urgent
-    }
-
     /// Facts were sent: those that somebody waits for are written now, the others soon.
     pub(crate) fn hurry(&self, sent: bool) {
         if self.is_hurried() {
@@ -181,6 +177,7 @@ impl Shared {
         for batch in seat.batches.iter() {
             seat.owner.apply(&batch)?;
         }
+        self.tell_loads(seat);
         if seat.owner.take_newly_owing() {
             self.driver.raise();
         }
@@ -230,6 +227,7 @@ impl Shared {
             let submission = Submission {
                 records: proposal.records,
                 record_count: proposal.record_count,
+                adopts: 0,
                 class: Class::Finishing,
                 must_sync: proposal.must_sync,
             };

@@ -1,5 +1,5 @@
 //! Memory that is not only ours: segments of the log mapped for reading, the page that a fork wipes,
-//! and what the C library and the kernel write. All `unsafe` of the project is in this file.
+//! and what the C library and the kernel write. All `unsafe` of the engine is in this file.
 #![expect(unsafe_code, reason = "shared memory cannot be proven safe by the compiler; see each note")]
 
 use std::fs::File;

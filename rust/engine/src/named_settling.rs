@@ -299,7 +299,8 @@ impl Shared {
             let mut records = Vec::new();
             let count = seat.owner.encode_reset_with_consumers(group, start, &mut records);
             let record_count = u32::try_from(count).unwrap_or(u32::MAX);
-            let submission = Submission { records: &records, record_count, class: Class::Finishing, must_sync: true };
+            let submission =
+                Submission { records: &records, record_count, adopts: 0, class: Class::Finishing, must_sync: true };
             let range = self.outcomes.expect(|| self.try_submit(submission, Haste::URGENT))?;
             if range.is_some() {
                 seat.owner.consumers_end(group);

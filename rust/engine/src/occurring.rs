@@ -111,7 +111,7 @@ impl Shared {
             records.clear();
             let record_count = one.encode(due, now, &mut records);
             let class = if due.is_some() { Class::Growing } else { Class::Finishing };
-            let submission = Submission { records: &records, record_count, class, must_sync: false };
+            let submission = Submission { records: &records, record_count, adopts: 0, class, must_sync: false };
             let submitted = match self.try_submit(submission, Haste::URGENT) {
                 Err(Error::DiskFull) => None,
                 other => other?,

@@ -112,7 +112,8 @@ impl PublishBatch {
         at_most("messages", shared.submission_bytes_max(), records.len())?;
         let facts = self.new_subjects.len().saturating_add(1);
         let record_count = messages.saturating_add(u32::try_from(facts).unwrap_or(u32::MAX));
-        let submission = Submission { records: &records, record_count, class: Class::Growing, must_sync: false };
+        let submission =
+            Submission { records: &records, record_count, adopts: 0, class: Class::Growing, must_sync: false };
         let haste = Haste { urgent: false, earliest_due: self.earliest_due };
         let Some(range) = shared.outcomes.expect(|| shared.try_submit(submission, haste))? else { return Ok(None) };
         shared.names.submitted(&self.new_subjects);

@@ -115,7 +115,7 @@ fn check_clock(options: &Options, floor: Millis) -> Result<()> {
     })
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| Error::Storage {
@@ -212,7 +212,8 @@ fn begin_epoch(shared: &Shared, identity: &Identity, previous: Epoch, previous_c
         delay_ms_max: shared.options.delay_ms_max,
     };
     encode_epoch_start(&mut records, &start);
-    let submission = Submission { records: &records, record_count: 1, class: Class::Finishing, must_sync: true };
+    let submission =
+        Submission { records: &records, record_count: 1, adopts: 0, class: Class::Finishing, must_sync: true };
     let range = shared.try_submit(submission, Haste::URGENT)?.ok_or(Error::DiskFull)?;
     shared.lead(range.end);
     shared.wait_visible(range.end, None)?;

@@ -31,6 +31,20 @@ impl Outcomes {
         Ok(submitted)
     }
 
+    /// As [`Self::expect`], of an adoption of so many messages behind other facts, which is all that is asked about.
+    pub(crate) fn expect_adoption(
+        &self,
+        adopts: u32,
+        submit: impl FnOnce() -> Result<Option<Range<Sequence>>>,
+    ) -> Result<Option<Range<Sequence>>> {
+        let mut expected = held(&self.expected);
+        let submitted = submit()?;
+        if let Some(range) = &submitted {
+            expected.insert(Sequence(range.end.0.saturating_sub(u64::from(adopts))), None);
+        }
+        Ok(submitted)
+    }
+
     /// Takes in what was found.
     pub(crate) fn found(&self, outcomes: Vec<(Sequence, Outcome)>) {
         if outcomes.is_empty() {

@@ -14,7 +14,7 @@ use delaymq_core::units::{Location, Millis, SegmentNumber, Sequence, SubjectNumb
 use crate::blocks::Block;
 use crate::delivery::{Payload, PayloadForm};
 use crate::mapping::Mapping;
-use crate::payloads::{Payloads, path_of};
+use crate::payloads::Payloads;
 
 /// A message as it was stored, its payload checked.
 #[derive(Clone, Debug)]
@@ -44,6 +44,25 @@ impl<'a> PayloadReader<'a> {
     /// `DamagedPayload` where record or payload fail their check, the file is too short or is not
     /// there; `Storage` where it could not be read, which may pass.
     pub(crate) fn read(&mut self, location: Location, sequence: Sequence) -> Result<Stored> {
+        let Some(run) = self.payloads.loaded_in(location.file()) else { return self.read_own(location, sequence) };
+        let Some(relation) = run.relation() else { return self.read_own(location, sequence) };
+        let Some(relative) = relation.relative(sequence) else {
+            let at = u64::from(location.offset());
+            return Err(damaged(
+                run.file().path(),
+                at,
+                sequence,
+                &format!("sequence {} or above", relation.base),
+                "one below",
+            ));
+        };
+        let stored = self.read_own(location, relative).map_err(|error| renamed(error, sequence))?;
+        let subject = relation.subject_at(stored.subject);
+        Ok(Stored { published: relation.published, subject, ..stored })
+    }
+
+    /// Reads the record that has this sequence in its own file.
+    fn read_own(&mut self, location: Location, sequence: Sequence) -> Result<Stored> {
         // Where neither mapping nor block show a whole message, reading finds it or says why not.
         let mapped = self.mapping_of(location).and_then(|mapping| read_mapped(mapping, location, sequence));
         if let Some(stored) = mapped {
@@ -53,7 +72,7 @@ impl<'a> PayloadReader<'a> {
         if let Some(stored) = block.and_then(|block| read_in(block.bytes_from(location), sequence)) {
             return Ok(stored);
         }
-        let path = path_of(location.file());
+        let path = self.payloads.path_of(location.file());
         let file = match self.payloads.file(&path) {
             Err(error) if error.is_not_found() => {
                 return Err(damaged(&path, u64::from(location.offset()), sequence, "the file", "none"));
@@ -142,6 +161,16 @@ fn form_of(record: &RawRecord<'_>, message: &Message<'_>) -> PayloadForm {
 
 fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+/// What is said of a record in its own file, said of the message that it is.
+fn renamed(error: Error, sequence: Sequence) -> Error {
+    match error {
+        Error::DamagedPayload { path, offset, expected, found, .. } => {
+            Error::DamagedPayload { sequence: sequence.0, path, offset, expected, found }
+        }
+        other => other,
+    }
 }
 
 fn damaged(path: &str, offset: u64, sequence: Sequence, expected: &str, found: &str) -> Error {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::segment_path;
-use delaymq_core::run::run_path;
+use delaymq_core::run::{LoadedRuns, Run, run_path};
 use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::units::{Location, LocationFile, SegmentNumber, Sequence};
 
@@ -49,11 +49,34 @@ pub(crate) struct Payloads {
     cache: Mutex<Cache>,
     /// The segment in which the log is written, or one before it.
     newest_segment: AtomicU32,
+    loaded: Mutex<LoadedRuns>,
 }
 
 impl Payloads {
     pub(crate) fn new(root: PathBuf, storage: Arc<dyn Storage>) -> Self {
-        Self { root, storage, cache: Mutex::default(), newest_segment: AtomicU32::new(0) }
+        Self { root, storage, cache: Mutex::default(), newest_segment: AtomicU32::new(0), loaded: Mutex::default() }
+    }
+
+    /// From now on these are the runs that were loaded.
+    pub(crate) fn know_loaded(&self, loaded: LoadedRuns) {
+        *held(&self.loaded) = loaded;
+    }
+
+    /// The loaded run in which a payload lies, if it is in one.
+    pub(crate) fn loaded_in(&self, file: LocationFile) -> Option<Arc<Run>> {
+        match file {
+            LocationFile::Run(_) => held(&self.loaded).get(file).cloned(),
+            LocationFile::Segment(_) => None,
+        }
+    }
+
+    /// The path of a file that payloads lie in.
+    pub(crate) fn path_of(&self, file: LocationFile) -> String {
+        let loaded = self.loaded_in(file);
+        match file {
+            LocationFile::Segment(number) => segment_path(number),
+            LocationFile::Run(number) => loaded.map_or_else(|| run_path(number), |run| run.file().path().to_owned()),
+        }
     }
 
     /// For messages that are read one after the other.
@@ -78,7 +101,7 @@ impl Payloads {
     /// together, as those of a backlog do, in few large pieces. What it cannot ask for, it lets be.
     pub(crate) fn prefetch(&self, locations: impl Iterator<Item = Location>) {
         for piece in pieces_of(locations) {
-            if let Ok(file) = self.file(&path_of(piece.file)) {
+            if let Ok(file) = self.file(&self.path_of(piece.file)) {
                 file.prefetch(piece.start, piece.end.saturating_sub(piece.start));
             }
         }
@@ -88,7 +111,7 @@ impl Payloads {
     pub(crate) fn forget(&self, path: &str) {
         let mut cache = held(&self.cache);
         cache.open.remove(path);
-        cache.blocks.forget(|file| path_of(file) == path);
+        cache.blocks.forget(|file| self.path_of(file) == path);
         cache.mapped.retain(|number, _| segment_path(*number) != path);
         cache.hollow.retain(|number| segment_path(*number) != path);
     }
@@ -152,13 +175,6 @@ impl Payloads {
     /// Keeps a block for whoever reads on.
     pub(crate) fn keep(&self, block: Arc<Block>) {
         held(&self.cache).blocks.keep(block);
-    }
-}
-
-pub(crate) fn path_of(file: LocationFile) -> String {
-    match file {
-        LocationFile::Segment(number) => segment_path(number),
-        LocationFile::Run(number) => run_path(number),
     }
 }
 

@@ -282,6 +282,7 @@ impl PublishBatch {
         let submission = Submission {
             records,
             record_count: u32::try_from(count).unwrap_or(u32::MAX),
+            adopts: 0,
             class: Class::Growing,
             must_sync: false,
         };

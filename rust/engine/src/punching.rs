@@ -44,6 +44,8 @@ impl Shared {
         if !retired.checkpoints.is_empty() || !retired.files.is_empty() {
             retired.remove(storage)?;
             self.metrics.retired_files.add(retired.files.len() as u64);
+        } else if let Some(sweep) = &retired.sweep {
+            sweep.sweep(storage)?;
         }
         let run_holes = std::mem::take(&mut retired.run_holes);
         *retired = Removable { holes: std::mem::take(&mut retired.holes), ..Removable::default() };

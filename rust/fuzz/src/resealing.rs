@@ -112,6 +112,32 @@ pub fn reseal_run(bytes: &mut [u8]) {
     seal(bytes, trailer, trailer.saturating_add(28), trailer.saturating_add(28));
 }
 
+/// A staged run: its records, what proves its content, and what a run has.
+pub fn reseal_staged(bytes: &mut [u8]) {
+    reseal_run(bytes);
+    let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return };
+    let Some(footer) = length(bytes, trailer, 8) else { return };
+    let count = |bytes: &[u8], at: usize| length(bytes, footer.saturating_add(at), 4).unwrap_or_default();
+    let fences_and_references = count(bytes, 64).saturating_add(count(bytes, 68)).saturating_mul(16);
+    let buckets_and_cells = count(bytes, 72).saturating_add(count(bytes, 76)).saturating_mul(24);
+    let tail = footer.saturating_add(80).saturating_add(fences_and_references).saturating_add(buckets_and_cells);
+    let start = length(bytes, footer.saturating_add(32), 8).unwrap_or_default().min(footer);
+    let end = start.saturating_add(length(bytes, footer.saturating_add(40), 8).unwrap_or_default()).min(footer);
+    let (mut at, mut sequence, mut checks) = (start, Sequence(0), Vec::new());
+    while at < end {
+        let Some((taken, check)) = reseal_record(bytes, at, end, sequence) else { break };
+        checks.extend_from_slice(&check.to_le_bytes());
+        (at, sequence) = (at.saturating_add(taken), sequence.next());
+    }
+    let mut block = BLOCK_BYTES;
+    while block.saturating_add(BLOCK_BYTES) <= start {
+        checks.extend_from_slice(bytes.get(block..block.saturating_add(4)).unwrap_or_default());
+        block = block.saturating_add(BLOCK_BYTES);
+    }
+    put(bytes, tail, &crc32fast::hash(&checks).to_le_bytes());
+    reseal_run(bytes);
+}
+
 /// A checkpoint: its body, digest and header. The length of the body becomes what it is.
 pub fn reseal_checkpoint(bytes: &mut [u8]) {
     let Some(body) = bytes.len().checked_sub(CHECKPOINT_HEADER_BYTES) else { return };
@@ -130,6 +156,7 @@ pub fn reseal_file(path: &str, bytes: &mut [u8], stream: &[u8; 16]) {
             reseal_batches(bytes, SEGMENT_HEADER_BYTES as usize, stream);
         }
         "runs" => reseal_run(bytes),
+        "loads" => reseal_staged(bytes),
         "checkpoints" => reseal_checkpoint(bytes),
         "identity" => seal(bytes, 0, 60, 60),
         _ => {}
@@ -149,6 +176,7 @@ mod tests {
             ("log/0000000001.segment", "@ segment"),
             ("runs/0000000012.run", "@ run_schedule"),
             ("runs/0000000013.run", "@ run_dispatch"),
+            ("loads/1", "@ run_staged"),
             ("checkpoints/0000000001.checkpoint", "@ checkpoint"),
             ("identity", "@ identity"),
         ] {
@@ -162,6 +190,10 @@ mod tests {
 
     #[test]
     fn cut_and_empty_files_are_no_harm() -> Result<(), String> {
+        let whole = parse("@ run_staged")?;
+        for cut in 0..whole.len() {
+            reseal_file("loads/1", whole[..cut].to_vec().as_mut_slice(), STREAM);
+        }
         let whole = parse("@ segment")?;
         for cut in 0..whole.len() {
             reseal_file("log/1", whole[..cut].to_vec().as_mut_slice(), STREAM);

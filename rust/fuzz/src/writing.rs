@@ -3,6 +3,7 @@
 use bytes::BufMut;
 use delaymq_core::error::Result;
 use delaymq_core::record::Fact;
+use delaymq_core::record::adopt::encode_adopt;
 use delaymq_core::record::attach::encode_attach;
 use delaymq_core::record::command::{encode_cancel, encode_epoch_start, encode_move, encode_void};
 use delaymq_core::record::expire::encode_expire;
@@ -114,6 +115,7 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
         OwnRequest::Recur(asked) => asked.put(out),
         OwnRequest::EndRecurring(name) => name.put(out),
         OwnRequest::Recurring(asked) => asked.put(out),
+        OwnRequest::Load(asked) => asked.put(out),
     }
 }
 
@@ -157,5 +159,6 @@ pub fn put_fact(out: &mut Vec<u8>, fact: &Fact<'_>) {
         Fact::ByKey(asked) => encode_by_key(out, asked),
         Fact::Recur(recur) => encode_recur(out, recur),
         Fact::Occurrence(occurrence) => encode_occurrence(out, *occurrence),
+        Fact::Adopt(adopt) => encode_adopt(out, adopt.job, &adopt.runs().collect::<Vec<_>>()),
     }
 }

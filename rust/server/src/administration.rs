@@ -41,7 +41,8 @@ pub(crate) fn look(asking: Asking, look: impl FnOnce(&Store) -> Result<Vec<u8>> 
     spawn_local(async move { tell(asking, Pool::look(place, move || look(&store)).await) });
 }
 
-fn tell(asking: Asking, done: Option<Result<Vec<u8>>>) {
+/// Answers with the body that was made; `None` where who made it panicked.
+pub(crate) fn tell(asking: Asking, done: Option<Result<Vec<u8>>>) {
     match done {
         Some(Ok(body)) => asking.told(|out| {
             out.extend_from_slice(&body);

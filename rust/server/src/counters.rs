@@ -25,7 +25,7 @@ impl Counter {
 }
 
 /// The commands that are counted each by itself, and what they are called.
-const COMMANDS: [(i16, &str); 39] = [
+const COMMANDS: [(i16, &str); 40] = [
     (own::PUBLISH, "publish"),
     (own::PUBLISH_ON_TERMS, "publish_on_terms"),
     (own::ACKNOWLEDGE, "acknowledge"),
@@ -65,6 +65,7 @@ const COMMANDS: [(i16, &str); 39] = [
     (own::RECUR, "recur"),
     (own::END_RECURRING, "end_recurring"),
     (own::RECURRING, "recurring"),
+    (own::LOAD, "load"),
 ];
 
 /// Requests, by their commands.

@@ -23,6 +23,7 @@ mod guard;
 mod holding;
 mod hub;
 mod listener;
+mod loading;
 mod managing;
 mod metrics;
 mod network;

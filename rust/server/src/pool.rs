@@ -20,6 +20,8 @@ pub(crate) enum Work {
     Settle,
     /// A subscription or a consumer ends, which waits until that is durable.
     End,
+    /// What was staged is read and adopted.
+    Load,
 }
 
 /// How many threads each sort of work may have at once.
@@ -29,13 +31,16 @@ const THREADS_OF_LOOK_UPS: usize = 3;
 const THREADS_OF_PULLS: usize = 3;
 const THREADS_OF_SETTLING: usize = 3;
 const THREADS_OF_ENDS: usize = 3;
+/// Files are read whole, as fast as that goes: nobody gains where two are, and who asks again waits for the first time.
+const THREADS_OF_LOADS: usize = 1;
 /// All of them.
 pub(crate) const THREADS: usize = THREADS_OF_REQUESTS
     + THREADS_OF_ERRANDS
     + THREADS_OF_LOOK_UPS
     + THREADS_OF_PULLS
     + THREADS_OF_SETTLING
-    + THREADS_OF_ENDS;
+    + THREADS_OF_ENDS
+    + THREADS_OF_LOADS;
 
 /// See the module.
 pub(crate) struct Pool {
@@ -45,6 +50,7 @@ pub(crate) struct Pool {
     pulls: Semaphore,
     settling: Semaphore,
     ends: Semaphore,
+    loads: Semaphore,
     waiting: Cell<usize>,
     waiting_max: usize,
 }
@@ -67,6 +73,7 @@ impl Pool {
             pulls: Semaphore::new(THREADS_OF_PULLS),
             settling: Semaphore::new(THREADS_OF_SETTLING),
             ends: Semaphore::new(THREADS_OF_ENDS),
+            loads: Semaphore::new(THREADS_OF_LOADS),
             waiting: Cell::new(0),
             waiting_max,
         })
@@ -109,6 +116,7 @@ impl Pool {
             Work::Pull => &self.pulls,
             Work::Settle => &self.settling,
             Work::End => &self.ends,
+            Work::Load => &self.loads,
         };
         in_turn(threads, work).await
     }

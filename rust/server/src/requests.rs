@@ -18,6 +18,7 @@ use crate::administration;
 use crate::asking::Asking;
 use crate::by_key;
 use crate::guard::Verdict;
+use crate::loading;
 use crate::managing;
 use crate::pending;
 use crate::publishing;
@@ -84,6 +85,7 @@ fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Recur(asked) => recurring::recur(asking, &asked),
         OwnRequest::EndRecurring(name) => recurring::end(asking, &name),
         OwnRequest::Recurring(asked) => recurring::listed(asking, &asked),
+        OwnRequest::Load(asked) => loading::load(asking, asked),
     }
 }
 

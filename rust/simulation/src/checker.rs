@@ -46,6 +46,17 @@ enum Made {
     ByMove,
 }
 
+/// Whether an entry was ready by its own fact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AtOnce {
+    /// It was not.
+    No,
+    /// It was.
+    Yes,
+    /// It has none: it was loaded.
+    Never,
+}
+
 /// A message that waits, waited, or was ready at once.
 #[derive(Clone)]
 pub struct Entry {
@@ -69,8 +80,8 @@ pub struct Entry {
     applied: Option<u64>,
     /// When, in operations, a step might first have made it ready.
     steppable: Option<u64>,
-    /// True where it was ready by its own fact.
-    immediate: bool,
+    /// Whether it was ready by its own fact.
+    at_once: AtOnce,
     /// The command that cancelled it.
     cancelled: Option<Sequence>,
     /// The command that moved it to another time: another entry stands for it.
@@ -94,7 +105,7 @@ impl std::fmt::Debug for Entry {
             self.origin,
             self.applied,
             self.steppable,
-            self.immediate,
+            self.at_once == AtOnce::Yes,
             self.cancelled
         );
         formatter.write_str(&words)
@@ -115,13 +126,19 @@ impl Entry {
             redriven: None,
             applied: None,
             steppable: None,
-            immediate: false,
+            at_once: AtOnce::No,
             cancelled: None,
             moved: None,
             made: Made::Otherwise,
             known_dispatched: false,
             voided: false,
         }
+    }
+
+    /// The same, loaded by a fact that speaks of many.
+    pub fn loaded(mut self) -> Self {
+        self.at_once = AtOnce::Never;
+        self
     }
 }
 

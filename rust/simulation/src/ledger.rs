@@ -6,6 +6,7 @@
 
 mod differences;
 mod group;
+mod loads;
 mod recurring;
 mod terms;
 
@@ -21,6 +22,8 @@ use delaymq_core::store::{Outcome, dead_letter_subject, retry_subject};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::group::Members;
+use self::loads::Loads;
+pub use self::loads::StagedLine;
 use self::recurring::Series;
 use self::terms::Names;
 use crate::node::AppliedBatch;
@@ -83,6 +86,7 @@ pub struct Ledger {
     moves: BTreeMap<Sequence, (DueKey, Option<u64>)>,
     names: Names,
     series: Series,
+    loads: Loads,
     groups_made: u32,
     consumers_made: u32,
     voided: u64,
@@ -94,6 +98,7 @@ impl Ledger {
         let header = &batch.header;
         self.names.begin_batch(Millis(header.trusted_ms.get()));
         self.series.begin_batch();
+        self.loads.begin_batch(Millis(header.trusted_ms.get()));
         let time = (!header.is_held()).then(|| Millis(header.trusted_ms.get()));
         let records = batch.visible().records;
         for (_, record) in Records::new(records, Sequence(header.base_sequence.get())).flatten() {
@@ -111,6 +116,10 @@ impl Ledger {
             Fact::Terms(terms) => self.take_terms(at, terms),
             Fact::Recur(recur) => {
                 let outcome = self.take_recur(at, recur);
+                self.commands.insert(at, outcome);
+            }
+            Fact::Adopt(adopt) => {
+                let outcome = self.take_adopt(at, adopt);
                 self.commands.insert(at, outcome);
             }
             Fact::Occurrence(occurrence) => self.take_occurrence(at, *occurrence),
@@ -201,10 +210,6 @@ impl Ledger {
         }
     }
 
-    fn subject_named(&self, name: &str) -> Option<SubjectNumber> {
-        self.topics.iter().find(|(_, topic)| topic.name == name).map(|(number, _)| *number)
-    }
-
     fn named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
         let mut groups = self.groups.iter();
         groups.find(|(_, group)| group.subject == subject && group.name == name).map(|(number, _)| *number)
@@ -237,11 +242,6 @@ impl Ledger {
         for group in self.groups.values_mut().filter(|group| group.subject == subject) {
             group.give_up(number);
         }
-    }
-
-    fn cancel_waiting(&mut self, sequence: Sequence) -> bool {
-        let waiting = self.lines.get_mut(&sequence).filter(|line| line.fate == Fate::Waiting);
-        waiting.map(|line| line.fate = Fate::Cancelled).is_some()
     }
 
     fn cancel(&mut self, target: Sequence) -> Outcome {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{BatchReader, EpochSource, Identity, SEGMENT_HEADER_BYTES, list_segments};
+use delaymq_core::run::LoadName;
 use delaymq_core::schedule_log::{EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
 use delaymq_core::units::{Epoch, Location, Minute, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, StagedLine};
 use crate::node::AppliedBatch;
 
 /// See the module.
@@ -22,6 +23,9 @@ pub struct Replica {
     ledger: Ledger,
     batches: Vec<AppliedBatch>,
     outcomes: BTreeMap<Sequence, Outcome>,
+    /// Where the owner finds what was staged.
+    storage: Arc<dyn Storage>,
+    staged: BTreeMap<String, Vec<u8>>,
 }
 
 /// A replica begins no epoch.
@@ -33,12 +37,13 @@ impl EpochSource for NoEpochs {
     }
 }
 
-fn empty_owner(identity: &Identity) -> Result<Owner> {
+fn empty_owner(identity: &Identity) -> Result<(Owner, Arc<dyn Storage>)> {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(0));
     let new = NewStore { stream: identity.stream.id, node: identity.node, segment_bytes: identity.segment_bytes };
     let identity = open_identity(storage.as_ref(), Some(new))?;
     let options = OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() };
-    recover(&storage, &identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)
+    let owner = recover(&storage, &identity, &mut NoEpochs, options, &mut |_| {}).map(|recovered| recovered.owner)?;
+    Ok((owner, storage))
 }
 
 impl Replica {
@@ -47,8 +52,9 @@ impl Replica {
     /// # Errors
     /// None that a correct core gives.
     pub fn new(identity: Identity) -> Result<Self> {
-        let (owner, ledger) = (empty_owner(&identity)?, Ledger::default());
-        Ok(Self { identity, owner, ledger, batches: Vec::new(), outcomes: BTreeMap::new() })
+        let ((owner, storage), ledger) = (empty_owner(&identity)?, Ledger::default());
+        let (outcomes, staged) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { identity, owner, ledger, batches: Vec::new(), outcomes, storage, staged })
     }
 
     /// Applies the next batch.
@@ -64,6 +70,20 @@ impl Replica {
         Ok(())
     }
 
+    /// Learns of a staged run: its bytes, and its messages in the order of its rows.
+    ///
+    /// # Errors
+    /// None that a correct core gives.
+    pub fn know_staged(&mut self, name: LoadName, bytes: &[u8], lines: &[StagedLine]) -> Result<()> {
+        let path = name.path();
+        if !self.staged.contains_key(&path) {
+            self.storage.create(&path)?.write_at(0, bytes)?;
+            self.staged.insert(path, bytes.to_vec());
+            self.ledger.know_staged(name, lines.to_vec());
+        }
+        Ok(())
+    }
+
     /// Forgets everything from `first` on: it was lost with the end of an epoch.
     ///
     /// # Errors
@@ -73,7 +93,12 @@ impl Replica {
             return Ok(());
         }
         let batches = std::mem::take(&mut self.batches);
-        (self.owner, self.ledger) = (empty_owner(&self.identity)?, Ledger::default());
+        let before = std::mem::take(&mut self.ledger);
+        self.ledger.learn_staged_of(&before);
+        (self.owner, self.storage) = empty_owner(&self.identity)?;
+        for (path, bytes) in &self.staged {
+            self.storage.create(path)?.write_at(0, bytes)?;
+        }
         self.outcomes.clear();
         for batch in batches.iter().filter(|batch| batch.header.base_sequence.get() < first.0) {
             self.apply(batch)?;
@@ -146,6 +171,7 @@ impl Replica {
         compare("next numbers", numbers(ours), numbers(theirs));
         compare("keys", format!("{}", ours.keys == theirs.keys), "true".to_owned());
         compare("ids", format!("{}", ours.ids == theirs.ids), "true".to_owned());
+        compare("what was loaded", format!("{}", ours.load_jobs == theirs.load_jobs), "true".to_owned());
         compare("what recurs", format!("{}", ours.recurring == theirs.recurring), "true".to_owned());
         compare("pending", ours.schedule.pending().to_string(), theirs.schedule.pending().to_string());
         compare("pending by subject", format!("{:?}", ours.pending_counts()), format!("{:?}", theirs.pending_counts()));

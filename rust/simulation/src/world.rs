@@ -4,6 +4,7 @@ mod administration;
 mod consumers;
 mod draining;
 mod keys;
+mod loading;
 mod machine;
 mod moving;
 mod operations;
@@ -21,6 +22,7 @@ use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Se
 use self::administration::Change;
 use self::consumers::{Assigned, Handle};
 use self::keys::Keyed;
+use self::loading::Loading;
 use self::machine::Promised;
 pub use self::plan::Plan;
 use self::recurring::Recurs;
@@ -103,6 +105,7 @@ pub struct World {
     asked_again: Option<(Receipt, Due)>,
     keyed: Keyed,
     recurs: Recurs,
+    loading: Loading,
     /// What operators asked for, by fact.
     changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
@@ -161,6 +164,7 @@ impl World {
             asked_again: None,
             keyed: Keyed::default(),
             recurs: Recurs::default(),
+            loading: Loading::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
             asks: BTreeMap::new(),

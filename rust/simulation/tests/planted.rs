@@ -269,3 +269,13 @@ fn a_hundred_seeds_are_in_order_and_one_seed_is_one_history() {
         }
     }
 }
+
+#[test]
+fn adopts_twice_is_found() {
+    is_found(Planted::AdoptsTwice, 100);
+}
+
+#[test]
+fn adopted_goes_early_is_found() {
+    is_found(Planted::AdoptedGoesEarly, 300);
+}

@@ -206,6 +206,7 @@ impl<'a> Said<'a> {
             Fact::Occurrence(Occurrence { series, after }) => {
                 Self { target: Some(series), target_due: Some(after), ..Self::is("occurrence") }
             }
+            Fact::Adopt(adopt) => Self { count: Some(u64::from(adopt.rows)), ..Self::is("adopt") },
             Fact::EpochStart(_) => Self::is("epoch_start"),
             _ => return None,
         })

@@ -10,9 +10,11 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
 use delaymq_core::record::Fact;
 use delaymq_core::record::command::{Cancel, Void};
-use delaymq_core::record::message::Message;
+use delaymq_core::record::header::read_record;
+use delaymq_core::record::message::{Message, decode_message};
 use delaymq_core::record::name::GroupEnd;
 use delaymq_core::record::terms::{ByKey, KeyCommand};
+use delaymq_core::run::{BLOCK_ROWS, RowScan, Run, ScanBuffer, ScheduleRow};
 use delaymq_core::schedule_log::Entry;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::Owner;
@@ -240,6 +242,10 @@ impl Walk<'_> {
                     Walked::Damage(error) => Err(error.clone()),
                     Walked::Record(record, at) => fact_of(record, at, self.path).map(|fact| {
                         self.fact(&fact, *at);
+                        if let Fact::Adopt(adopt) = &fact {
+                            let end = at.fact.plus(u64::from(adopt.rows));
+                            self.loaded(at.fact..end, *at, sink);
+                        }
                         if let Fact::Message(message) = &fact {
                             let check = || check_payload(record, self.path, at.location.offset());
                             if let Err(error) = self.message(message, *at, check) {
@@ -279,6 +285,68 @@ impl Walk<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Messages of the range that a fact has loaded come to be. What became of the others is not asked for.
+    fn loaded(&mut self, sequences: std::ops::Range<Sequence>, at: At, sink: &mut Gathered) {
+        let runs = self.owner.state().loaded_runs();
+        let is_its = |run: &&Arc<Run>| {
+            let is_adopted = run.relation().is_some_and(|relation| sequences.contains(&relation.base));
+            is_adopted
+                && run.first_sequence() < self.range.end_sequence
+                && run.last_sequence() >= self.range.first_sequence
+        };
+        let runs: Vec<Arc<Run>> = runs.iter().filter(is_its).cloned().collect();
+        for run in runs {
+            let mut buffer = ScanBuffer::default();
+            let skipped = self.range.first_sequence.0.saturating_sub(run.first_sequence().0);
+            let block = u32::try_from(skipped / BLOCK_ROWS as u64).unwrap_or(u32::MAX);
+            let mut scan = RowScan::<ScheduleRow>::from_block(&run, block, None, &mut buffer);
+            loop {
+                match scan.next_row() {
+                    Ok(None) => break,
+                    Ok(Some(row)) if row.key.sequence >= self.range.end_sequence => break,
+                    Ok(Some(row)) => {
+                        if let Err(error) = self.loaded_row(&run, &row, at) {
+                            sink.damage(error);
+                        }
+                    }
+                    Err(damage) => {
+                        let is_gone = matches!(damage.error, Error::Storage { .. });
+                        sink.damage(damage.error);
+                        if is_gone {
+                            break;
+                        }
+                        scan.skip_block();
+                    }
+                }
+            }
+        }
+    }
+
+    fn loaded_row(&mut self, run: &Run, row: &ScheduleRow, at: At) -> Result<()> {
+        let at = At { fact: row.key.sequence, ..at };
+        if !self.ledger.has(at.fact) {
+            return Ok(());
+        }
+        let (mut bytes, offset) = (Vec::new(), u64::from(row.location.offset()));
+        let bare = Message {
+            due: row.key.due,
+            published: at.trusted.unwrap_or_default(),
+            subject: row.subject,
+            opaque: true,
+            meta: &[],
+            body: &[],
+        };
+        if !self.reads_ids {
+            return self.message(&bare, at, || Ok(()));
+        }
+        if let Err(error) = run.read_payload(offset, row.payload_sequence, Some(row.length), &mut bytes) {
+            return self.message(&bare, at, || Err(error));
+        }
+        let record = read_record(&bytes, row.payload_sequence).ok();
+        let message = record.as_ref().and_then(decode_message).unwrap_or(bare);
+        self.message(&message, at, || Ok(()))
     }
 
     fn readies(&mut self, fact: &Fact<'_>, at: At) {

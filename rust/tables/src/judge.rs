@@ -103,6 +103,14 @@ fn ended_by(fact: &Fact<'_>) -> Option<Sequence> {
     }
 }
 
+/// The sequence of the fact behind this one.
+fn behind(fact: &Fact<'_>, at: Sequence) -> Sequence {
+    match fact {
+        Fact::Adopt(adopt) => at.plus(u64::from(adopt.rows)),
+        _ => at.next(),
+    }
+}
+
 /// Shows the entries and messages that a fact is about.
 pub(crate) fn each_named(fact: &Fact<'_>, show: &mut impl FnMut(Sequence)) {
     match fact {
@@ -185,7 +193,7 @@ impl Messages {
         if at.fact > self.next {
             self.lost.push((self.next, at.fact));
         }
-        self.next = at.fact.next();
+        self.next = behind(fact, at.fact);
         let message = match Begun::of(fact).map(|begun| begun.of) {
             None | Some(Origin::Itself) => return,
             Some(Origin::OfEntry(entry)) => self.get(entry),

@@ -2,7 +2,8 @@
 //!
 //! [`TableSnapshot`] is what a store is as of one fact. [`plan`] cuts a table of it into [`Range`]s that name
 //! files and offsets and can be read anywhere the folder is; [`open_ranges`] reads some, as a source of record
-//! batches. What is damaged ends a reading, or is listed beside what can be read.
+//! batches. What is damaged ends a reading, or is listed beside what can be read. [`Loader`] is the other way: record
+//! batches that become staged runs, for one load to adopt.
 
 mod action;
 mod action_row;
@@ -19,6 +20,8 @@ mod ledger_gaps;
 mod ledger_index;
 mod ledger_queues;
 mod ledger_rows;
+mod loading;
+mod loads;
 mod message;
 mod message_row;
 mod numbers;
@@ -43,6 +46,7 @@ mod verify;
 
 pub use column::{Column, VERSION, type_word};
 pub use filter::Filter;
+pub use loading::{BAD_ROWS_TOLD_MAX, BadRow, Loader, LoadingRules};
 pub use plan::{Asked, plan};
 pub use range::Range;
 pub use reading::{OnDamage, Reading, SharedTold, Told, open_ranges};

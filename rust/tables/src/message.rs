@@ -1,11 +1,14 @@
 //! The table `message`: every message in the log, whatever became of it.
 
+use std::ops::Range;
+
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Find, LogPiece, segment_path};
+use delaymq_core::record::adopt::{KIND_ADOPT, sequences_of};
 use delaymq_core::record::header::RawRecord;
 use delaymq_core::record::message::{KIND_MESSAGE, decode_message};
 use delaymq_core::record::terms::{KIND_TERMS, MessageTerms, NameHash, decode_terms};
-use delaymq_core::units::Sequence;
+use delaymq_core::units::{Epoch, Sequence};
 
 use crate::column::Column;
 use crate::content::Content;
@@ -22,11 +25,20 @@ pub(crate) struct MessageRows<'a> {
     pub(crate) choice: &'a Choice,
     path: String,
     terms: KeyTerms,
+    /// Sequences of messages that facts have loaded, and the epochs of these.
+    pub(crate) adopted: Vec<(Range<Sequence>, Option<Epoch>)>,
 }
 
 impl<'a> MessageRows<'a> {
     pub(crate) fn new(filter: &'a Filter, names: &'a Names, choice: &'a Choice, piece: &LogPiece) -> Self {
-        Self { filter, names, choice, path: segment_path(piece.segment), terms: KeyTerms::default() }
+        Self {
+            filter,
+            names,
+            choice,
+            path: segment_path(piece.segment),
+            terms: KeyTerms::default(),
+            adopted: Vec::new(),
+        }
     }
 
     /// Takes in what was found next.
@@ -52,6 +64,10 @@ impl<'a> MessageRows<'a> {
     fn record(&mut self, record: &RawRecord<'_>, at: &At, sink: &mut Gathered) {
         if record.header.kind == KIND_TERMS && self.choice.has(Column::Key) {
             self.terms.note(record);
+        }
+        if record.header.kind == KIND_ADOPT {
+            let end = record.sequence.plus(sequences_of(record));
+            self.adopted.push((record.sequence..end, at.epoch));
         }
         if record.header.kind == KIND_MESSAGE
             && let Err(error) = self.row(record, at, sink)

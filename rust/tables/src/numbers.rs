@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, Stream, segment_path};
+use delaymq_core::record::adopt::sequences_of;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::State;
 use delaymq_core::units::{Sequence, SubjectNumber};
@@ -71,10 +72,10 @@ impl Counts {
             while reader.read_next(&mut |find| {
                 let before = finds;
                 finds = finds.saturating_add(1);
-                let is_whole = counts.find(find, &path, &mut judge, (state, first), &mut |fact| {
+                let is_whole = counts.find(find, &path, &mut judge, (state, first), &mut |fact, end| {
                     // What was between is not there any more.
                     let is_gap = fact > expected;
-                    expected = fact.next();
+                    expected = end;
                     is_gap.then_some((place, before))
                 });
                 if !is_whole {
@@ -92,15 +93,15 @@ impl Counts {
         self.known_from = known_from;
     }
 
-    /// Counts what one find made ready; false where something of it is lost. `gap` says where something is lost
-    /// between a fact and the one before.
+    /// Counts what one find made ready; false where something of it is lost. `gap` is told of each fact with the sequence
+    /// behind it, and says where something is lost between it and the one before.
     fn find(
         &mut self,
         find: Find<'_>,
         path: &str,
         judge: &mut FirstJudge,
         (state, first): (&State, Sequence),
-        gap: &mut dyn FnMut(Sequence) -> Option<(usize, u64)>,
+        gap: &mut dyn FnMut(Sequence, Sequence) -> Option<(usize, u64)>,
     ) -> bool {
         let mut is_whole = matches!(find, Find::Batch { .. });
         each_record(
@@ -112,7 +113,7 @@ impl Counts {
                     is_whole = false;
                     return;
                 };
-                if let Some(known_from) = gap(at.fact) {
+                if let Some(known_from) = gap(at.fact, at.fact.plus(sequences_of(&record))) {
                     self.forget(known_from);
                 }
                 let Ok(fact) = fact_of(&record, &at, path) else {

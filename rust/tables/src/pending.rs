@@ -7,7 +7,7 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::segment_path;
 use delaymq_core::record::header::read_record;
 use delaymq_core::record::message::{Message, decode_message};
-use delaymq_core::run::{read_payload, run_path};
+use delaymq_core::run::{Run, read_payload, run_path};
 use delaymq_core::schedule_log::{Entry, HiddenBlock};
 use delaymq_core::storage::{Storage, StorageFile};
 use delaymq_core::store::{Owner, PendingCursor, PendingLook, PendingOf, PendingQuery, PendingScan, State, state_at};
@@ -108,7 +108,8 @@ fn show(
     if !filter.takes(key.sequence, key.due) || (subject.is_none() && filter.only_named) {
         return Ok(());
     }
-    let file = path_of(location);
+    let loaded = loaded_in(state, location);
+    let file = path_of(location, loaded);
     let mut row = MessageRow {
         sequence: key.sequence,
         epoch: epoch_of(state, key.sequence),
@@ -124,7 +125,7 @@ fn show(
     };
     let of_record = choice.has(Column::Published) || choice.has(Column::PayloadCheck) || filter.is_by_published();
     if of_record || choice.reads_payload() {
-        let (message, check) = payloads.read(location, &file, entry.payload_sequence())?;
+        let (message, check) = payloads.read(location, (&file, loaded), entry.payload_sequence())?;
         if !filter.takes_published(Some(message.published)) {
             return Ok(());
         }
@@ -144,10 +145,20 @@ fn epoch_of(state: &State, sequence: Sequence) -> Option<Epoch> {
     state.epochs.get(begun.checked_sub(1)?).map(|info| info.epoch)
 }
 
-fn path_of(location: Location) -> String {
+/// The loaded run in which a payload lies, if it is in one.
+fn loaded_in(state: &State, location: Location) -> Option<&Run> {
+    match location.file() {
+        LocationFile::Segment(_) => None,
+        LocationFile::Run(number) => {
+            state.runs.get(&number).map(|known| known.run.as_ref()).filter(|run| run.relation().is_some())
+        }
+    }
+}
+
+fn path_of(location: Location, loaded: Option<&Run>) -> String {
     match location.file() {
         LocationFile::Segment(segment) => segment_path(segment),
-        LocationFile::Run(run) => run_path(run),
+        LocationFile::Run(number) => loaded.map_or_else(|| run_path(number), |run| run.file().path().to_owned()),
     }
 }
 
@@ -160,7 +171,12 @@ struct Payloads {
 
 impl Payloads {
     /// The message at a location, and the check over its payload, which it has passed.
-    fn read(&mut self, location: Location, path: &str, sequence: Sequence) -> Result<(Message<'_>, u32)> {
+    fn read(
+        &mut self,
+        location: Location,
+        (path, loaded): (&str, Option<&Run>),
+        sequence: Sequence,
+    ) -> Result<(Message<'_>, u32)> {
         let offset = u64::from(location.offset());
         let lost = |expected: &str, found: &str| Error::DamagedPayload {
             sequence: sequence.0,
@@ -172,18 +188,22 @@ impl Payloads {
         if location == Location::NOWHERE {
             return Err(lost("a place of its payload", "none"));
         }
-        let file = match &self.open {
-            Some((open, file)) if *open == location.file() => Arc::clone(file),
-            _ => match self.storage.open(path) {
-                Err(error) if error.is_not_found() => {
-                    let reason = format!("the payload of sequence {sequence} lies in it");
-                    return Err(Error::MissingFile { path: path.to_owned(), reason });
-                }
-                other => other?,
-            },
-        };
-        self.open = Some((location.file(), Arc::clone(&file)));
-        read_payload(file.as_ref(), offset, sequence, None, &mut self.bytes)?;
+        if let Some(run) = loaded {
+            run.read_payload(offset, sequence, None, &mut self.bytes)?;
+        } else {
+            let file = match &self.open {
+                Some((open, file)) if *open == location.file() => Arc::clone(file),
+                _ => match self.storage.open(path) {
+                    Err(error) if error.is_not_found() => {
+                        let reason = format!("the payload of sequence {sequence} lies in it");
+                        return Err(Error::MissingFile { path: path.to_owned(), reason });
+                    }
+                    other => other?,
+                },
+            };
+            self.open = Some((location.file(), Arc::clone(&file)));
+            read_payload(file.as_ref(), offset, sequence, None, &mut self.bytes)?;
+        }
         let record = read_record(&self.bytes, sequence).map_err(|_| lost("a record", "other bytes"))?;
         let message = decode_message(&record).ok_or_else(|| lost("a message", "another record"))?;
         Ok((message, record.header.payload_check.get()))

@@ -9,6 +9,7 @@ use delaymq_core::units::{Millis, Sequence};
 
 use crate::cut::{Measured, cut};
 use crate::filter::{Filter, Names};
+use crate::loads::KnownLoad;
 use crate::parties::Parties;
 use crate::pending::PendingPart;
 use crate::plan_ready::{deliveries, ready};
@@ -54,13 +55,20 @@ pub fn plan(snapshot: &TableSnapshot, storage: &Arc<dyn Storage>, table: Table, 
         first_sequence: snapshot.first_sequence,
         end_sequence: snapshot.end_sequence,
         pieces: Vec::new(),
+        loads: Vec::new(),
         part: Part::Log,
         filter,
         names,
         parties: Arc::default(),
     };
     match table {
-        Table::Message => log_ranges(snapshot, storage, &range, asked.split_bytes),
+        Table::Message => {
+            let mut ranges = log_ranges(snapshot, storage, &range, asked.split_bytes)?;
+            for range in &mut ranges {
+                add_loads(snapshot, range);
+            }
+            Ok(ranges)
+        }
         Table::Action => {
             let parties = Arc::new(parties_of(snapshot, &range));
             log_ranges(snapshot, storage, &Range { parties, ..range }, asked.split_bytes)
@@ -109,6 +117,14 @@ pub(crate) fn log_ranges(
     Ok(ranges)
 }
 
+/// What the facts of a range have loaded is in it, too.
+fn add_loads(snapshot: &TableSnapshot, range: &mut Range) {
+    let pieces = &range.pieces;
+    let has = |load: &&KnownLoad| pieces.iter().any(|piece| (piece.first..piece.end).contains(&load.base));
+    range.loads = snapshot.loads.iter().filter(has).copied().collect();
+    range.bytes = range.loads.iter().map(KnownLoad::bytes).fold(range.bytes, u64::saturating_add);
+}
+
 /// What is pending, cut where footers and memory say that it lies.
 fn pending(
     snapshot: &TableSnapshot,
@@ -119,6 +135,7 @@ fn pending(
     let of = |due: DuePart| Range {
         bytes: due.bytes,
         first_sequence: Sequence(0),
+        loads: snapshot.loads.iter().filter(|load| due.runs.contains(&load.number)).copied().collect(),
         part: Part::Pending(PendingPart {
             replay: snapshot.replay,
             due: DuePart { rows: due.rows.min(snapshot.pending), ..due },

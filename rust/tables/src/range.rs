@@ -5,10 +5,11 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{LogPiece, Stream, segment_path};
 use delaymq_core::run::run_path;
-use delaymq_core::units::Sequence;
+use delaymq_core::units::{RunNumber, Sequence};
 
 use crate::deliveries::DeliveriesPart;
 use crate::filter::{Filter, Names};
+use crate::loads::KnownLoad;
 use crate::parties::Parties;
 use crate::pending::PendingPart;
 use crate::ready::ReadyPart;
@@ -30,6 +31,8 @@ pub struct Range {
     /// The sequence behind the last one.
     pub end_sequence: Sequence,
     pub(crate) pieces: Vec<LogPiece>,
+    /// Loaded runs that it has messages of.
+    pub(crate) loads: Vec<KnownLoad>,
     pub(crate) part: Part,
     pub(crate) filter: Filter,
     pub(crate) names: Arc<Names>,
@@ -63,11 +66,17 @@ impl Range {
     pub fn files(&self) -> Vec<(String, u32, Option<u32>)> {
         let pieces = self.pieces.iter().map(|piece| (segment_path(piece.segment), piece.from, piece.to));
         let others: Vec<String> = match &self.part {
-            Part::Log | Part::Ready(_) | Part::Deliveries(_) => Vec::new(),
-            Part::Pending(part) => part.due.runs.iter().map(|run| run_path(*run)).collect(),
+            Part::Log => self.loads.iter().map(KnownLoad::path).collect(),
+            Part::Ready(_) | Part::Deliveries(_) => Vec::new(),
+            Part::Pending(part) => part.due.runs.iter().map(|run| self.path_of(*run)).collect(),
             Part::Files(files) => files.iter().map(KnownFile::path).collect(),
         };
         pieces.chain(others.into_iter().map(|path| (path, 0, None))).collect()
+    }
+
+    fn path_of(&self, run: RunNumber) -> String {
+        let loaded = self.loads.iter().find(|load| load.number == run);
+        loaded.map_or_else(|| run_path(run), KnownLoad::path)
     }
 
     /// Whether a piece is one that this range has to verify: of what became of messages each piece is read for many

@@ -7,6 +7,7 @@ use delaymq_core::units::{DueKey, Location, Millis, RunNumber, SegmentNumber, Se
 
 use crate::deliveries::DeliveriesPart;
 use crate::judge::Refused;
+use crate::loads::{load, put_load};
 use crate::numbers::Numbering;
 use crate::pending::{PendingPart, Replay};
 use crate::range_token::{pieces, put_pieces};
@@ -17,6 +18,7 @@ use crate::token::{TokenReader, TokenWriter, malformed};
 
 const SEGMENT: u64 = 0;
 const RUN: u64 = 1;
+const LOAD: u64 = 2;
 
 fn put_replay(out: &mut TokenWriter, replay: Replay) {
     out.optional(replay.checkpoint.map(u64::from));
@@ -145,6 +147,10 @@ pub(crate) fn put_file(out: &mut TokenWriter, file: &KnownFile) {
             out.number(RUN);
             out.number(u64::from(number.0));
         }
+        KnownFile::Load(load) => {
+            out.number(LOAD);
+            put_load(out, load);
+        }
     }
 }
 
@@ -161,6 +167,7 @@ pub(crate) fn files(from: &mut TokenReader<'_>) -> Result<Vec<KnownFile>> {
                 begins_hollow: from.number()? != 0,
             }),
             RUN => KnownFile::Run(RunNumber(from.narrow()?)),
+            LOAD => KnownFile::Load(load(from)?),
             _ => return Err(malformed("a file of another kind")),
         });
     }

@@ -8,6 +8,7 @@ use delaymq_core::message_log::{LogPiece, Stream};
 use delaymq_core::units::{ConsumerNumber, GroupNumber, Millis, SegmentNumber, Sequence, SubjectNumber};
 
 use crate::filter::{Filter, Names};
+use crate::loads::{load, put_load};
 use crate::parties::Parties;
 use crate::range::{Part, Range};
 use crate::range_parts::{
@@ -17,7 +18,7 @@ use crate::table::Table;
 use crate::token::{TokenReader, TokenWriter, malformed};
 
 /// Rises with the layout of a token.
-const TOKEN_VERSION: u64 = 3;
+const TOKEN_VERSION: u64 = 4;
 
 impl Range {
     /// All of it as bytes.
@@ -32,6 +33,8 @@ impl Range {
         }
         put_filter(&mut out, &self.filter);
         put_pieces(&mut out, &self.pieces);
+        out.number(self.loads.len() as u64);
+        self.loads.iter().for_each(|load| put_load(&mut out, load));
         match &self.part {
             Part::Log => {}
             Part::Pending(part) => put_pending(&mut out, part),
@@ -74,6 +77,10 @@ impl Range {
         let (bytes, first_sequence, end_sequence) = (from.number()?, from.number()?, from.number()?);
         let filter = filter(&mut from)?;
         let pieces = pieces(&mut from)?;
+        let mut loads = Vec::new();
+        for _ in 0..from.number()? {
+            loads.push(load(&mut from)?);
+        }
         let part = match table {
             Table::Message | Table::Action => Part::Log,
             Table::Pending => Part::Pending(pending_part(&mut from)?),
@@ -84,7 +91,7 @@ impl Range {
         let (names, parties) = (Arc::new(names(&mut from)?), Arc::new(parties(&mut from)?));
         from.finish()?;
         let (first_sequence, end_sequence) = (Sequence(first_sequence), Sequence(end_sequence));
-        Ok(Self { table, stream, bytes, first_sequence, end_sequence, pieces, part, filter, names, parties })
+        Ok(Self { table, stream, bytes, first_sequence, end_sequence, pieces, loads, part, filter, names, parties })
     }
 }
 
@@ -214,6 +221,7 @@ mod tests {
             first_sequence: Sequence(7),
             end_sequence: Sequence(11),
             pieces: vec![piece, LogPiece { to: None, first: Sequence(9), end: Sequence(11), ..piece }],
+            loads: Vec::new(),
             part: Part::Log,
             filter,
             names: Arc::new(BTreeMap::from([(SubjectNumber(1), "täglich".to_owned())])),

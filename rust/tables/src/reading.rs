@@ -1,5 +1,6 @@
 //! One reading of some ranges: an iterator of record batches.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -8,9 +9,11 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::PieceReader;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{Owner, state_at};
+use delaymq_core::units::Epoch;
 
 use crate::action::ActionRows;
 use crate::deliveries::DeliveriesReader;
+use crate::loads::{KnownLoad, LoadReader};
 use crate::message::MessageRows;
 use crate::pending::{PendingReader, Replay};
 use crate::range::{Part, Range};
@@ -54,6 +57,9 @@ pub struct Reading {
     pending: Option<PendingReader>,
     ready: Option<ReadyReader>,
     deliveries: Option<DeliveriesReader>,
+    /// Loaded runs whose facts were read, and the one that is being read.
+    loads: VecDeque<(KnownLoad, Option<Epoch>)>,
+    load: Option<LoadReader>,
     /// The state at the end of the log, for the next range of the same snapshot.
     state: Option<(Replay, Owner)>,
     /// Some of the range of what is pending was read, or is to be.
@@ -83,6 +89,8 @@ pub fn open_ranges(
         pending: None,
         ready: None,
         deliveries: None,
+        loads: VecDeque::new(),
+        load: None,
         state: None,
         is_in_range: false,
         gathered,
@@ -109,7 +117,7 @@ impl Reading {
         let next = self.read();
         if let Err(error) = &next {
             (self.is_done, self.reader, self.pending) = (true, None, None);
-            (self.ready, self.deliveries) = (None, None);
+            (self.ready, self.deliveries, self.load) = (None, None, None);
             self.gathered.forget();
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.error.get_or_insert_with(|| error.clone());
@@ -218,8 +226,34 @@ impl Reading {
         show_file(&self.storage, &range.stream, file, &mut self.gathered)
     }
 
+    /// Some more of what was loaded by the fact that was read last.
+    fn read_load(&mut self) -> Result<()> {
+        let Self { ranges, choice, gathered, storage, .. } = self;
+        let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
+        let mut reader = if let Some(reader) = self.load.take() {
+            reader
+        } else {
+            let Some((load, epoch)) = self.loads.pop_front() else { return Ok(()) };
+            match LoadReader::open(storage, range, &load, epoch) {
+                Ok(reader) => reader,
+                Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
+                Err(error) => {
+                    gathered.damage(error);
+                    return Ok(());
+                }
+            }
+        };
+        if reader.read_next(range, choice, gathered)? {
+            self.load = Some(reader);
+        }
+        Ok(())
+    }
+
     /// One more batch of the log.
     fn read_log(&mut self) -> Result<()> {
+        if self.load.is_some() || !self.loads.is_empty() {
+            return self.read_load();
+        }
         let Self { ranges, choice, gathered, .. } = self;
         let Some(range) = ranges.get(self.next_range) else { return Ok(()) };
         let Some(piece) = range.pieces.get(self.next_piece) else {
@@ -232,7 +266,13 @@ impl Reading {
             reader.read_next(&mut |find| rows.take(find, gathered))?
         } else {
             let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
-            reader.read_next(&mut |find| rows.take(find, gathered))?
+            let is_more = reader.read_next(&mut |find| rows.take(find, gathered))?;
+            let adopted = std::mem::take(&mut rows.adopted);
+            for (sequences, epoch) in adopted {
+                let its = range.loads.iter().filter(|load| sequences.contains(&load.base));
+                self.loads.extend(its.map(|load| (*load, epoch)));
+            }
+            is_more
         };
         if !is_more {
             self.reader = None;

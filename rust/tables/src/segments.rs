@@ -10,6 +10,7 @@ use delaymq_core::storage::{Storage, StorageFile, read_upto};
 use delaymq_core::units::{Millis, RunNumber, SegmentNumber, Sequence};
 
 use crate::column::Column;
+use crate::loads::KnownLoad;
 use crate::rows::{Cell, Gathered, Row};
 
 /// A file, and what a snapshot knows of it.
@@ -17,6 +18,7 @@ use crate::rows::{Cell, Gathered, Row};
 pub(crate) enum KnownFile {
     Segment(KnownSegment),
     Run(RunNumber),
+    Load(KnownLoad),
 }
 
 /// A segment as of a snapshot.
@@ -37,6 +39,7 @@ impl KnownFile {
         match self {
             Self::Segment(segment) => segment_path(segment.number),
             Self::Run(run) => run_path(*run),
+            Self::Load(load) => load.path(),
         }
     }
 }
@@ -83,7 +86,8 @@ pub(crate) fn show_file(
 ) -> Result<()> {
     let row = match file {
         KnownFile::Segment(known) => segment_row(storage.as_ref(), stream, known),
-        KnownFile::Run(number) => run_row(storage.as_ref(), stream, *number),
+        KnownFile::Run(number) => Run::open_any(storage.as_ref(), *number, &stream.id).and_then(|run| run_row(&run)),
+        KnownFile::Load(load) => load.open(storage.as_ref(), stream).and_then(|(run, _)| run_row(&run)),
     };
     match row {
         Ok(row) => sink.row(&row),
@@ -126,15 +130,14 @@ fn first_time(file: &dyn StorageFile, known: &KnownSegment) -> Result<Millis> {
     Ok(Millis(header.trusted_ms.get()))
 }
 
-fn run_row(storage: &dyn Storage, stream: &Stream, number: RunNumber) -> Result<FileRow> {
-    let run = Run::open_any(storage, number, &stream.id)?;
+fn run_row(run: &Run) -> Result<FileRow> {
     let is_schedule = run.kind() == RunKind::Schedule;
     let last_hour = if is_schedule { run.time_buckets()?.last().copied() } else { None };
     let has_rows = run.row_count() > 0;
     Ok(FileRow {
         log: if is_schedule { "schedule" } else { "dispatch" },
-        path: run_path(number),
-        number: number.0,
+        path: run.file().path().to_owned(),
+        number: run.number().0,
         sequences: has_rows.then(|| (run.first_sequence(), run.last_sequence().next())),
         bytes: run.length(),
         rows: run.row_count(),

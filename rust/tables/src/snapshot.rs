@@ -4,11 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, LogPiece, Stream};
+use delaymq_core::run::Run;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{Owner, SegmentStart, State, VisibleState, state_at, visible_state};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::filter::Names;
+use crate::loads::KnownLoad;
 use crate::parties::Parties;
 use crate::pending::Replay;
 use crate::segments::{KnownFile, KnownSegment};
@@ -35,6 +37,8 @@ pub struct TableSnapshot {
     /// Where what is pending lies, once somebody has asked for it.
     sources: OnceLock<Arc<[Source]>>,
     pub(crate) files: Arc<[KnownFile]>,
+    /// Runs that were loaded.
+    pub(crate) loads: Arc<[KnownLoad]>,
     pub(crate) names: Arc<Names>,
     pub(crate) parties: Arc<Parties>,
 }
@@ -54,6 +58,7 @@ impl TableSnapshot {
             unfinished: state.dispatch.unfinished(),
             sources: OnceLock::new(),
             files: files_of(&visible).into(),
+            loads: state.loaded_runs().iter().filter_map(|run| KnownLoad::of(run)).collect(),
             stream: identity.stream,
             first_sequence: visible.first_sequence(),
             end_sequence: state.position.next_sequence,
@@ -112,7 +117,11 @@ fn files_of(visible: &VisibleState) -> Vec<KnownFile> {
             begins_hollow,
         }))
     };
-    known.filter_map(segment).chain(runs.keys().map(|run| KnownFile::Run(*run))).collect()
+    known.filter_map(segment).chain(runs.values().map(|known| run_of(&known.run))).collect()
+}
+
+fn run_of(run: &Run) -> KnownFile {
+    KnownLoad::of(run).map_or(KnownFile::Run(run.number()), KnownFile::Load)
 }
 
 /// Groups and consumers that are there, or were at one of the kept checkpoints.

@@ -6,9 +6,11 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{Find, LogPiece, PieceReader, segment_path};
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::header::{RawRecord, Records};
+use delaymq_core::run::ScheduleRow;
 use delaymq_core::storage::Storage;
 use delaymq_core::units::{Location, Sequence};
 
+use crate::loads::KnownLoad;
 use crate::message::check_payload;
 use crate::range::{Part, Range};
 use crate::reading::{OnDamage, open_ranges};
@@ -41,6 +43,9 @@ pub fn verify(storage: &Arc<dyn Storage>, range: &Range) -> Result<Verified> {
         let mut reader = PieceReader::new(storage, range.stream, *piece);
         while reader.read_next(&mut |find| verified.take(find, piece))? {}
     }
+    for load in &range.loads {
+        verified.take_load(storage, range, load)?;
+    }
     Ok(verified)
 }
 
@@ -56,6 +61,20 @@ fn verify_rows(storage: &Arc<dyn Storage>, range: &Range) -> Result<Verified> {
 }
 
 impl Verified {
+    /// Every byte of a loaded run.
+    fn take_load(&mut self, storage: &Arc<dyn Storage>, range: &Range, load: &KnownLoad) -> Result<()> {
+        match load.open(storage.as_ref(), &range.stream) {
+            Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
+            Err(error) => self.damages.push(error),
+            Ok((run, _)) => {
+                run.verify::<ScheduleRow>(&mut |error| self.damages.push(error));
+                self.records = self.records.saturating_add(run.row_count());
+                self.bytes = self.bytes.saturating_add(run.length());
+            }
+        }
+        Ok(())
+    }
+
     fn take(&mut self, find: Find<'_>, piece: &LogPiece) {
         match find {
             Find::Damage(error) => self.damages.push(error),

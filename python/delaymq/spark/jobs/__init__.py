@@ -4,19 +4,25 @@ from delaymq.spark.jobs.archive import Archived, archive, archived
 from delaymq.spark.jobs.audit import STUCK_AFTER, Audit, Finding, audit, findings_frame
 from delaymq.spark.jobs.forecast import Due, forecast, summed, told
 from delaymq.spark.jobs.forecast_page import page
+from delaymq.spark.jobs.load import BulkLoad, Format, StoreLoad, load, rows_of
 
 __all__ = [
     "STUCK_AFTER",
     "Archived",
     "Audit",
+    "BulkLoad",
     "Due",
     "Finding",
+    "Format",
+    "StoreLoad",
     "archive",
     "archived",
     "audit",
     "findings_frame",
     "forecast",
+    "load",
     "page",
+    "rows_of",
     "summed",
     "told",
 ]

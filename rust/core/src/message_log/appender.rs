@@ -254,7 +254,7 @@ impl SegmentAppender {
         reached(Failpoint::AppendBegins);
         self.write(bytes)?;
         reached(Failpoint::AppendWritten);
-        self.next_sequence = self.next_sequence.plus(u64::from(marks.record_count));
+        self.next_sequence = self.next_sequence.plus(u64::from(header.count.get()));
         self.witness_due = true;
         Ok(Appended { header, start, end: self.written(), synced: self.synced, rolled })
     }

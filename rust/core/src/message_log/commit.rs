@@ -16,6 +16,7 @@ use super::durability::Durability;
 use super::free_room::{FreeMarks, FreeRoom, RoomChange};
 use super::room::{Place, Room};
 use super::segment::records_max;
+use super::submission::{Class, Submission, Submitted};
 use crate::error::{Error, Result};
 use crate::planted::{self, Planted};
 use crate::record::batch::BATCH_HEADER_BYTES;
@@ -23,39 +24,6 @@ use crate::units::{Location, Sequence};
 
 /// Bytes of buffers that are kept for the next batches, while there are any.
 const SPARE_BYTES: usize = 4 << 20;
-
-/// Who may use the room that is kept for finishing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
-    /// Makes the store grow: messages, new names. Refused while the disk is full, or below its mark.
-    Growing,
-    /// Brings what is stored to its end: ready, acknowledge, cancel and all others.
-    Finishing,
-}
-
-/// Records that belong together: all are stored, in one batch, or none.
-#[derive(Clone, Copy, Debug)]
-pub struct Submission<'a> {
-    /// Freshly encoded records, padded, back to back.
-    pub records: &'a [u8],
-    /// How many there are; at least one.
-    pub record_count: u32,
-    /// What room they may use.
-    pub class: Class,
-    /// True where even under `Durability::Os` nothing from here on is visible before it is synced.
-    pub must_sync: bool,
-}
-
-/// What became of a submission.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Submitted {
-    /// It will be written with these sequences.
-    Accepted(Range<Sequence>),
-    /// It must wait until a segment was prepared; ask for one, then submit again.
-    NeedRoom,
-    /// It must wait until a batch was taken: too many bytes are queued.
-    QueueFull,
-}
 
 /// A point between two batches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -75,6 +43,10 @@ pub struct Commit {
     pub record_count: u32,
     /// The sequence of the first.
     pub base: Sequence,
+    /// The one behind the last.
+    pub end: Sequence,
+    /// The last record adopts loaded runs: nothing may stand behind it.
+    ends_with_adoption: bool,
     /// True where it must be synced before anybody is answered.
     pub must_sync: bool,
     /// The end of what was visible when it was taken.
@@ -190,22 +162,25 @@ impl GroupCommit {
 
     fn enqueue(&mut self, submission: Submission<'_>, charge: u64, place: Place) -> Range<Sequence> {
         let base = self.next;
-        let end = base.plus(u64::from(submission.record_count));
+        let end = base.plus(submission.sequences());
         let bytes_max = self.options.batch_bytes_max;
         let joins = self.queue.back().is_some_and(|last| {
             let joined = last.commit.bytes.len().saturating_add(submission.records.len());
-            last.place.segment == place.segment && joined <= bytes_max
+            last.place.segment == place.segment && joined <= bytes_max && !last.commit.ends_with_adoption
         });
         if !joins {
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.clear();
             bytes.resize(BATCH_HEADER_BYTES, 0);
-            let commit = Commit { bytes, record_count: 0, base, must_sync: false, committed: self.visible.location };
+            let committed = self.visible.location;
+            let (record_count, must_sync, ends_with_adoption) = (0, false, false);
+            let commit = Commit { bytes, record_count, base, end: base, ends_with_adoption, must_sync, committed };
             self.queue.push_back(Pending { commit, charge: 0, place });
         }
         if let Some(last) = self.queue.back_mut() {
             last.commit.bytes.extend_from_slice(submission.records);
             last.commit.record_count = last.commit.record_count.saturating_add(submission.record_count);
+            (last.commit.end, last.commit.ends_with_adoption) = (end, submission.adopts > 0);
             last.commit.must_sync |= submission.must_sync || self.options.durability == Durability::Disk;
             last.charge = last.charge.saturating_add(charge);
         }
@@ -226,7 +201,7 @@ impl GroupCommit {
         self.in_flight.push_back(charge);
         commit.committed = self.visible.location;
         if commit.must_sync {
-            self.sync_until = Some(commit.base.plus(u64::from(commit.record_count)));
+            self.sync_until = Some(commit.end);
         }
         Some(commit)
     }

@@ -24,7 +24,7 @@ fn records(count: u32, payload: usize) -> Vec<u8> {
 }
 
 fn growing(records: &[u8], record_count: u32) -> Submission<'_> {
-    Submission { records, record_count, class: Class::Growing, must_sync: false }
+    Submission { records, record_count, adopts: 0, class: Class::Growing, must_sync: false }
 }
 
 fn finishing(records: &[u8], record_count: u32) -> Submission<'_> {
@@ -285,4 +285,22 @@ fn the_planted_early_answer_is_an_early_answer() {
     group.written(at(5000, 2));
     planted::plant(None);
     assert_eq!(group.visible(), at(5000, 2));
+}
+
+#[test]
+fn an_adoption_takes_a_sequence_for_each_message_and_ends_its_batch() {
+    let mut group = commit_of(Durability::Os);
+    let one = records(1, 8);
+    group.submit(growing(&one, 1)).unwrap();
+    assert_eq!(group.submit(Submission { adopts: 100, ..growing(&one, 1) }), Ok(accepted(2, 102)));
+    assert_eq!(group.submit(Submission { must_sync: true, ..growing(&one, 1) }), Ok(accepted(102, 103)));
+    let (first, second) = (group.take().unwrap(), group.take().unwrap());
+    assert_eq!((first.base, first.end, first.record_count), (Sequence(1), Sequence(102), 2));
+    assert_eq!((second.base, second.end, second.record_count), (Sequence(102), Sequence(103), 1));
+    // Nothing behind it is visible before it is synced, and that is told by sequences.
+    group.written(at(8192, 102));
+    group.written(at(9000, 103));
+    assert_eq!(group.visible().sequence, Sequence(1));
+    group.synced(at(9000, 103));
+    assert_eq!(group.visible().sequence, Sequence(103));
 }

@@ -1,9 +1,13 @@
 //! Batches whose own checks fit and that are not what should stand there: each is named by the rule that it
 //! breaks, and nothing from it on is handed out.
 
-use super::fixture::{Log, scan};
+use super::fixture::{KIND_FACT, Log, STREAM, encode, scan, shared};
+use super::{ScanStart, Scanner};
+use crate::record::adopt::{AdoptedRun, encode_adopt};
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS};
+use crate::record::terms::NameHash;
 use crate::storage::Storage;
+use crate::units::{Millis, Sequence};
 use zerocopy::IntoBytes;
 
 const SMALL: u32 = 8 << 10;
@@ -41,4 +45,30 @@ fn a_batch_is_what_its_place_and_its_records_say() {
     }
     assert!(words(&|header| header.chain = (!header.chain.get()).into()).starts_with("chain "));
     assert!(words(&|header| header.trusted_ms = (header.trusted_ms.get() + 1).into()).starts_with("chain "));
+}
+
+fn adoption(rows: u32) -> Vec<u8> {
+    let run = AdoptedRun { staged: Millis(1), nonce: [1; 16], length: 1, digest: 1, rows };
+    let mut record = Vec::new();
+    encode_adopt(&mut record, NameHash::default(), &[run]);
+    record
+}
+
+#[test]
+fn the_next_batch_begins_behind_all_that_an_adoption_takes() {
+    let mut log = Log::new(SMALL);
+    log.write_records(&[encode(KIND_FACT, b"a fact"), adoption(50)]);
+    let next = log.commit(&[b"next"]);
+    assert_eq!(next.header.base_sequence.get(), 52);
+    let scanner = Scanner::new(shared(&log.storage), STREAM, &ScanStart::BEGINNING).unwrap();
+    let end = scanner.ending();
+    assert_eq!((&end.torn, end.next_sequence), (&None, Sequence(53)));
+}
+
+#[test]
+fn nothing_stands_behind_an_adoption() {
+    let mut log = Log::new(SMALL);
+    log.write_records(&[adoption(50), encode(KIND_FACT, b"a fact")]);
+    let (_, end) = scan(&log.storage).unwrap();
+    assert_eq!(end.torn.map(|torn| torn.expected), Some("nothing behind an adoption".to_owned()));
 }

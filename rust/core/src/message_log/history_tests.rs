@@ -7,6 +7,7 @@ use super::fixture::{KIND_FACT, STREAM, empty_storage, encode, scan_from, shared
 use super::*;
 use crate::Error;
 use crate::error::StorageFault;
+use crate::message_log::{Class, Submission, Submitted};
 use crate::record::message::KIND_MESSAGE;
 use crate::storage::{Crash, MemoryStorage, Storage};
 use crate::units::{Epoch, Location, Millis, Sequence};
@@ -86,7 +87,8 @@ struct Session {
 impl Session {
     fn submit(&mut self, promise: &mut Promise, records: &[Vec<u8>], class: Class, must_sync: bool) {
         let bytes: Vec<u8> = records.iter().flat_map(|payload| encode(kind(payload), payload)).collect();
-        let submission = Submission { records: &bytes, record_count: records.len() as u32, class, must_sync };
+        let submission =
+            Submission { records: &bytes, record_count: records.len() as u32, adopts: 0, class, must_sync };
         if let Ok(Submitted::Accepted(range)) = self.group.submit(submission) {
             assert_eq!(range.start, Sequence(promise.submitted.len() as u64 + 1));
             promise.submitted.extend(records.iter().cloned());

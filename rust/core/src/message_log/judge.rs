@@ -4,6 +4,7 @@ use super::holes::Hole;
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::planted::{self, Planted};
+use crate::record::adopt::sequences_of;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader, chain_of};
 use crate::record::header::{RawRecord, RecordFault, Records};
 use crate::record::message::KIND_MESSAGE;
@@ -224,12 +225,18 @@ fn check_each(
         return Err(Fault::new(at, format!("{length} bytes"), format!("{}", bytes.len())));
     };
     let mut records = Records::new(body, Sequence(header.base_sequence.get()));
+    let mut taken = 0_u64;
     loop {
         let record_at = offset_of(at, records.offset());
         match records.next() {
             None => break,
             Some(Ok((_, record))) => {
                 scratch.extend_from_slice(&record.header.header_check.get().to_le_bytes());
+                // What follows an adoption would have a sequence of a message of its.
+                if taken != scratch.len() as u64 / 4 - 1 {
+                    return Err(Fault::new(record_at, "nothing behind an adoption", "a record"));
+                }
+                taken = taken.saturating_add(sequences_of(&record));
                 show(record_at, &record);
             }
             Some(Err(fault)) => return Err(record_fault(record_at, &fault)),
@@ -239,8 +246,8 @@ fn check_each(
     if found as u64 != u64::from(count) {
         return Err(Fault::new(at, format!("{count} records"), format!("{found}")));
     }
-    if header.count.get() != count {
-        return Err(Fault::new(at, format!("{count} sequences"), format!("{}", header.count.get())));
+    if u64::from(header.count.get()) != taken {
+        return Err(Fault::new(at, format!("{taken} sequences"), format!("{}", header.count.get())));
     }
     if count > 0 && (header.is_seal() || header.is_witness()) {
         return Err(Fault::new(at, "a seal or a witness without records", format!("{count} records")));

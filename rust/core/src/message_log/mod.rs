@@ -26,11 +26,12 @@ mod scanner;
 mod search;
 mod segment;
 mod sift;
+mod submission;
 mod survey;
 mod window;
 
 pub use appender::{AppendMarks, Appended, AppenderStart, SegmentAppender};
-pub use commit::{Class, Commit, GroupCommit, GroupCommitOptions, Mark, Submission, Submitted};
+pub use commit::{Commit, GroupCommit, GroupCommitOptions, Mark};
 pub use durability::Durability;
 pub use free_room::{FreeMarks, FreeRoom, RoomChange};
 pub use holes::{Hole, Holes};
@@ -46,3 +47,4 @@ pub use segment::{
     SegmentHeader, Stream, fresh_room, list_segments, records_max, segment_name, segment_path,
 };
 pub use sift::{Find, sift};
+pub use submission::{Class, Submission, Submitted};

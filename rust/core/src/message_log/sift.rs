@@ -11,6 +11,7 @@ use super::judge::{Fault, Scratch, check_records, read_header};
 use super::segment::{LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, list_segments, segment_path};
 use super::window::{Opening, WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
+use crate::record::adopt::sequences_of;
 use crate::record::batch::{BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader};
 use crate::record::header::{RECORD_HEADER_BYTES, RawRecord, read_any_record, read_record};
 use crate::storage::Storage;
@@ -220,7 +221,7 @@ fn sift_records(
         };
         let offset = at.saturating_add(BATCH_HEADER_BYTES) as u64;
         let location = Location(place.start.0.saturating_add(offset));
-        next = record.sequence.next();
+        next = record.sequence.plus(sequences_of(&record));
         at = at.saturating_add(padded(record.header.length.get() as usize));
         last_end = at;
         show(Find::Record { record, location, trusted: place.trusted });

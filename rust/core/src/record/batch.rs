@@ -6,7 +6,7 @@
 //! | 8 | 4 | `length`: header and records, a multiple of 8 | yes |
 //! | 12 | 4 | `epoch` | yes |
 //! | 16 | 8 | `base_sequence` | yes |
-//! | 24 | 4 | `count`: sequences taken | yes |
+//! | 24 | 4 | `count`: sequences taken: as many as records, but for an adoption, which is the last | yes |
 //! | 28 | 4 | `record_count` | yes |
 //! | 32 | 8 | `trusted_ms`: the trusted clock at the write | yes |
 //! | 40 | 4 | `flags`: bit 0 dispatch is held | yes |
@@ -28,7 +28,8 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::record::header::seal_record;
+use crate::record::adopt::{KIND_ADOPT, sequences_of};
+use crate::record::header::{read_record, seal_record};
 use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
 
 /// The first eight bytes of every batch.
@@ -39,6 +40,9 @@ pub const BATCH_HEADER_BYTES: usize = 88;
 const LOGICAL_START: usize = 8;
 const LOGICAL_END: usize = 48;
 const HEADER_CHECK_OFFSET: usize = 84;
+
+/// Where its kind stands in a record.
+const KIND_OFFSET: usize = 4;
 
 /// Flag: while this was written, dispatch was held.
 pub const FLAG_HELD: u32 = 1;
@@ -117,11 +121,18 @@ pub fn seal_batch(bytes: &mut [u8], fields: &BatchFields) -> Option<u32> {
     let mut checks = Vec::with_capacity(fields.record_count as usize * 4);
     let mut at = BATCH_HEADER_BYTES;
     let mut sequence = fields.base_sequence;
+    let mut last = at;
     while at < bytes.len() {
         let (taken, check) = seal_record(bytes.get_mut(at..)?, sequence)?;
         checks.extend_from_slice(&check.to_le_bytes());
         sequence = sequence.next();
+        last = at;
         at = at.checked_add(taken)?;
+    }
+    if bytes.get(last.saturating_add(KIND_OFFSET)) == Some(&KIND_ADOPT) {
+        let adopt = read_record(bytes.get(last..)?, Sequence(sequence.0.checked_sub(1)?)).ok()?;
+        let count = u64::from(fields.record_count).checked_add(sequences_of(&adopt))?.checked_sub(1)?;
+        header.count = U32::new(u32::try_from(count).ok()?);
     }
     if at != bytes.len() || checks.len() != fields.record_count as usize * 4 {
         return None;
@@ -179,7 +190,9 @@ impl BatchHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::adopt::{AdoptedRun, encode_adopt};
     use crate::record::header::{Records, encode_record};
+    use crate::record::terms::NameHash;
 
     fn fields(record_count: u32) -> BatchFields {
         BatchFields {
@@ -220,6 +233,17 @@ mod tests {
         let witness = BatchFields { local_flags: LOCAL_WITNESS, ..fields(0) };
         assert_eq!(seal_batch(&mut bytes, &witness), Some(0xABCD));
         assert!(BatchHeader::read(&bytes).unwrap().is_witness());
+    }
+
+    #[test]
+    fn an_adoption_at_the_end_takes_a_sequence_for_each_message() {
+        let run = AdoptedRun { staged: Millis(1), nonce: [1; 16], length: 1, digest: 1, rows: 7 };
+        let mut bytes = vec![0; BATCH_HEADER_BYTES];
+        encode_record(&mut bytes, 1, 0, &[1; 24], &[b"a"]);
+        encode_adopt(&mut bytes, NameHash::default(), &[run, AdoptedRun { rows: 3, ..run }]);
+        seal_batch(&mut bytes, &fields(2)).unwrap();
+        let header = BatchHeader::read(&bytes).unwrap();
+        assert_eq!((header.record_count.get(), header.count.get()), (2, 11));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Every kind of fact under one name, so that who adds a kind is led to each place that must know.
 
+use super::adopt::{Adopt, KIND_ADOPT, decode_adopt};
 use super::attach::{Attach, KIND_ATTACH, decode_attach};
 use super::command::{
     Cancel, EpochStart, KIND_CANCEL, KIND_EPOCH_START, KIND_MOVE, KIND_VOID, Move, Void, decode_cancel,
@@ -49,6 +50,7 @@ pub enum Fact<'a> {
     ByKey(ByKey),
     Recur(Recur<'a>),
     Occurrence(Occurrence),
+    Adopt(Adopt<'a>),
 }
 
 /// What a fact moves, if it is one that moves.
@@ -118,4 +120,5 @@ facts_by_kind! { record:
     KIND_BY_KEY => decode_by_key(record).map(Fact::ByKey),
     KIND_RECUR => decode_recur(record).map(Fact::Recur),
     KIND_OCCURRENCE => decode_occurrence(record).map(Fact::Occurrence),
+    KIND_ADOPT => decode_adopt(record).map(Fact::Adopt),
 }

@@ -194,6 +194,16 @@ pub fn seal_record(bytes: &mut [u8], sequence: Sequence) -> Option<(usize, u32)>
     Some((padded(header.length.get() as usize), check))
 }
 
+/// Makes the header check of the record at the front of `bytes` what it is for its header, its fixed part and `sequence`;
+/// `None` where the bytes end early.
+pub(super) fn reseal_record(bytes: &mut [u8], sequence: Sequence) -> Option<()> {
+    let (header, _) = RecordHeader::ref_from_prefix(bytes).ok()?;
+    let check = check_of(bytes, usize::from(header.fixed_length.get()))? ^ sequence_mark(sequence);
+    let (header, _) = RecordHeader::mut_from_prefix(bytes).ok()?;
+    header.header_check = U32::new(check);
+    Some(())
+}
+
 /// The records of one batch, in order, each checked against its sequence.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {

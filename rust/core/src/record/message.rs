@@ -15,10 +15,12 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::header::{RawRecord, check_of_parts, encode_checked_record};
+use super::header::{
+    RECORD_HEADER_BYTES, RawRecord, RecordHeader, check_of_parts, encode_checked_record, reseal_record,
+};
 use super::meta::MetaView;
 use super::read_struct;
-use crate::units::{Millis, SubjectNumber};
+use crate::units::{Millis, Sequence, SubjectNumber};
 
 /// The kind byte of a message.
 pub const KIND_MESSAGE: u8 = 1;
@@ -85,6 +87,30 @@ pub fn decode_message<'a>(record: &RawRecord<'a>) -> Option<Message<'a>> {
     })
 }
 
+/// Where the fixed part has what an adoption decides.
+const PUBLISHED: std::ops::Range<usize> = RECORD_HEADER_BYTES + 8..RECORD_HEADER_BYTES + 16;
+const SUBJECT: std::ops::Range<usize> = RECORD_HEADER_BYTES + 16..RECORD_HEADER_BYTES + 20;
+
+/// The whole message record at the front of `bytes` as it would have been encoded and sealed under `sequence`, had it
+/// been published then, in the subject that its own stands for. Its payload and the check of that stay as they are.
+/// `None` where the bytes are no message.
+pub(crate) fn adopt_message(
+    bytes: &mut [u8],
+    published: Millis,
+    subject_of: &dyn Fn(SubjectNumber) -> SubjectNumber,
+    sequence: Sequence,
+) -> Option<()> {
+    let (header, fixed) = RecordHeader::ref_from_prefix(bytes).ok()?;
+    let fixed: MessageFixed = read_struct(fixed)?;
+    if header.kind != KIND_MESSAGE {
+        return None;
+    }
+    let subject = subject_of(SubjectNumber(fixed.subject.get()));
+    bytes.get_mut(PUBLISHED)?.copy_from_slice(&published.0.to_le_bytes());
+    bytes.get_mut(SUBJECT)?.copy_from_slice(&subject.0.to_le_bytes());
+    reseal_record(bytes, sequence)
+}
+
 /// Message id, tags and attributes of an opaque message.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Meta {
@@ -134,7 +160,6 @@ pub fn decode_meta(bytes: &[u8]) -> Option<Meta> {
 mod tests {
     use super::*;
     use crate::record::header::{read_record, seal_record};
-    use crate::units::Sequence;
 
     #[test]
     fn a_message_reads_back() {

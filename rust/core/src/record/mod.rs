@@ -5,6 +5,7 @@
 //! decoder, add its golden file, edit the new one, and say so in `docs/format.md`. Raise it for
 //! unreleased changes too.
 
+pub mod adopt;
 pub mod attach;
 pub mod batch;
 pub mod command;

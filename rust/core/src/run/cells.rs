@@ -60,7 +60,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    fn key(&self) -> (SubjectNumber, Minute) {
+    pub(super) fn key(&self) -> (SubjectNumber, Minute) {
         (self.subject, self.minute)
     }
 }
@@ -248,13 +248,23 @@ impl Run {
         !self.cell_fences().is_empty()
     }
 
-    /// Shows the cells of a subject, or of all, in order. Reads no more than the blocks that they stand in.
+    /// Shows the cells of a subject, or of all, in order; those of all of an adopted run are in the order of its own
+    /// names. Reads no more than the blocks that they stand in.
     ///
     /// # Errors
     /// `Corrupt` where a block of them does not fit its check; some may have been shown before. `Storage`.
     pub fn each_cell(&self, subject: Option<SubjectNumber>, show: &mut dyn FnMut(Cell)) -> Result<()> {
         let fences = self.cell_fences();
-        let (from, to) = match subject {
+        let relation = self.relation();
+        // Those of an adopted run have the places of its own names.
+        let place = match (subject, relation) {
+            (Some(subject), Some(relation)) => match relation.place_of(subject) {
+                Some(place) => Some(place),
+                None => return Ok(()),
+            },
+            (subject, _) => subject,
+        };
+        let (from, to) = match place {
             None => (0, fences.len()),
             Some(subject) => (
                 // The block before may end with cells of the subject.
@@ -263,8 +273,9 @@ impl Run {
             ),
         };
         let mut wanted = |cell: Cell| {
-            if subject.is_none_or(|subject| subject == cell.subject) {
-                show(cell);
+            if place.is_none_or(|place| place == cell.subject) {
+                let subject = relation.map_or(cell.subject, |relation| relation.subject_at(cell.subject));
+                show(Cell { subject, ..cell });
             }
         };
         let mut index = from;
@@ -275,7 +286,7 @@ impl Run {
             for fence in piece {
                 let block = blocks.next().unwrap_or_default();
                 let number = u32::try_from(index).unwrap_or(u32::MAX);
-                decode_cell_block(block, self.number(), number, *fence, &mut wanted).ok_or_else(|| {
+                decode_cell_block(block, self.file_number(), number, *fence, &mut wanted).ok_or_else(|| {
                     let offset = self.cells_start().saturating_add((index as u64).saturating_mul(BLOCK_BYTES as u64));
                     Error::corrupt(self.file().path(), offset, "a block of cells that fits its check", "another")
                 })?;

@@ -2,7 +2,7 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 4 | `kind`: 1 schedule, 2 dispatch |
+//! | 0 | 4 | `kind`: 1 schedule, 2 dispatch, 3 staged |
 //! | 4 | 4 | `number` |
 //! | 8 | 16 | `stream` |
 //! | 24 | 8 | `row_count` |
@@ -19,6 +19,7 @@
 //! | … | 24 each | time buckets of an hour: `start_ms u64, rows u64, payload bytes u64` |
 //! | … | 32 each | dispatch runs: `subject u32, reserved u32, rows u64, first number u64, last number u64` |
 //! | … | 24 each | schedule runs: the first cell of each block of cells, `subject u64, minute u64`, and `cells u64` |
+//! | … | any | staged runs: see `staging/tail.rs` |
 //!
 //! `subject_count` counts the last, whichever it is.
 //!
@@ -40,6 +41,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::block::{BLOCK_BYTES, BLOCK_ROWS};
 use super::cells::CellFence;
 use super::rows::{Row, RowKey};
+use super::staging::{Relation, STAGED_KIND, StagedTail};
 use crate::error::{Error, Result};
 use crate::record::{FORMAT_VERSION, read_struct};
 use crate::units::{
@@ -142,6 +144,8 @@ pub(super) struct Footer {
     pub(super) subjects: Vec<SubjectRange>,
     /// Of a schedule run: with which cell each block of cells begins.
     pub(super) cells: Vec<CellFence>,
+    /// Of a staged run: what proves its content, and its names.
+    pub(super) staged: Option<StagedTail>,
 }
 
 /// How many blocks so many rows take.
@@ -223,6 +227,9 @@ impl Footer {
         for fence in &self.cells {
             put(&[u64::from(fence.subject.0), u64::from(fence.minute.0), u64::from(fence.cells)]);
         }
+        if let Some(tail) = &self.staged {
+            tail.encode(&mut out);
+        }
         out
     }
 
@@ -233,11 +240,13 @@ impl Footer {
         let fences = take_words(&mut rest, head.fence_count.get())?;
         let references = take_words(&mut rest, head.reference_count.get())?;
         let buckets = take_words(&mut rest, head.bucket_count.get())?;
-        let is_schedule = head.kind.get() == super::RunKind::Schedule as u32;
+        let is_staged = head.kind.get() == STAGED_KIND;
+        let is_schedule = is_staged || head.kind.get() == super::RunKind::Schedule as u32;
         let (subject_count, cell_count) =
             if is_schedule { (0, head.subject_count.get()) } else { (head.subject_count.get(), 0) };
         let subjects = take_words(&mut rest, subject_count)?;
         let cells = take_words(&mut rest, cell_count)?;
+        let staged = if is_staged { Some(StagedTail::take(&mut rest)?) } else { None };
         let groups = block_count(head.row_count.get()).div_ceil(u64::from(GROUP_BLOCKS));
         if !rest.is_empty() || u64::from(head.fence_count.get()) != groups {
             return None;
@@ -273,7 +282,21 @@ impl Footer {
             buckets: buckets.iter().map(bucket).collect(),
             subjects: subjects.collect::<Option<_>>()?,
             cells: cells.collect::<Option<_>>()?,
+            staged,
         })
+    }
+
+    /// What the footer of a staged run says, as the store means it. Cells stay where they are and as they are.
+    pub(super) fn adopt(&mut self, relation: &Relation, stream: [u8; 16]) {
+        (self.number, self.stream) = (relation.number, stream);
+        self.first_sequence = relation.sequence(self.first_sequence);
+        self.last_sequence = relation.sequence(self.last_sequence);
+        for fence in &mut self.fences {
+            fence.minor = relation.sequence(Sequence(fence.minor)).0;
+        }
+        for reference in &mut self.references {
+            reference.file = LocationFile::Run(relation.number);
+        }
     }
 
     /// Where the blocks end and payloads begin, by the number of rows.

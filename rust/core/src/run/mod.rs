@@ -21,6 +21,7 @@ mod payload;
 mod reader;
 mod rows;
 mod scan;
+mod staging;
 mod verify;
 mod writer;
 
@@ -48,6 +49,10 @@ pub use payload::read_payload;
 pub use reader::{DamagedBlock, Run};
 pub use rows::{DispatchRow, Row, RowKey, ScheduleRow};
 pub use scan::{Patches, RowScan, ScanBuffer};
+pub use staging::{
+    LOAD_FOLDER, LoadName, LoadedRuns, Relation, RowRefused, STAGED_ROWS_MAX, Staged, StagedMessage, StagedRun, Stager,
+    StagingLimits, check_staged,
+};
 pub use writer::{RunHead, RunWriter};
 
 /// The folder of all runs.

@@ -1,5 +1,6 @@
 //! Reading one payload record, wherever it lies.
 
+use super::Run;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::record::RecordFault;
@@ -56,6 +57,31 @@ pub fn read_payload(
     }
     into.truncate(whole);
     Ok(())
+}
+
+impl Run {
+    /// As [`read_payload`] of this run's own file: a record of one that was adopted is what the log would have.
+    ///
+    /// # Errors
+    /// As [`read_payload`].
+    pub fn read_payload(&self, offset: u64, sequence: Sequence, length: Option<u32>, into: &mut Vec<u8>) -> Result<()> {
+        let Some(relation) = self.relation() else {
+            return read_payload(self.file().as_ref(), offset, sequence, length, into);
+        };
+        let damaged = |expected: String, found: &str| Error::DamagedPayload {
+            sequence: sequence.0,
+            path: self.file().path().to_owned(),
+            offset,
+            expected,
+            found: found.to_owned(),
+        };
+        // What lies before it has no place in this file, and is not to be taken for the first one.
+        let relative = relation
+            .relative(sequence)
+            .ok_or_else(|| damaged(format!("sequence {} or above", relation.base), "one below"))?;
+        read_payload(self.file().as_ref(), offset, relative, length, into)?;
+        relation.record(into, sequence).ok_or_else(|| damaged("a message".to_owned(), "another record"))
+    }
 }
 
 /// Copies the record from where the file lies in memory. False where it does not lie there whole:

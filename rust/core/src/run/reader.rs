@@ -8,10 +8,11 @@ use super::footer::{
     Footer, FooterPlace, GROUP_BLOCKS, Reference, SubjectRange, TRAILER_BYTES, TimeBucket, block_count, decode_trailer,
 };
 use super::rows::RowKey;
+use super::staging::{LoadName, Relation, STAGED_KIND, StagedRun, StagedTail};
 use super::{RunKind, run_path};
 use crate::error::{Error, Result};
 use crate::storage::{Storage, StorageFile, read_upto};
-use crate::units::{RunNumber, Sequence};
+use crate::units::{Millis, RunNumber, Sequence, SubjectNumber};
 
 /// One run, immutable; shared by all who read it.
 pub struct Run {
@@ -21,6 +22,8 @@ pub struct Run {
     kind: RunKind,
     place: FooterPlace,
     length: u64,
+    /// Of one that was staged and adopted: what its own sequences and subjects stand for.
+    relation: Option<Arc<Relation>>,
 }
 
 /// A block whose rows cannot be read.
@@ -57,37 +60,49 @@ impl Run {
     }
 
     fn open_as(storage: &dyn Storage, number: RunNumber, kind: Option<RunKind>, stream: &[u8; 16]) -> Result<Self> {
-        let path = run_path(number);
-        let file = storage.open(&path).map_err(|error| {
-            if error.is_not_found() {
-                Error::MissingFile { path: path.clone(), reason: "a checkpoint names it".to_owned() }
-            } else {
-                error
-            }
-        })?;
-        let length = file.length()?;
-        let trailer = read_upto(file.as_ref(), length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
-        let place = decode_trailer(&trailer, &path, length)?;
-        let mut footer = read_footer(file.as_ref(), place)?;
+        let file = open_needed(storage, &run_path(number), "a checkpoint names it")?;
+        let (footer, place, length) = read_end(file.as_ref())?;
         let is_dispatch = footer.kind == RunKind::Dispatch as u32;
         let kind = kind.unwrap_or(if is_dispatch { RunKind::Dispatch } else { RunKind::Schedule });
-        let expected = (kind as u32, number.0, *stream);
-        if (footer.kind, footer.number.0, footer.stream) != expected {
-            let found = format!("{:?}", (footer.kind, footer.number.0, footer.stream));
-            return Err(Error::corrupt(&path, place.offset, format!("kind, run and stream {expected:?}"), found));
-        }
-        let payload_start = Footer::payload_start_of(footer.row_count);
-        let cells_bytes = (footer.cells.len() as u64).saturating_mul(BLOCK_BYTES as u64);
-        let ends = footer.payload_start.checked_add(footer.payload_bytes);
-        let ends = ends.and_then(|ends| ends.checked_add(cells_bytes));
-        if footer.payload_start != payload_start || ends != Some(place.offset) {
-            let expected = format!("payloads from {payload_start} to {}", place.offset);
-            let found =
-                format!("{} bytes from {}", footer.payload_bytes.saturating_add(cells_bytes), footer.payload_start);
-            return Err(Error::corrupt(&path, place.offset, expected, found));
-        }
-        footer.buckets = Vec::new();
-        Ok(Self { file, footer, kind, place, length })
+        check_who(&file, &footer, place, (kind as u32, number.0, *stream))?;
+        Ok(Self { file, footer, kind, place, length, relation: None })
+    }
+
+    /// Opens a staged run by its trailer and footer.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn open_staged(storage: &dyn Storage, name: &LoadName) -> Result<Self> {
+        let file = open_needed(storage, &name.path(), "it was staged")?;
+        let (footer, place, length) = read_end(file.as_ref())?;
+        check_who(&file, &footer, place, (STAGED_KIND, 0, name.nonce))?;
+        Ok(Self { file, footer, kind: RunKind::Schedule, place, length, relation: None })
+    }
+
+    /// Opens a staged run as a schedule run of the store that adopted it: under `number` and of `stream`, with sequences
+    /// from `base` on, messages that were published at `published`, and the number of each subject by its name.
+    ///
+    /// # Errors
+    /// As [`Self::open`], with `Corrupt` where it is not the one that is named, or has a subject that is not known.
+    pub fn open_adopted(
+        storage: &dyn Storage,
+        named: &StagedRun,
+        who: (RunNumber, &[u8; 16]),
+        (base, published): (Sequence, Millis),
+        number_of: &dyn Fn(&str) -> Option<SubjectNumber>,
+    ) -> Result<Self> {
+        let mut run = Self::open_staged(storage, &named.name)?;
+        named.check(&run)?;
+        let names = run.footer.staged.take().map(|tail| tail.names).unwrap_or_default();
+        let numbered = |name: &String| {
+            let unknown = || Error::corrupt(run.file.path(), run.place.offset, "subjects that are known", name);
+            number_of(name).ok_or_else(unknown)
+        };
+        let subjects = names.iter().map(numbered).collect::<Result<Vec<_>>>()?;
+        let relation = Relation::new(named.name, who.0, base, published, subjects);
+        run.footer.adopt(&relation, *who.1);
+        run.relation = Some(Arc::new(relation));
+        Ok(run)
     }
 
     /// Its number.
@@ -171,7 +186,8 @@ impl Run {
         let references = self.footer.references.capacity().saturating_mul(size_of::<Reference>());
         let subjects = self.footer.subjects.capacity().saturating_mul(size_of::<SubjectRange>());
         let cells = self.footer.cells.capacity().saturating_mul(size_of::<CellFence>());
-        let small = size_of::<Self>().saturating_add(references).saturating_add(cells);
+        let relation = self.relation.as_ref().map_or(0, |relation| relation.memory_bytes());
+        let small = size_of::<Self>().saturating_add(relation).saturating_add(references).saturating_add(cells);
         small.saturating_add(fences).saturating_add(subjects)
     }
 
@@ -214,6 +230,31 @@ impl Run {
         self.footer.payload_start.saturating_add(self.footer.payload_bytes)
     }
 
+    /// What the footer of a staged run says beside that of another.
+    pub(super) fn staged_tail(&self) -> Option<&StagedTail> {
+        self.footer.staged.as_ref()
+    }
+
+    /// What its own sequences and subjects stand for, if it was staged and adopted.
+    pub fn relation(&self) -> Option<&Arc<Relation>> {
+        self.relation.as_ref()
+    }
+
+    /// Its number as it stands in the file.
+    pub(super) fn file_number(&self) -> RunNumber {
+        if self.relation.is_some() { RunNumber(0) } else { self.footer.number }
+    }
+
+    /// Its stream as it stands in the file.
+    pub(super) fn file_stream(&self) -> [u8; 16] {
+        self.relation.as_ref().map_or(self.footer.stream, |relation| relation.name.nonce)
+    }
+
+    /// The kind as it stands in the file.
+    pub(super) fn file_kind(&self) -> u32 {
+        self.footer.kind
+    }
+
     pub(super) fn fences(&self) -> &[RowKey] {
         &self.footer.fences
     }
@@ -243,6 +284,50 @@ impl std::fmt::Debug for Run {
             .field("rows", &self.row_count())
             .finish_non_exhaustive()
     }
+}
+
+fn open_needed(storage: &dyn Storage, path: &str, reason: &str) -> Result<Arc<dyn StorageFile>> {
+    storage.open(path).map_err(|error| {
+        if error.is_not_found() {
+            Error::MissingFile { path: path.to_owned(), reason: reason.to_owned() }
+        } else {
+            error
+        }
+    })
+}
+
+/// The footer without its time buckets, where it lies, and the file's length.
+fn read_end(file: &dyn StorageFile) -> Result<(Footer, FooterPlace, u64)> {
+    let length = file.length()?;
+    let trailer = read_upto(file, length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
+    let place = decode_trailer(&trailer, file.path(), length)?;
+    let mut footer = read_footer(file, place)?;
+    footer.buckets = Vec::new();
+    Ok((footer, place, length))
+}
+
+/// The footer must be of this kind, number and stream, and its parts must end where it begins.
+fn check_who(
+    file: &Arc<dyn StorageFile>,
+    footer: &Footer,
+    place: FooterPlace,
+    expected: (u32, u32, [u8; 16]),
+) -> Result<()> {
+    let found = (footer.kind, footer.number.0, footer.stream);
+    if found != expected {
+        let expected = format!("kind, run and stream {expected:?}");
+        return Err(Error::corrupt(file.path(), place.offset, expected, format!("{found:?}")));
+    }
+    let payload_start = Footer::payload_start_of(footer.row_count);
+    let cells_bytes = (footer.cells.len() as u64).saturating_mul(BLOCK_BYTES as u64);
+    let ends = footer.payload_start.checked_add(footer.payload_bytes);
+    let ends = ends.and_then(|ends| ends.checked_add(cells_bytes));
+    if footer.payload_start != payload_start || ends != Some(place.offset) {
+        let expected = format!("payloads from {payload_start} to {}", place.offset);
+        let found = format!("{} bytes from {}", footer.payload_bytes.saturating_add(cells_bytes), footer.payload_start);
+        return Err(Error::corrupt(file.path(), place.offset, expected, found));
+    }
+    Ok(())
 }
 
 fn read_footer(file: &dyn StorageFile, place: FooterPlace) -> Result<Footer> {

@@ -16,6 +16,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::RunKind;
+use super::staging::Relation;
 use crate::record::read_struct;
 use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
 
@@ -83,6 +84,12 @@ pub trait Row: Copy + std::fmt::Debug {
 
     /// Reads a row back; `None` where bytes are missing.
     fn decode(bytes: &[u8]) -> Option<Self>;
+
+    /// A row of a staged run as the store that adopted it means it; only schedule runs are staged.
+    #[must_use]
+    fn adopted(self, _relation: &Relation) -> Self {
+        self
+    }
 }
 
 /// A message that waits.
@@ -181,6 +188,11 @@ impl Row for ScheduleRow {
             length: row.length.get(),
             size: row.size_and_one.get().checked_sub(1),
         })
+    }
+
+    #[inline]
+    fn adopted(self, relation: &Relation) -> Self {
+        relation.row(self)
     }
 }
 

@@ -158,11 +158,14 @@ impl<'a, R: Row> RowScan<'a, R> {
             let bytes = self.buffer.bytes.get(start..).unwrap_or_default();
             let bytes = bytes.get(..BLOCK_BYTES).unwrap_or(bytes);
             let count = self.run.rows_in_block(block);
-            let decoded = decode_block(bytes, self.run.number(), block, count, &mut self.buffer.rows);
+            let decoded = decode_block(bytes, self.run.file_number(), block, count, &mut self.buffer.rows);
             decoded.map_err(|fault| {
                 let offset = Run::block_offset(block);
                 self.run.damaged(block, Error::corrupt(self.run.file.path(), offset, fault.expected, fault.found))
             })?;
+            if let Some(relation) = self.run.relation() {
+                self.buffer.rows.iter_mut().for_each(|row| *row = row.adopted(relation));
+            }
         }
         self.block = block;
         self.next_block = block.saturating_add(1);

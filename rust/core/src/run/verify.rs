@@ -4,7 +4,6 @@ use super::block::BLOCK_BYTES;
 use super::cells::{Cell, CellGatherer};
 use super::footer::{Footer, GROUP_BLOCKS, Reference, file_code, file_of};
 use super::holes::RunHoles;
-use super::payload::read_payload;
 use super::reader::Run;
 use super::rows::{Row, RowKey};
 use super::scan::{RowScan, ScanBuffer};
@@ -27,7 +26,18 @@ impl Run {
 
     /// As [`Self::verify`], but for payloads in these holes.
     pub fn verify_past<R: Row>(&self, holes: &RunHoles, report: &mut dyn FnMut(Error)) -> u64 {
-        if let Err(error) = self.verify_header(R::KIND) {
+        self.verify_each::<R>(holes, report, &mut |_, _| Ok(()))
+    }
+
+    /// As [`Self::verify_past`], and shows each row whose record lies in the run and is whole, with that; what is found
+    /// of them is reported, too.
+    pub(super) fn verify_each<R: Row>(
+        &self,
+        holes: &RunHoles,
+        report: &mut dyn FnMut(Error),
+        show: &mut dyn FnMut(&R, &[u8]) -> Result<()>,
+    ) -> u64 {
+        if let Err(error) = self.verify_header() {
             report(error);
         }
         let mut buffer = ScanBuffer::default();
@@ -52,7 +62,7 @@ impl Run {
                     cells.add(row.due(), row.subject(), row.size());
                     let rows = references.entry(file_code(row.location().file())).or_default();
                     *rows = rows.saturating_add(1);
-                    if let Err(error) = self.verify_payload(&row, holes, &mut payload_end, &mut record) {
+                    if let Err(error) = self.verify_payload(&row, holes, &mut payload_end, &mut record, show) {
                         report(error);
                     }
                 }
@@ -80,6 +90,9 @@ impl Run {
         if let Err(error) = self.each_cell(None, &mut |cell| kept.push(cell)) {
             return report(error);
         }
+        if self.relation().is_some() {
+            kept.sort_unstable_by_key(Cell::key);
+        }
         if counted != kept {
             let different = counted.iter().zip(&kept).find(|(counted, kept)| counted != kept);
             let words = |cell: Option<&Cell>| cell.map_or("no more".to_owned(), |cell| format!("{cell:?}"));
@@ -91,13 +104,13 @@ impl Run {
         }
     }
 
-    fn verify_header(&self, kind: super::RunKind) -> Result<()> {
-        let head = RunHead { number: self.number(), stream: self.stream(), row_count: self.row_count() };
+    fn verify_header(&self) -> Result<()> {
+        let head = RunHead { number: self.file_number(), stream: self.file_stream(), row_count: self.row_count() };
         let found = read_upto(self.file.as_ref(), 0, BLOCK_BYTES)?;
         // Its own check covers the format that it says.
         let format = found.get(8..12).and_then(|bytes| bytes.first_chunk::<4>());
         let format = format.map_or(FORMAT_VERSION, |bytes| u32::from_le_bytes(*bytes).min(FORMAT_VERSION));
-        let expected = encode_header(&head, format, kind);
+        let expected = encode_header(&head, format, self.file_kind());
         if expected == found {
             return Ok(());
         }
@@ -113,6 +126,7 @@ impl Run {
         holes: &RunHoles,
         payload_end: &mut u64,
         record: &mut Vec<u8>,
+        show: &mut dyn FnMut(&R, &[u8]) -> Result<()>,
     ) -> Result<()> {
         if row.location().file() != LocationFile::Run(self.number()) {
             return Ok(());
@@ -126,7 +140,7 @@ impl Run {
         if holes.has(row.location()) {
             return Ok(());
         }
-        read_payload(self.file.as_ref(), offset, row.payload_sequence(), Some(row.payload_length()), record)?;
+        self.read_payload(offset, row.payload_sequence(), Some(row.payload_length()), record)?;
         let length = row.payload_length() as usize;
         let said = record.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
         let zeros = record.get(length..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0));
@@ -134,7 +148,7 @@ impl Run {
             let expected = format!("a record of {length} bytes and zeros behind it");
             return Err(Error::corrupt(self.file.path(), offset, expected, format!("{said} bytes")));
         }
-        Ok(())
+        show(row, record)
     }
 
     fn verify_footer(

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 8 | `magic`: `DMQRUN__` |
 //! | 8 | 4 | `format` |
-//! | 12 | 4 | `kind`: 1 schedule, 2 dispatch |
+//! | 12 | 4 | `kind`: 1 schedule, 2 dispatch, 3 staged |
 //! | 16 | 4 | `number` |
 //! | 20 | 4 | `reserved` |
 //! | 24 | 16 | `stream` |
@@ -23,7 +23,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::block::{BLOCK_BYTES, BLOCK_ROWS, encode_block};
 use super::cells::{CellGatherer, encode_cells};
 use super::footer::{Footer, FooterPlace, Reference, encode_trailer, file_code, file_of};
-use super::rows::{ROW_BYTES, Row, RowKey};
+use super::rows::{ROW_BYTES, Row, RowKey, ScheduleRow};
+use super::staging::{LOAD_FOLDER, LoadName, STAGED_KIND, StagedTail, header_check_of};
 use super::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::error::{Error, Result};
 use crate::planted::failpoint::{Failpoint, reached};
@@ -62,11 +63,11 @@ pub struct RunHead {
 }
 
 /// The header block's bytes.
-pub(super) fn encode_header(head: &RunHead, format: u32, kind: RunKind) -> Vec<u8> {
+pub(super) fn encode_header(head: &RunHead, format: u32, kind: u32) -> Vec<u8> {
     let header = RunHeader {
         magic: HEADER_MAGIC,
         format: U32::new(format),
-        kind: U32::new(kind as u32),
+        kind: U32::new(kind),
         number: U32::new(head.number.0),
         reserved: U32::ZERO,
         stream: head.stream,
@@ -102,8 +103,21 @@ impl Stream {
     }
 }
 
+/// Where a run is written to.
+struct Place {
+    folder: &'static str,
+    path: String,
+}
+
+impl Place {
+    fn temporary(&self) -> String {
+        format!("{}.tmp", self.path)
+    }
+}
+
 /// A run that is being written: first its payloads, if it has any, then its rows, then the end.
 pub struct RunWriter<R: Row> {
+    place: Place,
     file: Arc<dyn StorageFile>,
     head: RunHead,
     footer: Footer,
@@ -113,6 +127,8 @@ pub struct RunWriter<R: Row> {
     block: Vec<u8>,
     block_index: u32,
     cells: CellGatherer,
+    /// Of a staged run: over the checks of all that it holds.
+    contents: Option<crc32fast::Hasher>,
     last_key: Option<RowKey>,
     row: PhantomData<R>,
 }
@@ -120,29 +136,30 @@ pub struct RunWriter<R: Row> {
 impl<R: Row> RunWriter<R> {
     /// Begins a run under its temporary name; what has that name is removed.
     pub fn create(storage: &dyn Storage, head: RunHead) -> Result<Self> {
-        let temporary = temporary_path(head.number);
+        let place = Place { folder: RUN_FOLDER, path: run_path(head.number) };
+        Self::create_at(storage, place, head, R::KIND as u32)
+    }
+
+    fn create_at(storage: &dyn Storage, place: Place, head: RunHead, kind: u32) -> Result<Self> {
+        let temporary = place.temporary();
         match storage.remove(&temporary) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
         let payload_start = Footer::payload_start_of(head.row_count);
-        let footer = Footer {
-            kind: R::KIND as u32,
-            number: head.number,
-            stream: head.stream,
-            payload_start,
-            ..Footer::default()
-        };
+        let footer = Footer { kind, number: head.number, stream: head.stream, payload_start, ..Footer::default() };
         Ok(Self {
             file: storage.create(&temporary)?,
+            place,
             head,
             footer,
             references: BTreeMap::new(),
-            blocks: Stream { offset: 0, buffer: encode_header(&head, FORMAT_VERSION, R::KIND) },
+            blocks: Stream { offset: 0, buffer: encode_header(&head, FORMAT_VERSION, kind) },
             payloads: Stream { offset: payload_start, buffer: Vec::new() },
             block: Vec::with_capacity(BLOCK_ROWS * ROW_BYTES),
             block_index: 0,
             cells: CellGatherer::default(),
+            contents: (kind == STAGED_KIND).then(crc32fast::Hasher::new),
             last_key: None,
             row: PhantomData,
         })
@@ -153,6 +170,9 @@ impl<R: Row> RunWriter<R> {
     pub fn push_payload(&mut self, record: &[u8]) -> Result<Option<u32>> {
         debug_assert!(record.len().is_multiple_of(8));
         let Ok(offset) = u32::try_from(self.payloads.end()) else { return Ok(None) };
+        if let Some(contents) = &mut self.contents {
+            contents.update(header_check_of(record));
+        }
         self.payloads.buffer.extend_from_slice(record);
         self.payloads.flush_if_large(self.file.as_ref())?;
         Ok(Some(offset))
@@ -202,6 +222,11 @@ impl<R: Row> RunWriter<R> {
     /// `InvalidArgument` where rows are missing. After any error the run does not exist, or is
     /// whole and unknown to everybody.
     pub fn finish(mut self, storage: &dyn Storage) -> Result<Run> {
+        self.write_end(storage)?;
+        Run::open(storage, self.head.number, R::KIND, &self.head.stream)
+    }
+
+    fn write_end(&mut self, storage: &dyn Storage) -> Result<()> {
         if self.footer.row_count != self.head.row_count {
             return Err(Error::InvalidArgument {
                 argument: "row_count",
@@ -216,7 +241,7 @@ impl<R: Row> RunWriter<R> {
         self.footer.payload_bytes = self.payloads.end().saturating_sub(self.footer.payload_start);
         let references = self.references.iter().map(|(code, rows)| Reference { file: file_of(*code), rows: *rows });
         self.footer.references = references.collect();
-        let (cells, fences) = encode_cells(self.head.number, &self.cells.finish());
+        let (cells, fences) = encode_cells(self.head.number, &std::mem::take(&mut self.cells).finish());
         self.footer.cells = fences;
         self.payloads.buffer.extend_from_slice(&cells);
         drop(cells);
@@ -227,29 +252,53 @@ impl<R: Row> RunWriter<R> {
         self.payloads.buffer.extend_from_slice(&encode_trailer(place));
         self.payloads.flush(self.file.as_ref())?;
         reached(Failpoint::RunWritten);
-        if !planted::is_on(Planted::CheckpointBeforeRuns) {
+        if !planted::is_on(self.forgets_to_sync()) {
             self.file.sync_data()?;
         }
         reached(Failpoint::RunSynced);
-        storage.rename(&temporary_path(self.head.number), &run_path(self.head.number))?;
+        storage.rename(&self.place.temporary(), &self.place.path)?;
         reached(Failpoint::RunRenamed);
-        storage.sync_folder(RUN_FOLDER)?;
-        Run::open(storage, self.head.number, R::KIND, &self.head.stream)
+        storage.sync_folder(self.place.folder)
+    }
+
+    /// The planted fault that leaves a run of this kind to luck.
+    fn forgets_to_sync(&self) -> Planted {
+        if self.contents.is_some() { Planted::StagedUnsynced } else { Planted::CheckpointBeforeRuns }
     }
 
     /// Gives up and removes what was written.
     pub fn abandon(self, storage: &dyn Storage) -> Result<()> {
-        storage.remove(&temporary_path(self.head.number))
+        storage.remove(&self.place.temporary())
     }
 
     fn end_block(&mut self) -> Result<()> {
+        let at = self.blocks.buffer.len();
         encode_block(&mut self.blocks.buffer, self.head.number, self.block_index, &self.block);
+        if let Some(contents) = &mut self.contents {
+            contents.update(self.blocks.buffer.get(at..at.saturating_add(4)).unwrap_or_default());
+        }
         self.block.clear();
         self.block_index = self.block_index.saturating_add(1);
         self.blocks.flush_if_large(self.file.as_ref())
     }
 }
 
-fn temporary_path(number: RunNumber) -> String {
-    format!("{}.tmp", run_path(number))
+impl RunWriter<ScheduleRow> {
+    /// Begins a staged run of `row_count` rows, which has no number and no stream yet.
+    pub(super) fn create_staged(storage: &dyn Storage, name: &LoadName, row_count: u64) -> Result<Self> {
+        let head = RunHead { number: RunNumber(0), stream: name.nonce, row_count };
+        Self::create_at(storage, Place { folder: LOAD_FOLDER, path: name.path() }, head, STAGED_KIND)
+    }
+
+    /// As [`Self::finish`], with the names of the subjects that rows and records have by their places.
+    pub(super) fn finish_staged(mut self, storage: &dyn Storage, name: &LoadName, names: Vec<String>) -> Result<Run> {
+        // The last block is part of the content.
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        let contents = self.contents.clone().unwrap_or_default().finalize();
+        self.footer.staged = Some(StagedTail { contents, names });
+        self.write_end(storage)?;
+        Run::open_staged(storage, name)
+    }
 }

@@ -52,6 +52,21 @@ impl TwoBits {
         Self { first, length: 0, pages: Vec::new() }
     }
 
+    /// A range of which everything is pending.
+    pub fn all_pending(first: Sequence, length: u64) -> Self {
+        let mut bits = Self::new(first);
+        bits.fill_to(first.plus(length));
+        let mut left = length;
+        for word in bits.pages.iter_mut().flat_map(|page| Arc::make_mut(page).iter_mut()) {
+            let here = left.min(STATES_PER_WORD);
+            // The low bit of each state.
+            let all = 0x5555_5555_5555_5555_u64;
+            *word = if here == STATES_PER_WORD { all } else { all & !(u64::MAX << (here * 2)) };
+            left = left.saturating_sub(here);
+        }
+        bits
+    }
+
     /// A range read back from [`Self::words`]; `None` where the words do not fit `length`.
     pub fn from_words(first: Sequence, length: u64, words: &[u64]) -> Option<Self> {
         if u64::try_from(words.len()).ok()? != length.div_ceil(STATES_PER_WORD) {
@@ -241,6 +256,17 @@ mod tests {
 
     const STATES: [EntryState; 4] =
         [EntryState::Nothing, EntryState::Pending, EntryState::Dispatched, EntryState::Cancelled];
+
+    #[test]
+    fn a_range_of_which_all_is_pending_is_one_to_which_each_was_added() {
+        for length in [0, 1, 31, 32, 33, 64, 1_000, STATES_PER_PAGE - 1, STATES_PER_PAGE, STATES_PER_PAGE + 5] {
+            let mut pushed = TwoBits::new(Sequence(7));
+            (0..length).for_each(|_| pushed.push(EntryState::Pending));
+            let all = TwoBits::all_pending(Sequence(7), length);
+            assert_eq!((all.first(), all.len(), all.count(EntryState::Pending)), (Sequence(7), length, length));
+            assert!(all.words().eq(pushed.words()), "{length}");
+        }
+    }
 
     #[test]
     fn a_clone_does_not_see_what_is_set_later() {

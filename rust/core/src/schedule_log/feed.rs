@@ -240,6 +240,14 @@ impl Feed {
         }
     }
 
+    /// Something came to be pending from this key on that the feed was not shown one by one: it gives back what it has
+    /// there, and all of it comes with the next slices. As where it sheds, what was handed over and is still pending
+    /// may come again.
+    pub fn go_back_before(&mut self, first: DueKey) {
+        self.rest.give_back_above(before(first));
+        self.floods.iter_mut().for_each(|flood| flood.give_back_above(before(first)));
+    }
+
     /// From where a new feed finds all that this one has not handed over, and what it has handed
     /// over from `taken` on: the least key that was taken and is not applied yet.
     pub fn resume_from(&self, taken: Option<DueKey>) -> DueKey {

@@ -9,7 +9,7 @@ use super::merging::MergePlan;
 use super::payload_copies::PayloadCopies;
 use super::window::due_key_of;
 use crate::error::{Error, Result, StorageFault};
-use crate::run::{DamagedBlock, Run, RunHead, RunWriter, ScanBuffer, ScheduleRow};
+use crate::run::{DamagedBlock, LoadedRuns, Run, RunHead, RunWriter, ScanBuffer, ScheduleRow};
 use crate::storage::Storage;
 use crate::units::{DueKey, LocationFile, Millis, RunNumber};
 
@@ -127,6 +127,12 @@ impl MergePlan {
 }
 
 impl MergeWriter {
+    /// The same, of a store that has loaded runs: payloads may lie in them.
+    pub(crate) fn knowing(mut self, loaded: LoadedRuns) -> Self {
+        self.copies = PayloadCopies::knowing(loaded);
+        self
+    }
+
     /// What is merged.
     pub fn plan(&self) -> &MergePlan {
         &self.plan

@@ -4,6 +4,7 @@
 //! The [`Schedule`] knows every entry and what became of it, in windows of sequences with two bits
 //! each. The [`Feed`] walks over it in the order of due time, a slice at a time.
 
+mod adopting;
 mod bits;
 mod cursors;
 mod due_index;

@@ -1,6 +1,9 @@
 //! Schedule and feed beside a sorted map: freezing, installing, reopening and crashes are operations
 //! like any other.
 
+mod adopting;
+mod checking;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::Result;
-use crate::run::{RUN_FOLDER, Run, RunHoles, RunKind, ScanBuffer, list_runs, run_path};
+use crate::run::{LOAD_FOLDER, RUN_FOLDER, Run, RunHoles, RunKind, ScanBuffer, StagedRun, list_runs, run_path};
 use crate::storage::{Crash, MemoryStorage, Storage};
 use crate::units::{DueKey, Location, Millis, Minute, RunNumber, SegmentNumber, Sequence, SubjectNumber, Tally};
 
@@ -43,6 +46,10 @@ enum Operation {
     },
     Skip,
     AtOnce,
+    /// Runs that others wrote become part of it: one for each list, with a row due so far ahead for each number.
+    Adopt {
+        ahead: Vec<i64>,
+    },
     Cancel {
         which: usize,
     },
@@ -92,6 +99,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         30 => ahead.clone().prop_map(|ahead| Operation::Insert { ahead }),
         2 => Just(Operation::Skip),
         1 => Just(Operation::AtOnce),
+        2 => prop::collection::vec(ahead.clone(), 1..400).prop_map(|ahead| Operation::Adopt { ahead }),
         4 => any::<usize>().prop_map(|which| Operation::Cancel { which }),
         6 => (any::<usize>(), ahead).prop_map(|(which, ahead)| Operation::Move { which, ahead }),
         8 => Just(Operation::Load),
@@ -133,6 +141,7 @@ enum Fact {
     Insert(Entry),
     Skip,
     AtOnce,
+    Adopted(RunNumber),
     Became(DueKey, SubjectNumber, u32, EntryState),
     Moved(DueKey, DueKey),
 }
@@ -191,6 +200,8 @@ struct Pair {
     states: BTreeMap<u64, EntryState>,
     /// The message that each moved one was first.
     roots: BTreeMap<u64, u64>,
+    /// Runs that were adopted, with their first sequences.
+    adopted: BTreeMap<RunNumber, (StagedRun, Sequence)>,
     /// Taken, and not applied yet.
     taken: Vec<Entry>,
     facts: Vec<Fact>,
@@ -204,6 +215,7 @@ impl Pair {
     fn new(window_ms: u64, entries_max: usize) -> Self {
         let storage = MemoryStorage::new(1);
         storage.create_folder(RUN_FOLDER).unwrap();
+        storage.create_folder(LOAD_FOLDER).unwrap();
         storage.sync_folder("").unwrap();
         let saved = Checkpoint {
             facts: 0,
@@ -222,6 +234,7 @@ impl Pair {
             pending: BTreeMap::new(),
             states: BTreeMap::new(),
             roots: BTreeMap::new(),
+            adopted: BTreeMap::new(),
             taken: Vec::new(),
             facts: Vec::new(),
             saved,
@@ -241,7 +254,7 @@ impl Pair {
         assert!(taken.len() <= limit);
         assert!(taken.iter().all(|entry| entry.due().0 <= self.now), "early");
         // What was moved has the payload that it came with.
-        assert!(taken.iter().all(|entry| u64::from(entry.location().offset()) == 8 * entry.payload_sequence().0));
+        assert!(taken.iter().all(|entry| self.is_in_its_place(entry)));
         for subject in 1..=3 {
             let of_subject: Vec<_> = taken.iter().filter(|entry| entry.subject().0 == subject).collect();
             assert!(of_subject.windows(2).all(|pair| pair[0].key() < pair[1].key()), "out of order");
@@ -271,7 +284,8 @@ impl Pair {
                 self.pending.insert(new.key(), new);
                 self.states.insert(sequence.0, EntryState::Pending);
             }
-            Fact::Skip => {}
+            // Whoever adopts has noted each of its rows.
+            Fact::Skip | Fact::Adopted(_) => {}
             Fact::AtOnce => {
                 self.states.insert(sequence.0, EntryState::Dispatched);
             }
@@ -299,6 +313,7 @@ impl Pair {
                 self.feed.arrive(new);
             }
             Fact::Skip => self.schedule.skip(next),
+            Fact::Adopted(number) => self.take_in(number),
             Fact::AtOnce => self.schedule.note_dispatched_at_once(next),
             Fact::Became(key, subject, size, state) => {
                 assert_eq!(self.schedule.set(key.sequence, state), EntryState::Pending);
@@ -400,7 +415,7 @@ impl Pair {
         }
         let restored = |window: &SavedWindow| {
             let bits = TwoBits::from_words(window.first, window.length, &window.words).unwrap();
-            let open = |number| Run::open(&self.storage, number, RunKind::Schedule, &STREAM).unwrap();
+            let open = |number| self.open(number);
             Window::restored(bits, window.run.map(open).map(Arc::new), window.ended.clone())
         };
         let windows = self.saved.windows.iter().map(restored).collect();
@@ -419,6 +434,7 @@ impl Pair {
             }
             Operation::Skip => self.note(Fact::Skip),
             Operation::AtOnce => self.note(Fact::AtOnce),
+            Operation::Adopt { ahead } => self.adopt(ahead),
             Operation::Cancel { which } => {
                 let keys: Vec<DueKey> = self.pending.keys().copied().collect();
                 if let Some(key) = keys.get(which % keys.len().max(1)) {
@@ -466,77 +482,6 @@ impl Pair {
                 drop(plan.map(|(number, plan)| merge(&self.storage, plan, number)));
                 self.reopen(*end, *seed);
             }
-        }
-    }
-
-    /// One page more. What was pending from its first page to its last is shown once, whatever came between.
-    fn list(&mut self, limit: usize) {
-        let (now, pending) = (self.now, &self.pending);
-        let mut listing = self.listing.take().unwrap_or_else(|| {
-            let (from, to) = (DueKey { due: Millis(now), sequence: Sequence(2) }, DueKey::end_of(Millis(now + 40)));
-            let within = pending.keys().filter(|key| **key > from && **key <= to).copied();
-            Listing { from, to, stayed: within.collect(), shown: Vec::new() }
-        });
-        listing.stayed.retain(|key| pending.contains_key(key));
-        let view = self.schedule.view(listing.from, listing.to, limit.max(3));
-        // What was moved is chosen by the subject that its fact says.
-        let of_all = |subject: SubjectNumber| (1..=3).contains(&subject.0);
-        let piece = view.read(&of_all, limit, &mut ScanBuffer::default()).unwrap();
-        assert!(piece.hidden.is_empty() && piece.entries.len() <= limit);
-        assert!(piece.entries.iter().all(|entry| self.pending.get(&entry.key()) == Some(entry)), "not pending");
-        assert!(piece.entries.iter().all(|entry| entry.key() > listing.from && entry.key() <= piece.to));
-        listing.shown.extend(piece.entries.iter().map(Entry::key));
-        assert!(listing.shown.windows(2).all(|pair| pair[0] < pair[1]), "out of order, or twice");
-        assert!(piece.to > listing.from && piece.to <= listing.to && piece.cut == (piece.to < listing.to));
-        listing.from = piece.to;
-        let due: Vec<DueKey> = listing.stayed.range(..=listing.from).copied().collect();
-        assert!(due.iter().all(|key| listing.shown.binary_search(key).is_ok()), "{due:?} of {:?}", listing.shown);
-        self.listing = piece.cut.then_some(listing);
-    }
-
-    /// The whole list, in pages of so many.
-    fn listed(&mut self, limit: usize) -> Vec<Entry> {
-        let (mut from, to) = (DueKey::START, DueKey::end_of(DUE_MAX));
-        let mut listed = Vec::new();
-        while from < to {
-            let view = self.schedule.view(from, to, limit * 2);
-            let piece = view.read(&|_| true, limit, &mut ScanBuffer::default()).unwrap();
-            listed.extend(piece.entries);
-            from = piece.to;
-        }
-        listed
-    }
-
-    fn check(&mut self) {
-        let expected: Vec<Entry> = self.pending.values().copied().collect();
-        assert_eq!(self.listed(7), expected);
-        assert_eq!(self.schedule.pending(), self.pending.len() as u64);
-        for sequence in 0..self.schedule.next_sequence().0 + 2 {
-            let expected = self.states.get(&sequence).copied().unwrap_or(EntryState::Nothing);
-            assert_eq!(self.schedule.state(Sequence(sequence)), expected);
-        }
-        for (key, entry) in &self.pending {
-            assert_eq!(self.schedule.find(*key).unwrap(), Some(*entry));
-        }
-        self.check_horizon();
-        let mut shown = BTreeMap::new();
-        let mut show = |entry: &Entry| assert_eq!(shown.insert(entry.key(), *entry), None);
-        self.schedule.each_pending(&mut show, &mut |block| panic!("{block:?}"));
-        assert_eq!(shown, self.pending);
-    }
-
-    /// What is told of each minute is what is pending in it.
-    fn check_horizon(&self) {
-        let mut expected = Cells::new();
-        for entry in self.pending.values() {
-            let cell = expected.entry((entry.subject(), entry.due().minute())).or_default();
-            cell.add(Tally::one(entry.size().unwrap()));
-        }
-        for subject in [None, Some(SubjectNumber(1)), Some(SubjectNumber(3)), Some(SubjectNumber(8))] {
-            let told = self.schedule.horizon(subject).read(&|entry| panic!("{entry:?}")).unwrap();
-            let of_subject = expected.iter().filter(|((of, _), _)| subject.is_none_or(|subject| subject == *of));
-            let of_subject: Cells = of_subject.map(|(key, tally)| (*key, *tally)).collect();
-            assert_eq!(told, Horizon { cells: of_subject, hidden_rows: 0 });
         }
     }
 

@@ -13,7 +13,7 @@ use super::window::row_of;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::record::header::RECORD_HEADER_BYTES;
-use crate::run::{Run, RunHead, RunWriter, ScheduleRow};
+use crate::run::{LoadedRuns, Run, RunHead, RunWriter, ScheduleRow};
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, Sequence};
 
@@ -112,6 +112,12 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
+    /// The same, of a store that has loaded runs: payloads may lie in them.
+    pub(crate) fn knowing(mut self, loaded: LoadedRuns) -> Self {
+        self.copies = PayloadCopies::knowing(loaded);
+        self
+    }
+
     /// The part's first sequence; by it the run is installed.
     pub fn first(&self) -> Sequence {
         self.part.first()

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, StorageFault};
 use crate::message_log::segment_path;
 use crate::record::header::read_record;
 use crate::record::message::decode_message;
-use crate::run::{RunWriter, ScheduleRow, read_payload, run_path};
+use crate::run::{LoadedRuns, RunWriter, ScheduleRow, read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Location, LocationFile, RunNumber};
 
@@ -35,10 +35,16 @@ impl Placed {
 pub(crate) struct PayloadCopies {
     /// By the file's half of a location; none for a file that is not there.
     files: HashMap<u64, Option<Arc<dyn StorageFile>>>,
+    loaded: LoadedRuns,
     record: Vec<u8>,
 }
 
 impl PayloadCopies {
+    /// Of a store that has loaded runs.
+    pub(crate) fn knowing(loaded: LoadedRuns) -> Self {
+        Self { loaded, ..Self::default() }
+    }
+
     /// The open file of a location, where something was copied from it lately.
     pub(super) fn opened(&self, location: Location) -> Option<&Arc<dyn StorageFile>> {
         self.files.get(&(location.0 >> 32)).and_then(Option::as_ref)
@@ -98,6 +104,11 @@ impl PayloadCopies {
     /// Reads and checks a row's payload; false where its file is not there.
     fn read_record(&mut self, storage: &dyn Storage, row: &ScheduleRow) -> Result<bool> {
         self.record.clear();
+        let offset = u64::from(row.location.offset());
+        if let Some(run) = self.loaded.get(row.location.file()) {
+            run.read_payload(offset, row.payload_sequence, None, &mut self.record)?;
+            return Ok(true);
+        }
         let source = row.location.0 >> 32;
         if self.files.len() >= OPEN_FILES_MAX && !self.files.contains_key(&source) {
             self.files.clear();
@@ -107,7 +118,6 @@ impl PayloadCopies {
             Entry::Vacant(vacant) => vacant.insert(open(storage, row.location.file())?),
         };
         let Some(file) = opened else { return Ok(false) };
-        let offset = u64::from(row.location.offset());
         read_payload(file.as_ref(), offset, row.payload_sequence, None, &mut self.record)?;
         Ok(true)
     }

@@ -89,6 +89,13 @@ impl Schedule {
         }
     }
 
+    /// Takes in a fact that has so many sequences and makes no entry.
+    pub fn skip_many(&mut self, first: Sequence, count: u64) {
+        if self.reach(first) {
+            self.open_bits.fill_to(first.plus(count));
+        }
+    }
+
     /// Takes in an entry that was ready by its own fact and so never waited.
     #[inline]
     pub fn note_dispatched_at_once(&mut self, sequence: Sequence) {
@@ -215,16 +222,8 @@ impl Schedule {
     /// windows whose entries no run holds: this one, and those whose writing failed before. What
     /// is decided from now on is marked in the windows, and not in the parts.
     pub fn freeze(&mut self, now: Millis) -> Vec<FrozenPart> {
-        let end = self.open_bits.end();
         self.moved_files.clear();
-        if !self.open_bits.is_empty() {
-            let bits = std::mem::replace(&mut self.open_bits, TwoBits::new(end));
-            let index = std::mem::replace(&mut self.open_index, DueIndex::new(now));
-            let entries = Arc::new(std::mem::take(&mut self.open));
-            let pending = std::mem::take(&mut self.open_pending);
-            let body = Body::Memory { entries, index };
-            self.windows.push(Window { bits, pending, body, origin_until: Sequence(0), ended: Ended::none() });
-        }
+        self.close_open(now);
         for window in &mut self.windows {
             let rows = window.rows();
             window.ended.freeze(rows);
@@ -243,6 +242,20 @@ impl Schedule {
             _ => None,
         };
         self.windows.iter().filter_map(part).collect()
+    }
+
+    /// The open window is closed, with its entries in memory, and another one begins behind it.
+    pub(super) fn close_open(&mut self, now: Millis) {
+        let end = self.open_bits.end();
+        if self.open_bits.is_empty() {
+            return;
+        }
+        let bits = std::mem::replace(&mut self.open_bits, TwoBits::new(end));
+        let index = std::mem::replace(&mut self.open_index, DueIndex::new(now));
+        let entries = Arc::new(std::mem::take(&mut self.open));
+        let pending = std::mem::take(&mut self.open_pending);
+        let body = Body::Memory { entries, index };
+        self.windows.push(Window { bits, pending, body, origin_until: Sequence(0), ended: Ended::none() });
     }
 
     /// The part that begins at `first` was written and is durable: its entries leave memory.

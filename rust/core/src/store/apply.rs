@@ -2,6 +2,7 @@
 //! judged here and nowhere else, against what the facts before it left, so a replay comes to the
 //! same end. No clock, no randomness, no decisions.
 
+use super::apply_adopt::apply_adopt;
 use super::apply_groups::{
     apply_acknowledge, apply_assign, apply_attach, apply_consumer, apply_group, apply_group_end, apply_group_reset,
     apply_reserve,
@@ -72,6 +73,11 @@ pub(super) fn apply_record(
         Fact::Redrive(redrive) => apply_redrive(state, effects, arrival, &redrive),
         Fact::Move(moved) => apply_move(state, effects, arrival, &moved),
         Fact::ByKey(asked) => apply_by_key(state, effects, arrival, &asked),
+        Fact::Adopt(adopt) => {
+            let outcome = apply_adopt(state, effects, arrival, &adopt)?;
+            effects.outcomes.push((arrival.sequence, outcome));
+            Ok(())
+        }
         Fact::Ready(list) => {
             state.schedule.skip(arrival.sequence);
             apply_ready(state, effects, list)
@@ -146,7 +152,13 @@ fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact:
             effects.outcomes.push((arrival.sequence, outcome));
         }
         Fact::Occurrence(occurrence) => apply_occurrence(state, arrival, *occurrence),
-        Fact::Message(_) | Fact::Retry(_) | Fact::Redrive(_) | Fact::Move(_) | Fact::ByKey(_) | Fact::Ready(_) => {}
+        Fact::Message(_)
+        | Fact::Retry(_)
+        | Fact::Redrive(_)
+        | Fact::Move(_)
+        | Fact::ByKey(_)
+        | Fact::Ready(_)
+        | Fact::Adopt(_) => {}
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::dispatch_writing::DispatchRunWork;
 use super::file_subjects::FileSubjects;
 use super::hole_plan::{HolePlan, Hollows, Left};
 use super::keeping::Keeping;
+use super::loads::NamedLoad;
 use super::merging::{FinishedMerge, MergeFailure, MergeWork};
 use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
@@ -26,7 +27,7 @@ use crate::error::Result;
 use crate::message_log::Stream;
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
-use crate::run::{Run, RunHead, RunKind, RunWriter};
+use crate::run::{LoadedRuns, Run, RunHead, RunKind, RunWriter};
 use crate::schedule_log::{FrozenPart, PartWriter};
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
@@ -61,7 +62,7 @@ pub struct FinishedCheckpoint {
     pub(super) subjects: BTreeMap<RunNumber, FileSubjects>,
     pub(super) merged: Option<Box<FinishedMerge>>,
     pub(super) merge_failure: Option<Box<MergeFailure>>,
-    pub(super) kept: KeptFiles,
+    pub(super) kept: Box<KeptFiles>,
     /// What of segments and runs is read no more, and what could be given back of those that were read for it and is not.
     pub(super) holes: Hollows,
     pub(super) left: Left,
@@ -88,6 +89,8 @@ pub struct CheckpointWork {
     /// Segments with the facts that made dead letters of what is in `ready`.
     dead_letter_segments: BTreeSet<SegmentNumber>,
     merge: Option<MergeWork>,
+    /// The runs that were loaded, as of the freeze.
+    loaded: LoadedRuns,
     holes: Option<HolePlan>,
     stage: Stage,
     schedule_runs: Vec<(Sequence, Arc<Run>)>,
@@ -134,11 +137,10 @@ impl CheckpointWork {
         options: &OwnerOptions,
         number: u32,
         feed: FeedPlace,
-        keeping: Keeping,
-        holes: Option<HolePlan>,
+        (keeping, opened_from, holes): (Keeping, Sequence, Option<HolePlan>),
     ) -> Self {
-        let schedule_candidates = candidates(state, RunKind::Schedule);
-        let dispatch_candidates = candidates(state, RunKind::Dispatch);
+        let schedule_candidates = candidates(state, RunKind::Schedule, opened_from);
+        let dispatch_candidates = candidates(state, RunKind::Dispatch, opened_from);
         let mut take_number = || {
             let number = state.next_run;
             state.next_run = number.next();
@@ -168,6 +170,7 @@ impl CheckpointWork {
             ready,
             dead_letter_segments,
             merge,
+            loaded: state.loaded_runs(),
             holes,
             stage: Stage::ScheduleStart,
             schedule_runs: Vec::new(),
@@ -243,7 +246,8 @@ impl CheckpointWork {
     fn start_schedule(&mut self) {
         let next = self.parts.get(self.schedule_runs.len());
         self.stage = next.map_or(Stage::DispatchStart, |(number, part)| {
-            Stage::Schedule(Box::new(part.clone().into_writer(*number, self.stream.id, self.copy_after)))
+            let writer = part.clone().into_writer(*number, self.stream.id, self.copy_after);
+            Stage::Schedule(Box::new(writer.knowing(self.loaded.clone())))
         });
     }
 
@@ -309,7 +313,7 @@ impl CheckpointWork {
         let created = self.frozen.position.trusted;
         let fresh = |run: &Arc<Run>| {
             let subjects = subjects_of(&self.subjects, run.number());
-            Candidate { run: Arc::clone(run), unfinished: true, created, subjects }
+            Candidate { run: Arc::clone(run), unfinished: true, adopted_since: false, created, subjects }
         };
         let mut schedule = self.schedule_candidates.clone();
         schedule.extend(self.schedule_runs.iter().map(|(_, run)| fresh(run)));
@@ -340,6 +344,7 @@ impl CheckpointWork {
             dispatch_runs: named(&dispatch),
             holes: holes.log.from_segment(floor),
             run_holes: holes.runs.of_runs(&runs),
+            loads: loads_among(&all, &runs),
         };
         reached(Failpoint::CheckpointBegins);
         write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;
@@ -349,7 +354,7 @@ impl CheckpointWork {
             subjects: std::mem::take(&mut self.subjects),
             merge_failure: self.merge.as_ref().and_then(MergeWork::failure).map(Box::new),
             merged,
-            kept: files.kept(self.number),
+            kept: Box::new(files.kept(self.number, self.frozen.position.next_sequence)),
             holes,
             left,
             created,
@@ -363,8 +368,15 @@ pub(super) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>, run: Run
     subjects.get(&run).cloned().unwrap_or(FileSubjects::unknown())
 }
 
-/// All runs of one kind, and whether anything in each is unfinished as of now.
-pub(super) fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
+/// Those that were loaded among the runs that a checkpoint names.
+fn loads_among(candidates: &[Candidate], named: &BTreeSet<RunNumber>) -> BTreeMap<RunNumber, NamedLoad> {
+    let runs = candidates.iter().map(|candidate| &candidate.run).filter(|run| named.contains(&run.number()));
+    runs.filter_map(|run| NamedLoad::of(run).map(|load| (run.number(), load))).collect()
+}
+
+/// All runs of one kind, and whether anything in each is unfinished as of now. Whoever opens the checkpoint before this
+/// one applies the facts from `opened_from` on.
+pub(super) fn candidates(state: &State, kind: RunKind, opened_from: Sequence) -> Vec<Candidate> {
     let windows = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
     let pending = windows.filter_map(|window| window.run()).map(|run| run.number());
     let ready = state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run));
@@ -373,6 +385,7 @@ pub(super) fn candidates(state: &State, kind: RunKind) -> Vec<Candidate> {
     let candidate = |known: &KnownRun| Candidate {
         run: Arc::clone(&known.run),
         unfinished: unfinished.contains(&known.run.number()),
+        adopted_since: known.run.relation().is_some_and(|relation| relation.base >= opened_from),
         created: known.created,
         subjects: known.subjects.clone(),
     };

@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::named_files::NamedFiles;
 use super::recovery::state_of;
-use super::retention::checkpoint_path;
+use super::retention::{KeptFiles, checkpoint_path};
 use super::snapshot::{Frozen, Snapshot, WindowSnapshot};
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
@@ -56,6 +56,13 @@ pub(super) struct ReadCheckpoint {
     pub(super) number: u32,
     pub(super) snapshot: Snapshot,
     pub(super) files: NamedFiles,
+}
+
+impl ReadCheckpoint {
+    /// What it needs.
+    pub(super) fn kept(&self) -> KeptFiles {
+        self.files.kept(self.number, self.snapshot.position.next_sequence)
+    }
 }
 
 /// Writes a checkpoint so that it is there whole or not at all. All that it names must be durable.

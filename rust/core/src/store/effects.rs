@@ -40,6 +40,18 @@ pub enum Outcome {
     IdsFull(u32),
     /// No such message, or no such group.
     NotFound,
+    /// All messages of the load are stored, with sequences from this one on, so many.
+    Loaded(Sequence, u64),
+    /// Nothing is stored: the job was done before, with sequences from this one on, so many.
+    LoadedBefore(Sequence, u64),
+    /// Nothing is stored: the run at this place was adopted before, by another job or twice by this one.
+    RunAdopted(u32),
+    /// Nothing is stored: the run at this place was staged too long ago.
+    RunTooOld(u32),
+    /// Nothing is stored: so many jobs are remembered, and no more.
+    JobsFull,
+    /// Nothing is stored: so many runs are adopted within a while, and no more.
+    RunsFull,
     /// The group of that name, which is new.
     Group(GroupNumber),
     /// The group of that name, which was there before.
@@ -73,6 +85,8 @@ pub(super) struct Effects {
     /// So many of these, from the first on, name payloads where they may have been moved from.
     in_flight_outdated: usize,
     pub(super) outcomes: Vec<(Sequence, Outcome)>,
+    /// Runs were adopted, and no kept checkpoint holds them yet.
+    pub(super) has_adopted: bool,
     pub(super) woken: BTreeSet<GroupNumber>,
     /// Subjects whose newest messages somebody follows.
     pub(super) followed: Followed,
@@ -99,6 +113,7 @@ impl Effects {
             in_flight_entries: 0,
             in_flight_outdated: 0,
             outcomes: Vec::new(),
+            has_adopted: false,
             woken: BTreeSet::new(),
             woken_subjects: BTreeSet::new(),
             woken_subject: None,

@@ -1,7 +1,7 @@
 //! Which subjects have messages in a segment or a run: what its retention depends on. Of a file with more of them than
 //! is kept, and of one that came from a format that does not say, they are not known.
 //!
-//! A checkpoint has them behind all else: for the segments of part 13, the runs of part 14 and those of part 15, in
+//! A checkpoint has them behind all else: for the segments of part 14, the runs of part 15 and those behind them, in
 //! their orders, `is_known u32`, then a count and `subject u32` for each, ascending.
 
 use std::sync::Arc;

@@ -168,7 +168,9 @@ impl Owner {
     fn hollow_runs(&self, keeping: &Keeping) -> Vec<Arc<Run>> {
         let Some(newest) = self.kept.last() else { return Vec::new() };
         let known = self.state.runs.values().filter(|known| {
+            // Of one that was loaded the digest is over the records, and whoever stages may look at it still.
             known.run.kind() == RunKind::Schedule
+                && known.run.relation().is_none()
                 && known.run.payload_bytes() > 0
                 && newest.runs.contains(&known.run.number())
                 && !keeping.is_young(known.created, &known.subjects)

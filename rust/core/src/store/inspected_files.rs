@@ -11,7 +11,7 @@ use super::state::{SegmentStart, State};
 use crate::error::Result;
 use crate::message_log::{ASIDE_FOLDER, Hole, LOG_FOLDER, SEGMENT_HEADER_BYTES};
 use crate::record::batch::BATCH_HEADER_BYTES;
-use crate::run::{RUN_FOLDER, RunKind};
+use crate::run::{LOAD_FOLDER, LoadName, RUN_FOLDER, RunKind};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
 
@@ -28,6 +28,8 @@ pub enum FileKind {
     DispatchRun,
     /// A run that neither kept checkpoint names.
     UnusedRun,
+    /// A run that was staged, or is being staged, and that the store has not adopted.
+    StagedRun,
     /// A checkpoint.
     Checkpoint,
     /// Evidence that a repair kept.
@@ -87,7 +89,7 @@ pub(super) fn files_of(
     keeping: &Keeping,
 ) -> Result<Vec<InspectedFile>> {
     let mut files = Vec::new();
-    for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
+    for folder in ["", LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
         let names = match storage.list(folder) {
             Err(error) if error.is_not_found() => continue,
             other => other?,
@@ -137,7 +139,7 @@ fn hole_bytes(state: &State, place: LocationFile) -> u64 {
 
 /// True for a segment beyond the end of what was read that holds nothing yet: it was prepared, and nobody needs it.
 fn is_empty(state: &State, path: &str, file: &dyn StorageFile) -> Result<bool> {
-    let Some(LocationFile::Segment(segment)) = place_of(path) else { return Ok(false) };
+    let Some(LocationFile::Segment(segment)) = place_of(state, path) else { return Ok(false) };
     if state.position.end.segment().is_some_and(|last| segment <= last) {
         return Ok(false);
     }
@@ -165,6 +167,7 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
         LOG_FOLDER if file.path.strip_suffix(".segment").is_some() => FileKind::Segment,
         LOG_FOLDER if file.path.strip_suffix(".ahead.tmp").is_some() => FileKind::Preparing,
         RUN_FOLDER if file.path.strip_suffix(".run").is_some() => FileKind::UnusedRun,
+        LOAD_FOLDER if staged_name(&file.path).is_some() => FileKind::StagedRun,
         CHECKPOINT_FOLDER if kept.iter().any(|files| file.path == checkpoint_path(files.checkpoint)) => {
             FileKind::Checkpoint
         }
@@ -172,9 +175,10 @@ fn described(state: &State, kept: &[KeptFiles], folder: &str, path: String, byte
         PIN_FOLDER => FileKind::Pin,
         _ => FileKind::Other,
     };
-    file.place = place_of(&file.path);
-    if file.kind == FileKind::UnusedRun {
-        let number = state.runs.keys().copied().find(|number| crate::run::run_path(*number) == file.path);
+    file.place = place_of(state, &file.path);
+    if matches!(file.kind, FileKind::UnusedRun | FileKind::StagedRun) {
+        let number =
+            file.place.and_then(|place| if let LocationFile::Run(number) = place { Some(number) } else { None });
         if let Some(known) = number.and_then(|number| state.runs.get(&number)) {
             file.kind = match known.run.kind() {
                 RunKind::Schedule => FileKind::ScheduleRun,
@@ -207,8 +211,18 @@ fn kept_for_age(state: &State, keeping: &Keeping, place: LocationFile) -> Option
     Some(KeptForAge { subject: held.subject.and_then(name), until: held.until })
 }
 
+/// The name of a staged run, finished or not.
+fn staged_name(path: &str) -> Option<LoadName> {
+    let file_name = path.strip_prefix(LOAD_FOLDER)?.strip_prefix('/')?;
+    LoadName::parse(file_name.strip_suffix(".tmp").unwrap_or(file_name))
+}
+
 /// The segment or the run of this path.
-fn place_of(path: &str) -> Option<LocationFile> {
+fn place_of(state: &State, path: &str) -> Option<LocationFile> {
+    if path.starts_with(LOAD_FOLDER) {
+        let mut loaded = state.runs.iter().filter(|(_, known)| known.run.file().path() == path);
+        return loaded.next().map(|(number, _)| LocationFile::Run(*number));
+    }
     let (folder, name) = path.split_once('/')?;
     match (folder, name.split_once('.')?) {
         (LOG_FOLDER, (digits, "segment")) => Some(LocationFile::Segment(SegmentNumber(digits.parse().ok()?))),

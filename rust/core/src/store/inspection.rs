@@ -143,7 +143,7 @@ pub(super) fn picture(
     pins: &[Pin],
     keep: &KeepFinished,
 ) -> Result<Inspection> {
-    let kept: Vec<KeptFiles> = chosen.iter().map(|read| read.files.kept(read.number)).collect();
+    let kept: Vec<KeptFiles> = chosen.iter().map(ReadCheckpoint::kept).collect();
     let mut damaged = Vec::new();
     let (waiting, waiting_in) = waiting(state, &mut damaged);
     let keeping = keep.at(&state.subjects, state.position.trusted);

@@ -66,7 +66,7 @@ impl MergeWork {
         state.next_run = number.next();
         let created = plan.runs().filter_map(|run| state.runs.get(&run)).map(|known| known.created).min();
         let stage = if plan.pending() > 0 { MergeStage::UnderWay } else { MergeStage::Done(None) };
-        let writer = plan.into_writer(number, state.stream.id, copy_after);
+        let writer = plan.into_writer(number, state.stream.id, copy_after).knowing(state.loaded_runs());
         Some(Self { writer, created: created.unwrap_or(state.position.trusted), stage })
     }
 
@@ -123,7 +123,7 @@ impl MergeWork {
         let run = merge.run.iter().map(Arc::clone);
         candidates.extend(run.map(|run| {
             let subjects = subjects_of(subjects, run.number());
-            Candidate { run, unfinished: true, created: merge.created, subjects }
+            Candidate { run, unfinished: true, adopted_since: false, created: merge.created, subjects }
         }));
     }
 }

@@ -1,6 +1,7 @@
 //! The owner of all state: facts are proposed, made durable, applied, and then answered for.
 
 mod apply;
+mod apply_adopt;
 mod apply_groups;
 mod apply_moves;
 mod apply_recurring;
@@ -31,8 +32,11 @@ mod inspection;
 mod inspection_damaged;
 mod keeping;
 mod keys;
+mod leftovers;
 mod listing;
+mod load_jobs;
 mod loaded;
+mod loads;
 mod log_codec;
 mod log_lookup;
 mod looking;
@@ -66,6 +70,7 @@ mod salvage;
 mod salvage_base;
 mod salvage_kept;
 mod salvage_late;
+mod salvage_loads;
 mod salvage_payloads;
 mod salvage_runs;
 mod salvage_search;
@@ -80,6 +85,7 @@ mod step;
 mod subject_codec;
 mod subject_names;
 mod subjects;
+mod sweeping;
 mod verify;
 mod visible_state;
 
@@ -101,8 +107,11 @@ pub use inspection_damaged::inspect_damaged;
 pub use keeping::KeepFinished;
 pub use keys::{Keys, Named, name_hash};
 pub use listing::{ConsumerListed, GroupListed, SubjectListed};
+pub use load_jobs::{
+    LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_NAMES_MAX, LOAD_SWEPT_MS, LoadJob, LoadJobs, is_too_old,
+};
 pub use looking::ReadyEntry;
-pub use opening::{NewStore, open_identity};
+pub use opening::{NewStore, create_folders, open_identity};
 pub use options::OwnerOptions;
 pub use owing::Owed;
 pub use owner::{Owner, VisibleBatch};
@@ -117,7 +126,7 @@ pub use receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use receipt_book::ReceiptBook;
 pub use recent_ids::RecentIds;
 pub use recent_moves::{RECENT_MOVES_MAX, RecentMoves};
-pub use recovery::{Recovered, RecoveryProgress, RecoveryReport, create_folders, first_position, recover};
+pub use recovery::{Recovered, RecoveryProgress, RecoveryReport, first_position, recover};
 pub use recurring::{ALL_SERIES_BYTES_MAX, Recurring, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
 pub use rescue::Rescue;
 pub use retention::{KeptFiles, Removable, checkpoint_path};
@@ -131,5 +140,6 @@ pub use subject_names::{
     GoesOn, consumed_at, dead_letter_subject, dead_letters_of, goes_on, is_of_users, retry_subject, sent_retry_due,
 };
 pub use subjects::{Subject, SubjectGroups, Subjects};
+pub use sweeping::Sweep;
 pub use verify::{Verification, VerificationProgress, verify, verify_telling};
 pub use visible_state::{VisibleState, state_at, visible_state};

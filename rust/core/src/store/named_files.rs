@@ -1,11 +1,13 @@
-//! The files that a checkpoint needs, as it names them: parts 13 and 14 of [`super::snapshot`], and with them all that
+//! The files that a checkpoint needs, as it names them: parts 14 and 15 of [`super::snapshot`], and with them all that
 //! belongs to one copy of a store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
 use super::file_subjects::{FileSubjects, read_file_subjects};
 use super::forecast_codec::{read_ended, read_totals};
+use super::loads::{NamedLoad, read_loads};
 use super::log_codec::{read_holes, read_run_holes, read_segments};
 use super::retention::KeptFiles;
 use super::snapshot::WindowSnapshot;
@@ -56,12 +58,22 @@ pub(super) struct NamedFiles {
     pub(super) holes: Holes,
     /// What of the payloads of runs is.
     pub(super) run_holes: RunHoles,
+    /// Those of the schedule runs that were loaded.
+    pub(super) loads: BTreeMap<RunNumber, NamedLoad>,
 }
 
 impl NamedFiles {
-    pub(super) fn kept(&self, checkpoint: u32) -> KeptFiles {
-        let runs = self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect();
-        KeptFiles { checkpoint, floor: self.floor, runs, holes: self.holes.clone(), run_holes: self.run_holes.clone() }
+    /// As a checkpoint needs them that has this number, and after which this sequence comes next.
+    pub(super) fn kept(&self, checkpoint: u32, next_sequence: Sequence) -> KeptFiles {
+        KeptFiles {
+            checkpoint,
+            next_sequence,
+            floor: self.floor,
+            runs: self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect(),
+            loads: self.loads.iter().map(|(number, load)| (*number, load.name)).collect(),
+            holes: self.holes.clone(),
+            run_holes: self.run_holes.clone(),
+        }
     }
 }
 
@@ -89,7 +101,7 @@ pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
     Ok(runs)
 }
 
-/// What belongs to one copy of a store: parts 12 to 19.
+/// What belongs to one copy of a store: parts 13 to 21.
 pub(super) struct OfThisCopy {
     pub(super) feed_from: DueKey,
     pub(super) segments: Vec<SegmentStart>,
@@ -112,6 +124,7 @@ pub(super) fn read_of_this_copy(
         dispatch_runs: read_runs(from)?,
         holes: Holes::default(),
         run_holes: RunHoles::default(),
+        loads: BTreeMap::new(),
     };
     let mut totals = None;
     if format >= FORMAT_WITH_FORECAST {
@@ -126,6 +139,7 @@ pub(super) fn read_of_this_copy(
     }
     if format >= FORMAT_WITH_RUN_HOLES {
         files.run_holes = read_run_holes(from, &files.schedule_runs)?;
+        files.loads = read_loads(from, &files.schedule_runs, position.next_sequence)?;
     }
     Ok(OfThisCopy { feed_from, segments, files, totals })
 }

@@ -1,11 +1,13 @@
 //! Whose folder it is: the identity of a store, made where there is none.
 
-use super::recovery::create_folders;
+use super::checkpoint_file::CHECKPOINT_FOLDER;
+use super::pins::PIN_FOLDER;
 use crate::error::{Error, Result};
 use crate::message_log::{
-    IDENTITY_PATH, Identity, LOG_FOLDER, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, segment_name,
-    segment_path,
+    ASIDE_FOLDER, IDENTITY_PATH, Identity, LOG_FOLDER, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES, SegmentHeader, Stream,
+    segment_name, segment_path,
 };
+use crate::run::{LOAD_FOLDER, RUN_FOLDER};
 use crate::storage::{Storage, read_upto, write_atomically};
 use crate::units::{Epoch, SegmentNumber};
 
@@ -23,6 +25,17 @@ pub struct NewStore {
     pub node: [u8; 16],
     /// Bytes of a segment.
     pub segment_bytes: u32,
+}
+
+/// Makes the folders of a store; those that are there are left alone.
+///
+/// # Errors
+/// Those of the storage.
+pub fn create_folders(storage: &dyn Storage) -> Result<()> {
+    for folder in [LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
+        storage.create_folder(folder)?;
+    }
+    storage.sync_folder("")
 }
 
 /// Reads the identity of a store, or makes one where the folder is empty and `new` is given.

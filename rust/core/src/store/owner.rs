@@ -14,7 +14,6 @@ use super::keeping::{KeepFinished, Keeping};
 use super::options::OwnerOptions;
 use super::proposals::Proposals;
 use super::pull::{Deciding, LoadedPostings, Pull, PullRequest};
-use super::receipt_book::ReceiptBook;
 use super::reclaiming::Reclaiming;
 use super::rescue::Rescue;
 use super::rescue_ready::rescue_ready;
@@ -22,13 +21,15 @@ use super::resting::Rest;
 use super::retention::{KeptFiles, Removable};
 use super::state::{KnownRun, SegmentStart, State};
 use super::step::{Budget, Progress, Window, step};
+use super::sweeping::Sweep;
 use crate::clock::Reading;
 use crate::error::{Error, Result};
 use crate::message_log::SEGMENT_HEADER_BYTES;
 use crate::planted::failpoint::{Failpoint, reached};
+use crate::record::adopt::sequences_of;
 use crate::record::batch::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::record::{RecordFault, Records};
-use crate::schedule_log::{Feed, PayloadCopies};
+use crate::schedule_log::Feed;
 use crate::storage::Storage;
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Location, Millis, PullOffset, ReadyNumber, RunNumber, Sequence,
@@ -68,6 +69,7 @@ pub struct Owner {
     pub(super) reclaiming: Reclaiming,
     pub(super) hollowing: Hollowing,
     pub(super) next_checkpoint: u32,
+    pub(super) loads_changed: u64,
     pub(super) kept: Vec<KeptFiles>,
 }
 
@@ -82,7 +84,7 @@ impl Owner {
     ) -> Self {
         let sequence_at_freeze = state.position.next_sequence;
         let now = state.position.trusted;
-        Self {
+        let mut owner = Self {
             state,
             effects: Effects::new(Arc::clone(storage), Feed::new(feed_from, now)),
             deciding: Deciding::default(),
@@ -99,8 +101,11 @@ impl Owner {
             reclaiming: Reclaiming::default(),
             hollowing: Hollowing::default(),
             next_checkpoint,
+            loads_changed: 0,
             kept,
-        }
+        };
+        owner.open_payloads_anew();
+        owner
     }
 
     /// From now on what is finished of these subjects is kept for so many milliseconds, and no longer or shorter for
@@ -145,8 +150,9 @@ impl Owner {
             let location = Location(batch.start.0 - u64::from(batch.start.offset()) + u64::from(first) + at as u64);
             let arrival = Arrival { sequence: record.sequence, location, time };
             apply_record(&mut self.state, &mut self.effects, arrival, &record)?;
-            next = next.next();
+            next = next.plus(sequences_of(&record));
         }
+        self.hold_adopted();
         if next.since(position.next_sequence) != u64::from(header.count.get()) {
             return Err(self.misfit(batch));
         }
@@ -254,11 +260,6 @@ impl Owner {
         &self.state
     }
 
-    /// Which receipts this stream gave out, as of now.
-    pub fn receipt_book(&self) -> ReceiptBook {
-        ReceiptBook { stream: self.state.stream.id, epochs: self.state.epochs.clone() }
-    }
-
     /// Postings that were read from runs for pulls and are not handed out.
     pub fn loaded_postings(&self) -> usize {
         self.deciding.loaded_count()
@@ -322,7 +323,8 @@ impl Owner {
         };
         let keeping = self.keeping();
         let holes = self.plan_holes(&keeping);
-        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, keeping, holes))
+        let frozen = (keeping, self.opened_from(), holes);
+        Some(CheckpointWork::freeze(&mut self.state, &self.options, number, feed, frozen))
     }
 
     /// Gives up a checkpoint that could not be finished; the next one has all that it would have had.
@@ -339,7 +341,7 @@ impl Owner {
     pub fn install(&mut self, finished: FinishedCheckpoint) -> Result<Removable> {
         self.freezing = false;
         // What it kept open may be removed now.
-        self.effects.payloads = PayloadCopies::default();
+        self.open_payloads_anew();
         let FinishedCheckpoint {
             schedule_runs,
             dispatch_run,
@@ -366,13 +368,16 @@ impl Owner {
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
         let before = self.kept.last().cloned();
-        self.kept.push(kept.holding(self.state.schedule.moved_files()));
+        let kept = (*kept).holding(self.state.schedule.moved_files());
+        self.kept.push(kept.holding_loads(&self.state));
         let first = self.state.segments.first().map(|start| start.segment);
         (self.state.holes, self.state.run_holes) = (holes.log, holes.runs);
         self.hollowing.note_left(left, first);
         let mut removable = super::retention::removable(&mut self.kept, first);
         (removable.holes, removable.run_holes) = self.hollowing.take_punches(&self.kept);
         super::retention::forget(&mut self.state, &self.kept);
+        self.loads_changed = self.loads_changed.saturating_add(1);
+        removable.sweep = Some(Sweep::of(&self.state, &self.kept));
         self.note_given_back(before.as_ref(), &removable);
         self.look_for_room();
         Ok(removable)

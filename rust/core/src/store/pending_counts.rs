@@ -59,6 +59,11 @@ impl PendingCounts {
         }
     }
 
+    /// So many entries came to be pending.
+    pub(super) fn raise_by(&mut self, subject: SubjectNumber, count: u64) {
+        self.restore(subject, self.get(subject).saturating_add(count));
+    }
+
     /// An entry is pending no more.
     #[inline]
     pub(super) fn lower(&mut self, subject: SubjectNumber) {

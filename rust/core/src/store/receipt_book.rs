@@ -1,5 +1,6 @@
 //! Which receipts this stream gave out.
 
+use super::owner::Owner;
 use super::receipt::Receipt;
 use super::state::EpochInfo;
 use crate::error::{Error, Result};
@@ -46,6 +47,13 @@ impl ReceiptBook {
         let sequence = receipt.key.sequence;
         let was_lost = next.is_some_and(|next| sequence >= next.first_sequence) && !is_on(Planted::LostReceiptTaken);
         Ok(sequence >= info.first_sequence && !was_lost)
+    }
+}
+
+impl Owner {
+    /// Which receipts this stream gave out, as of now.
+    pub fn receipt_book(&self) -> ReceiptBook {
+        ReceiptBook { stream: self.state.stream.id, epochs: self.state.epochs.clone() }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Giving room back when the disk has too little of it: files go with checkpoints alone, and where messages are
 //! refused no facts come that make one due.
 
+use std::collections::BTreeMap;
+
 use super::checkpoint::candidates;
 use super::owner::Owner;
 use super::retention::{KeptFiles, Removable, needed};
@@ -69,8 +71,9 @@ impl Owner {
 
     fn would_give_back(&self) -> bool {
         let state = &self.state;
-        let mut runs = candidates(state, RunKind::Schedule);
-        runs.extend(candidates(state, RunKind::Dispatch));
+        let opened_from = self.opened_from();
+        let mut runs = candidates(state, RunKind::Schedule, opened_from);
+        runs.extend(candidates(state, RunKind::Dispatch, opened_from));
         let replay = state.position.end.segment().unwrap_or(SegmentNumber(1));
         // What cannot be told is met again, and said, by the checkpoint that comes anyway.
         let keeping = self.keeping();
@@ -80,8 +83,10 @@ impl Owner {
         }
         let next = KeptFiles {
             checkpoint: self.next_checkpoint,
+            next_sequence: state.position.next_sequence,
             floor,
             runs,
+            loads: BTreeMap::new(),
             holes: state.holes.clone(),
             run_holes: state.run_holes.clone(),
         };

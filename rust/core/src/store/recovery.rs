@@ -9,21 +9,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
+use super::leftovers::remove_unused;
 use super::named_files::{NamedFiles, NamedRun};
 use super::options::OwnerOptions;
 use super::owner::{Owner, VisibleBatch};
-use super::pins::{PIN_FOLDER, is_pinned};
-use super::retention::{CHECKPOINTS_KEPT, KeptFiles, checkpoint_path, log_floor};
+use super::pins::is_pinned;
+use super::retention::{KeptFiles, checkpoint_path};
 use super::snapshot::{Snapshot, WindowSnapshot};
 use super::state::{LogPosition, State};
+use super::sweeping::Sweep;
 use crate::error::{Error, Result};
 use crate::message_log::{
-    ASIDE_FOLDER, EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream,
-    list_segments, records_max, repair, segment_path,
+    EpochSource, Identity, LOG_FOLDER, SEGMENT_HEADER_BYTES, ScanStart, Scanner, SegmentHeader, Stream, list_segments,
+    records_max, repair, segment_path,
 };
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::run::{RUN_FOLDER, Run, RunKind, list_runs, run_path};
+use crate::run::{RUN_FOLDER, Run, RunKind, run_path};
 use crate::schedule_log::{Schedule, Window};
 use crate::storage::{Storage, read_upto};
 use crate::units::{DueKey, Epoch, Location, Millis, RunNumber, SegmentNumber, Sequence};
@@ -80,17 +82,6 @@ pub fn first_position() -> LogPosition {
     }
 }
 
-/// Makes the folders of a store; those that are there are left alone.
-///
-/// # Errors
-/// Those of the storage.
-pub fn create_folders(storage: &dyn Storage) -> Result<()> {
-    for folder in [LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
-        storage.create_folder(folder)?;
-    }
-    storage.sync_folder("")
-}
-
 struct Chosen {
     used: Option<ReadCheckpoint>,
     older: Option<KeptFiles>,
@@ -132,8 +123,9 @@ pub fn recover(
     let epoch = epochs.raise()?;
     reached(Failpoint::EpochRaised);
     // The log's own time: what expired while the store was closed is removed by a later opening.
-    let pinned = super::pins::is_pinned(storage.as_ref(), scanner.ending().trusted)?;
-    remove_unused(storage.as_ref(), &chosen, &kept, pinned)?;
+    let pinned = is_pinned(storage.as_ref(), scanner.ending().trusted)?;
+    let used = chosen.used.as_ref();
+    remove_unused(storage.as_ref(), used, &chosen.newer, &kept, pinned)?;
     reached(Failpoint::UnusedRemoved);
     let repaired = repair(storage.as_ref(), stream, scanner.ending(), epoch)?;
     reached(Failpoint::Repaired);
@@ -141,6 +133,9 @@ pub fn recover(
     let next_checkpoint = chosen.used.as_ref().map_or(1, |used| used.number.saturating_add(1));
     let mut owner = Owner::with_state(storage, state, options, kept, next_checkpoint, feed_from(chosen.used.as_ref()));
     apply_log(&mut scanner, &mut owner, &mut report, progress)?;
+    if !pinned {
+        Sweep::of(&owner.state, &owner.kept).sweep(storage.as_ref())?;
+    }
     reached(Failpoint::LogApplied);
     let position = owner.state().position;
     let known = position.trusted.max(scanner.ending().trusted);
@@ -181,7 +176,7 @@ fn choose_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Chosen> {
         match read_checkpoint(storage, stream, number) {
             Ok(read) if chosen.used.is_none() => chosen.used = Some(read),
             Ok(read) => {
-                chosen.older = Some(read.files.kept(read.number));
+                chosen.older = Some(read.kept());
                 break;
             }
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
@@ -211,7 +206,7 @@ fn restore(
     let state = state_of(stream, &used.snapshot, &used.files, &runs)?;
     check_windows(&state)?;
     check_postings(&state)?;
-    let kept = older.into_iter().cloned().chain([used.files.kept(used.number)]).collect();
+    let kept = older.into_iter().cloned().chain([used.kept()]).collect();
     Ok((state, kept))
 }
 
@@ -224,7 +219,7 @@ fn open_runs(
     let schedule = used.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
     let dispatch = used.files.dispatch_runs.iter().map(|named| (named, RunKind::Dispatch));
     for (named, kind) in schedule.chain(dispatch) {
-        runs.insert(named.number, open_run(storage, stream, kind, named)?);
+        runs.insert(named.number, open_run(storage, stream, kind, named, used)?);
     }
     Ok(runs)
 }
@@ -234,7 +229,11 @@ pub(super) fn open_run(
     stream: Stream,
     kind: RunKind,
     named: &NamedRun,
+    used: &ReadCheckpoint,
 ) -> Result<Arc<Run>> {
+    if used.files.loads.contains_key(&named.number) {
+        return open_loaded(storage.as_ref(), named, used, &stream.id).map(Arc::new);
+    }
     let run = Run::open(storage.as_ref(), named.number, kind, &stream.id)?;
     if run.length() != named.length || run.digest() != named.check {
         let words = |length: u64, check: u32| format!("{length} bytes with check {check:08x}");
@@ -242,6 +241,20 @@ pub(super) fn open_run(
         return Err(Error::corrupt(&run_path(named.number), 0, expected, found));
     }
     Ok(Arc::new(run))
+}
+
+/// A run that was loaded, as the checkpoint names it.
+pub(super) fn open_loaded(
+    storage: &dyn Storage,
+    named: &NamedRun,
+    used: &ReadCheckpoint,
+    stream: &[u8; 16],
+) -> Result<Run> {
+    let subjects = &used.snapshot.subjects;
+    match used.files.loads.get(&named.number) {
+        Some(load) => load.open(storage, named, stream, &|name| subjects.number(name)),
+        None => Run::open(storage, named.number, RunKind::Schedule, stream),
+    }
 }
 
 /// The state as of the checkpoint, with the runs that are given.
@@ -258,7 +271,8 @@ pub(super) fn state_of(
     state.groups = snapshot.groups.clone();
     state.ended_groups = snapshot.ended_groups.clone();
     (state.moves, state.recurring) = (snapshot.moves.clone(), snapshot.recurring.clone());
-    (state.keys, state.ids) = (snapshot.keys.clone(), snapshot.ids.clone());
+    (state.keys, state.ids, state.load_jobs) =
+        (snapshot.keys.clone(), snapshot.ids.clone(), snapshot.load_jobs.clone());
     (state.next_group, state.next_consumer) = (snapshot.next_group, snapshot.next_consumer);
     (state.next_run, state.voided, state.delay_ms_max) = (snapshot.next_run, snapshot.voided, snapshot.delay_ms_max);
     for (subject, queue) in &snapshot.queues {
@@ -327,52 +341,6 @@ fn check_segments(storage: &dyn Storage, stream: &Stream, used: Option<&ReadChec
         let file = storage.open(&path)?;
         let block = read_upto(file.as_ref(), 0, SEGMENT_HEADER_BYTES as usize)?;
         SegmentHeader::read(&path, &block)?.check_place(&path, number, stream)?;
-    }
-    Ok(())
-}
-
-/// Removes, durably, what would mislead a later opening: newer checkpoints that were not used
-/// first, then what no kept checkpoint names. A pin holds back what was retired, never what would
-/// mislead.
-fn remove_unused(storage: &dyn Storage, chosen: &Chosen, kept: &[KeptFiles], pinned: bool) -> Result<()> {
-    let trusts = is_on(Planted::FoldersTrustedUnsynced);
-    let sync_checkpoints = || if trusts { Ok(()) } else { storage.sync_folder(CHECKPOINT_FOLDER) };
-    for number in chosen.newer.iter().filter(|_| !is_on(Planted::NewerCheckpointLeft)) {
-        storage.remove(&checkpoint_path(*number))?;
-    }
-    sync_checkpoints()?;
-    let checkpoints: BTreeSet<u32> = kept.iter().map(|files| files.checkpoint).collect();
-    debug_assert!(checkpoints.len() <= CHECKPOINTS_KEPT);
-    for number in list_checkpoints(storage)? {
-        let left = is_on(Planted::NewerCheckpointLeft) && chosen.newer.contains(&number);
-        if !pinned && !left && !checkpoints.contains(&number) {
-            storage.remove(&checkpoint_path(number))?;
-        }
-    }
-    sync_checkpoints()?;
-    let next_run = chosen.used.as_ref().map_or(RunNumber(0), |used| used.snapshot.next_run);
-    for number in list_runs(storage)?.into_iter().filter(|number| !pinned || *number >= next_run) {
-        if kept.iter().all(|files| !files.runs.contains(&number)) {
-            storage.remove(&run_path(number))?;
-        }
-    }
-    if let Some(floor) = log_floor(kept).filter(|_| !pinned) {
-        for number in list_segments(storage)?.into_iter().filter(|number| *number < floor) {
-            storage.remove(&segment_path(number))?;
-        }
-    }
-    for folder in [RUN_FOLDER, LOG_FOLDER, CHECKPOINT_FOLDER, ""] {
-        remove_temporary(storage, folder)?;
-        storage.sync_folder(folder)?;
-    }
-    Ok(())
-}
-
-/// Files that never got their name.
-fn remove_temporary(storage: &dyn Storage, folder: &str) -> Result<()> {
-    for name in storage.list(folder)?.iter().filter_map(|name| name.strip_suffix(".tmp")) {
-        let path = if folder.is_empty() { format!("{name}.tmp") } else { format!("{folder}/{name}.tmp") };
-        storage.remove(&path)?;
     }
     Ok(())
 }

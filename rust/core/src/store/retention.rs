@@ -6,30 +6,35 @@
 //! computation over footers, with no count per message: the segment floor is the smallest segment
 //! that a needed run names, or that the log's replay starts in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::CHECKPOINT_FOLDER;
 use super::file_subjects::FileSubjects;
 use super::keeping::Keeping;
 use super::state::{SegmentStart, State};
+use super::sweeping::Sweep;
 use crate::error::{Error, Result};
 use crate::message_log::{Hole, Holes, LOG_FOLDER, segment_path};
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{Planted, is_on};
-use crate::run::{RUN_FOLDER, Run, RunHole, RunHoles, RunKind, run_path};
+use crate::run::{LOAD_FOLDER, LoadName, RUN_FOLDER, Run, RunHole, RunHoles, RunKind, run_path};
 use crate::storage::Storage;
-use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber};
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 
 /// What one checkpoint needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptFiles {
     /// The checkpoint's number.
     pub checkpoint: u32,
+    /// The sequence that comes next after it: what is adopted from there on is adopted again by who opens it.
+    pub next_sequence: Sequence,
     /// Segments below this are not needed.
     pub floor: SegmentNumber,
     /// The runs that it names.
     pub runs: BTreeSet<RunNumber>,
+    /// Those of them that were loaded.
+    pub loads: BTreeMap<RunNumber, LoadName>,
     /// Batches of segments that it does not need.
     pub holes: Holes,
     /// Payloads of runs that it does not need.
@@ -47,6 +52,23 @@ impl KeptFiles {
         }
         self
     }
+
+    /// The same with the runs that the facts behind it adopted: whoever opens it opens them.
+    pub(super) fn holding_loads(mut self, state: &State) -> Self {
+        for known in state.runs.values() {
+            let opened = known.run.relation().filter(|relation| relation.base >= self.next_sequence);
+            if let Some(relation) = opened.filter(|_| !is_on(Planted::AdoptedGoesEarly)) {
+                self.runs.insert(relation.number);
+                self.loads.insert(relation.number, relation.name);
+            }
+        }
+        self
+    }
+
+    /// The path of one of its runs.
+    fn path_of(&self, run: RunNumber) -> String {
+        self.loads.get(&run).map_or_else(|| run_path(run), LoadName::path)
+    }
 }
 
 /// Files that may be removed.
@@ -61,12 +83,18 @@ pub struct Removable {
     pub holes: Vec<Hole>,
     /// Those of runs, which nobody views: what is read of a run is copied.
     pub run_holes: Vec<RunHole>,
+    /// What was staged and is of use to nobody is looked for with them.
+    pub sweep: Option<Sweep>,
 }
 
 impl Removable {
     /// True where there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.checkpoints.is_empty() && self.files.is_empty() && self.holes.is_empty() && self.run_holes.is_empty()
+        self.checkpoints.is_empty()
+            && self.files.is_empty()
+            && self.holes.is_empty()
+            && self.run_holes.is_empty()
+            && self.sweep.is_none()
     }
 
     /// Adds what another one names, to be removed with it.
@@ -75,6 +103,7 @@ impl Removable {
         self.files.extend(other.files);
         self.holes.extend(other.holes);
         self.run_holes.extend(other.run_holes);
+        self.sweep = other.sweep.or(self.sweep.take());
     }
 
     /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
@@ -89,6 +118,12 @@ impl Removable {
         remove_all(storage, &self.files, Failpoint::FileUnlinked)?;
         storage.sync_folder(RUN_FOLDER)?;
         storage.sync_folder(LOG_FOLDER)?;
+        if self.files.iter().any(|path| path.starts_with(LOAD_FOLDER)) {
+            storage.sync_folder(LOAD_FOLDER)?;
+        }
+        if let Some(sweep) = &self.sweep {
+            sweep.sweep(storage)?;
+        }
         reached(Failpoint::Retired);
         Ok(())
     }
@@ -123,7 +158,7 @@ pub(super) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>)
         removable.checkpoints.push(checkpoint_path(dropped.checkpoint));
         first = first.into_iter().chain([dropped.floor]).min();
         let unneeded = dropped.runs.iter().filter(|run| holding(kept).iter().all(|files| !files.runs.contains(run)));
-        removable.files.extend(unneeded.map(|run| run_path(*run)));
+        removable.files.extend(unneeded.map(|run| dropped.path_of(*run)));
     }
     if let (Some(first), Some(floor)) = (first, log_floor(kept)) {
         removable.files.extend((first.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
@@ -173,6 +208,8 @@ pub(super) struct Candidate {
     pub(super) run: Arc<Run>,
     /// True where something in it is unfinished as of the checkpoint.
     pub(super) unfinished: bool,
+    /// True where whoever opens the checkpoint before this one opens it, since the facts between adopt it.
+    pub(super) adopted_since: bool,
     pub(super) created: Millis,
     pub(super) subjects: FileSubjects,
 }
@@ -209,6 +246,8 @@ pub(super) fn needed(
     }
     let is_young = |candidate: &&Candidate| keeping.is_young(candidate.created, &candidate.subjects);
     runs.extend(candidates.iter().filter(is_young).map(|candidate| candidate.run.number()));
+    let is_opened = |candidate: &&Candidate| candidate.adopted_since && !is_on(Planted::AdoptedGoesEarly);
+    runs.extend(candidates.iter().filter(is_opened).map(|candidate| candidate.run.number()));
     Ok((runs, aged_floor(segments, floor, keeping)))
 }
 
@@ -246,7 +285,7 @@ mod tests {
     use crate::store::keeping::KeepFinished;
     use crate::store::state::LogPosition;
     use crate::store::subjects::Subjects;
-    use crate::units::{Sequence, SubjectNumber};
+    use crate::units::SubjectNumber;
 
     fn start(segment: u32, trusted: u64) -> SegmentStart {
         let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
@@ -257,8 +296,10 @@ mod tests {
         let runs = runs.iter().map(|run| RunNumber(*run)).collect();
         KeptFiles {
             checkpoint,
+            next_sequence: Sequence(0),
             floor: SegmentNumber(floor),
             runs,
+            loads: BTreeMap::new(),
             holes: Holes::default(),
             run_holes: RunHoles::default(),
         }

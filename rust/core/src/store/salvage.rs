@@ -11,6 +11,7 @@ use super::checkpoint_file::{list_checkpoints, read_checkpoint};
 use super::dead_letters::DeadLetterReasons;
 use super::salvage_base::{Base, base};
 use super::salvage_kept::{Gathering, Kept, Sure};
+use super::salvage_loads::loaded_runs;
 use super::salvage_payloads::{Payloads, other_copies, reasons_of};
 use super::salvage_runs::Runs;
 use super::salvage_series::{SalvagedSeries, series_of};
@@ -20,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::message_log::{Identity, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, list_segments, segment_path};
 use crate::record::header::read_record;
 use crate::record::message::{Message, decode_message};
+use crate::run::LoadedRuns;
 use crate::storage::{Storage, read_upto};
 use crate::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
@@ -89,6 +91,7 @@ pub struct Salvage {
     /// The furthest delay that the store accepted, in milliseconds; 0 where that is not known.
     pub delay_ms_max: u64,
     storage: Arc<dyn Storage>,
+    loaded: LoadedRuns,
     kept: Vec<Kept>,
     names: BTreeMap<SubjectNumber, String>,
     group_names: BTreeMap<GroupNumber, String>,
@@ -200,13 +203,15 @@ pub(super) fn stream_of(storage: &dyn Storage) -> Result<(Stream, Option<Error>)
 }
 
 /// Gathers what is kept, and reads every payload of it.
-fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs) -> Result<Salvage> {
+fn plan(storage: &Arc<dyn Storage>, stream: Stream, mut base: Base, runs: &mut Runs) -> Result<Salvage> {
+    let loaded = loaded_runs(storage.as_ref(), stream, &mut base)?;
+    runs.know_loaded(&loaded);
     let Base { owner, late, gaps: behind, damage, is_blind, .. } = base;
     let mut gathering = Gathering::new(storage, stream, owner, late, damage);
     gathering.gather(runs)?;
     let Gathering { owner, mut names, mut kept, missing, damage, late, mut gaps, .. } = gathering;
     gaps.extend(behind);
-    let unread = read_all(storage, &mut kept)?;
+    let unread = read_all(storage, &loaded, &mut kept)?;
     let wanted: BTreeSet<Sequence> = unread.iter().map(|(one, _)| one.entry.payload_sequence()).collect();
     let copies = other_copies(storage, stream, runs, &wanted)?;
     let (mut moved, mut lost) = (Vec::new(), Vec::new());
@@ -219,7 +224,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs)
             None => lost.push((one, error)),
         }
     }
-    lost.extend(read_all(storage, &mut moved)?);
+    lost.extend(read_all(storage, &loaded, &mut moved)?);
     kept.append(&mut moved);
     kept.sort_by_key(Kept::order);
     let is_dead = |one: &&Kept| names.get(&one.entry.subject()).is_some_and(|name| holds_dead_letters(name));
@@ -245,6 +250,7 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs)
         lost: Vec::new(),
         delay_ms_max: state.delay_ms_max,
         storage: Arc::clone(storage),
+        loaded,
         group_names: state.groups.values().map(|group| (group.number, group.name.clone())).collect(),
         kept,
         names,
@@ -255,8 +261,8 @@ fn plan(storage: &Arc<dyn Storage>, stream: Stream, base: Base, runs: &mut Runs)
 }
 
 /// Reads every payload; those that cannot be read are taken out and returned.
-fn read_all(storage: &Arc<dyn Storage>, kept: &mut Vec<Kept>) -> Result<Vec<(Kept, Error)>> {
-    let (mut payloads, mut buffer) = (Payloads::new(storage), Vec::new());
+fn read_all(storage: &Arc<dyn Storage>, loaded: &LoadedRuns, kept: &mut Vec<Kept>) -> Result<Vec<(Kept, Error)>> {
+    let (mut payloads, mut buffer) = (Payloads::new(storage, loaded), Vec::new());
     let mut whole = Vec::with_capacity(kept.len());
     let mut unread = Vec::new();
     for one in kept.drain(..) {
@@ -299,7 +305,7 @@ impl Salvage {
     /// # Errors
     /// Those of `give`, and what reading gives where the store changed since it was looked at.
     pub fn each(&self, give: &mut dyn FnMut(&SalvagedMessage<'_>) -> Result<()>) -> Result<()> {
-        let (mut payloads, mut buffer) = (Payloads::new(&self.storage), Vec::new());
+        let (mut payloads, mut buffer) = (Payloads::new(&self.storage, &self.loaded), Vec::new());
         for one in &self.kept {
             let sequence = one.entry.payload_sequence();
             payloads.read(one.entry.location(), sequence, &mut buffer)?;

@@ -15,9 +15,10 @@ use super::state::State;
 use crate::error::{Error, Result};
 use crate::message_log::{Find, Stream, sift};
 use crate::record::Records;
+use crate::record::adopt::sequences_of;
 use crate::run::{RunKind, list_runs};
 use crate::storage::Storage;
-use crate::units::{Millis, Sequence};
+use crate::units::{Millis, RunNumber, Sequence};
 
 /// Sequences whose facts cannot be read. A message among them is saved all the same where a run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,7 +100,7 @@ fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpo
             let schedule = used.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
             let dispatch = used.files.dispatch_runs.iter().map(|named| (named, RunKind::Dispatch));
             for (named, kind) in schedule.chain(dispatch) {
-                match open_run(storage, stream, kind, named) {
+                match open_run(storage, stream, kind, named, used) {
                     Ok(run) => drop(runs.insert(named.number, run)),
                     Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
                     Err(error) => damage.push(error),
@@ -108,6 +109,9 @@ fn lenient(storage: &Arc<dyn Storage>, stream: Stream, from: Option<&ReadCheckpo
             state_of(stream, &used.snapshot, &used.files, &runs)?
         }
     };
+    // Runs that no checkpoint names may be looked at, too: what is loaded behind this one gets none of their numbers.
+    let above = list_runs(storage.as_ref())?.last().map_or(RunNumber(1), |last| last.next());
+    state.next_run = state.next_run.max(above);
     state.counts.forget();
     Ok((Owner::with_state(storage, state, OwnerOptions::default(), Vec::new(), 1, feed_from(from)), damage))
 }
@@ -155,7 +159,7 @@ impl Reading {
                 self.pass(record.sequence);
                 self.base.late.take(&record, location, trusted);
                 self.base.late_facts = self.base.late_facts.saturating_add(1);
-                self.next = record.sequence.next();
+                self.next = record.sequence.plus(sequences_of(&record));
             }
         }
     }
@@ -169,7 +173,7 @@ impl Reading {
                 self.base.late.take(&record, location, Some(trusted));
                 self.base.late_facts = self.base.late_facts.saturating_add(1);
             }
-            self.next = self.next.max(record.sequence.next());
+            self.next = self.next.max(record.sequence.plus(sequences_of(&record)));
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::salvage_loads::LateLoads;
 use super::salvage_series::LateSeries;
 use crate::record::attach::Attach;
 use crate::record::terms::{ByKey, KeyCommand};
@@ -25,6 +26,8 @@ pub(super) struct Late {
     pub(super) groups: BTreeSet<(SubjectNumber, String)>,
     /// Series that began, happened and ended.
     pub(super) series: LateSeries,
+    /// Runs that were loaded.
+    pub(super) loads: LateLoads,
 }
 
 impl Late {
@@ -55,6 +58,7 @@ impl Late {
             Fact::Group { subject, name, .. } | Fact::Attach(Attach { subject, group: name, .. }) => {
                 self.groups.insert((subject, name.to_owned()));
             }
+            Fact::Adopt(adopt) => self.loads.take(record.sequence, trusted, &adopt),
             Fact::Recur(recur) => self.series.recur(record.sequence, &recur),
             Fact::Occurrence(occurrence) => self.series.occurrence(record.sequence, occurrence),
             fact => {

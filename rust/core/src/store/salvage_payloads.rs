@@ -11,7 +11,7 @@ use crate::message_log::{Find, Holes, Stream, segment_path, sift};
 use crate::record::message::KIND_MESSAGE;
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, RawRecord, Records, decode};
-use crate::run::{read_payload, run_path};
+use crate::run::{LoadedRuns, read_payload, run_path};
 use crate::storage::{Storage, StorageFile};
 use crate::units::{Location, LocationFile, Sequence};
 
@@ -22,11 +22,12 @@ const OPEN_FILES: usize = 64;
 pub(super) struct Payloads {
     storage: Arc<dyn Storage>,
     open: HashMap<String, Arc<dyn StorageFile>>,
+    loaded: LoadedRuns,
 }
 
 impl Payloads {
-    pub(super) fn new(storage: &Arc<dyn Storage>) -> Self {
-        Self { storage: Arc::clone(storage), open: HashMap::new() }
+    pub(super) fn new(storage: &Arc<dyn Storage>, loaded: &LoadedRuns) -> Self {
+        Self { storage: Arc::clone(storage), open: HashMap::new(), loaded: loaded.clone() }
     }
 
     /// Reads the record at `location` into `into`.
@@ -34,6 +35,10 @@ impl Payloads {
     /// # Errors
     /// `DamagedPayload` or `MissingFile` where it is not there; `Storage`.
     pub(super) fn read(&mut self, location: Location, sequence: Sequence, into: &mut Vec<u8>) -> Result<()> {
+        let offset = u64::from(location.offset());
+        if let Some(run) = self.loaded.get(location.file()) {
+            return run.read_payload(offset, sequence, None, into);
+        }
         let path = match location.file() {
             LocationFile::Segment(number) => segment_path(number),
             LocationFile::Run(number) => run_path(number),
@@ -55,7 +60,7 @@ impl Payloads {
                 }
             },
         };
-        read_payload(file.as_ref(), u64::from(location.offset()), sequence, None, into)
+        read_payload(file.as_ref(), offset, sequence, None, into)
     }
 }
 

@@ -2,17 +2,20 @@
 //! checkpoint names may be all that is left of a message.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
-use crate::run::{DispatchRow, Row, RowScan, Run, ScanBuffer, ScheduleRow, list_runs};
+use crate::run::{DispatchRow, LoadedRuns, Row, RowScan, Run, ScanBuffer, ScheduleRow, list_runs};
 use crate::schedule_log::Entry;
 use crate::storage::Storage;
 use crate::units::{DueKey, ReadyNumber, Sequence};
 
 /// The runs whose footers can be read.
 pub(super) struct Runs {
-    readable: Vec<Run>,
+    readable: Vec<Arc<Run>>,
+    /// Those that were loaded, as the state has them that is looked at.
+    loaded: LoadedRuns,
     /// What is wrong with the others, and with blocks that rows were looked for in.
     damage: Vec<Error>,
     /// Each block is told once, however often it is met.
@@ -26,10 +29,11 @@ impl Runs {
     /// # Errors
     /// `Storage`.
     pub(super) fn read(storage: &dyn Storage, stream: Stream) -> Result<Self> {
-        let mut read = Self { readable: Vec::new(), damage: Vec::new(), told: BTreeSet::new() };
+        let mut read =
+            Self { readable: Vec::new(), loaded: LoadedRuns::default(), damage: Vec::new(), told: BTreeSet::new() };
         for number in list_runs(storage)? {
             match Run::open_any(storage, number, &stream.id) {
-                Ok(run) => read.readable.push(run),
+                Ok(run) => read.readable.push(Arc::new(run)),
                 Err(error @ Error::Storage { .. }) if !error.is_not_found() => return Err(error),
                 Err(error) => read.tell(error),
             }
@@ -40,6 +44,11 @@ impl Runs {
     /// Behind the last sequence that any of them knows.
     pub(super) fn end(&self) -> Sequence {
         self.readable.iter().map(|run| run.last_sequence().next()).max().unwrap_or_default()
+    }
+
+    /// From now on these are the loaded ones.
+    pub(super) fn know_loaded(&mut self, loaded: &LoadedRuns) {
+        self.loaded = loaded.clone();
     }
 
     /// What was found to be damaged, up to now.
@@ -77,9 +86,9 @@ impl Runs {
     fn each_row<R: Row>(&mut self, least: Sequence, show: &mut dyn FnMut(&R)) -> Result<()> {
         let mut buffer = ScanBuffer::default();
         let mut damaged = Vec::new();
-        let has_some = |run: &&Run| run.kind() == R::KIND && run.last_sequence() >= least;
-        for run in self.readable.iter().filter(has_some) {
-            let mut scan = RowScan::<R>::from_block(run, 0, None, &mut buffer);
+        let has_some = |run: &&Arc<Run>| run.kind() == R::KIND && run.last_sequence() >= least;
+        for run in self.readable.iter().chain(self.loaded.iter()).filter(has_some) {
+            let mut scan = RowScan::<R>::from_block(run.as_ref(), 0, None, &mut buffer);
             loop {
                 match scan.next_row() {
                     Ok(None) => break,

@@ -27,20 +27,25 @@
 //! 11. series that recur, by number: count, then `number u64 | subject u32 | name | rule | zone | catch_up u32 |
 //!     last_due_ms u64 | pending_due_ms u64 | pending_sequence u64 | meta | body`
 //!
+//! 12. loads, in the order of the log: count, then `job 16 | base u64 | count u64 | adopted_ms u64`; names of staged runs
+//!     that were adopted lately, ascending: count, then `staged_ms u64 | nonce 16`
+//!
 //! What belongs to this copy alone follows, outside the digest:
 //!
-//! 12. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
+//! 13. `feed_due_ms u64 | feed_sequence u64`: nothing at or below this key is pending, but for what
 //!     the log says behind the position
-//! 13. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
-//! 14. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
+//! 14. `floor u32`; segments from the floor on: count, then `segment u32` and a position as in 1
+//! 15. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
 //!     created_ms u64`
-//! 15. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
-//! 16. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
+//! 16. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
+//! 17. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
 //!     is pending no more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
-//! 17. of each file of 13 and 14, in their orders, whose messages it has: see [`super::file_subjects`]
-//! 18. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
+//! 18. of each file of 14 and 15, in their orders, whose messages it has: see [`super::file_subjects`]
+//! 19. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
 //!     and one behind its last
-//! 19. holes of the schedule runs of 14, by run and place: count, then `run u32 | from u64 | to u64`
+//! 20. holes of the schedule runs of 15, by run and place: count, then `run u32 | from u64 | to u64`
+//! 21. those of the schedule runs of 15 that were loaded, by number: count, then `run u32 | staged_ms u64 | nonce 16 |
+//!     base u64 | rows u64`
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,6 +56,8 @@ use super::forecast::MinuteTotals;
 use super::forecast_codec::{ended_of, write_ended, write_totals};
 use super::group_codec::{read_groups, write_group};
 use super::keys::Keys;
+use super::load_jobs::LoadJobs;
+use super::loads::write_loads;
 use super::log_codec::{read_position, write_holes, write_position, write_run_holes};
 use super::named_files::{NamedFiles, OfThisCopy, read_of_this_copy, write_runs};
 use super::recent_ids::RecentIds;
@@ -73,6 +80,9 @@ use crate::units::{
 const FORMAT_WITH_MOVES: u32 = 4;
 /// Formats before this one know neither keys, nor ids, nor what recurs.
 const FORMAT_WITH_TERMS: u32 = 5;
+
+/// Formats before this one know no loads.
+const FORMAT_WITH_LOADS: u32 = 8;
 
 /// One window of the schedule, as of the position.
 #[derive(Clone, Debug)]
@@ -102,6 +112,7 @@ pub(super) struct Snapshot {
     pub(super) keys: Keys,
     pub(super) ids: RecentIds,
     pub(super) recurring: Recurring,
+    pub(super) load_jobs: LoadJobs,
     pub(super) segments: Vec<SegmentStart>,
     /// Where a feed begins that is to hand over everything pending.
     pub(super) feed_from: DueKey,
@@ -124,6 +135,7 @@ pub(super) struct Frozen {
     keys: Keys,
     ids: RecentIds,
     recurring: Recurring,
+    load_jobs: LoadJobs,
     feed_from: DueKey,
     totals: MinuteTotals,
     /// Parts 1 to 6 of a body.
@@ -151,6 +163,7 @@ impl Frozen {
             keys: state.keys.clone(),
             ids: state.ids.frozen(),
             recurring: state.recurring.frozen(),
+            load_jobs: state.load_jobs.clone(),
             feed_from,
             totals: state.totals.clone(),
             small: out.bytes,
@@ -180,6 +193,7 @@ impl Frozen {
         self.keys.write(&mut out);
         if planted::is_on(Planted::IdsNotSaved) { RecentIds::default() } else { self.ids.clone() }.write(&mut out);
         self.recurring.write(&mut out);
+        self.load_jobs.write(&mut out);
         let logical = out.bytes.len();
         let segments = self.segments.iter().filter(|start| start.segment >= files.floor);
         out.u64(self.feed_from.due.0);
@@ -197,6 +211,7 @@ impl Frozen {
         write_file_subjects(&mut out, segments, files);
         write_holes(&mut out, &files.holes);
         write_run_holes(&mut out, &files.run_holes);
+        write_loads(&mut out, &files.loads);
         (out.bytes, logical)
     }
 
@@ -260,6 +275,7 @@ impl Snapshot {
             keys: state.keys.clone(),
             ids: state.ids.clone(),
             recurring: state.recurring.clone(),
+            load_jobs: state.load_jobs.clone(),
             segments: state.segments.clone(),
             feed_from: DueKey::START,
             totals: Some(state.totals.iter().collect()),
@@ -301,6 +317,7 @@ impl Snapshot {
         if !recurring.fit(|number| subjects.get(number).is_some(), |sequence| is_pending(&windows, sequence)) {
             return Err(from.malformed("series of known subjects that wait for pending messages"));
         }
+        let load_jobs = if format < FORMAT_WITH_LOADS { LoadJobs::default() } else { LoadJobs::read(&mut from, next)? };
         let OfThisCopy { feed_from, segments, files, totals } =
             read_of_this_copy(&mut from, format, &position, &mut windows)?;
         from.end()?;
@@ -321,6 +338,7 @@ impl Snapshot {
             keys,
             ids,
             recurring,
+            load_jobs,
             segments,
             feed_from,
             totals,

@@ -187,7 +187,9 @@ fn without_holder(file: &InspectedFile) -> SpaceReason {
             SpaceReason::Finished
         }
         FileKind::Aside => SpaceReason::Aside,
-        FileKind::Preparing | FileKind::Checkpoint | FileKind::Pin | FileKind::Other => SpaceReason::Upkeep,
+        FileKind::Preparing | FileKind::StagedRun | FileKind::Checkpoint | FileKind::Pin | FileKind::Other => {
+            SpaceReason::Upkeep
+        }
     }
 }
 

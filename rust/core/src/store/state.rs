@@ -9,6 +9,7 @@ use super::file_subjects::FileSubjects;
 use super::floors::Floors;
 use super::forecast::MinuteTotals;
 use super::keys::Keys;
+use super::load_jobs::LoadJobs;
 use super::pending_counts::PendingCounts;
 use super::recent_ids::RecentIds;
 use super::recent_moves::RecentMoves;
@@ -105,6 +106,8 @@ pub struct State {
     pub keys: Keys,
     /// Ids of what was published lately.
     pub ids: RecentIds,
+    /// What was loaded lately.
+    pub load_jobs: LoadJobs,
     /// What recurs.
     pub recurring: Recurring,
     /// The terms of the messages that come next.
@@ -142,6 +145,7 @@ impl State {
             moves: RecentMoves::default(),
             keys: Keys::default(),
             ids: RecentIds::default(),
+            load_jobs: LoadJobs::default(),
             recurring: Recurring::default(),
             terms: Standing::default(),
             awaited: None,

@@ -2,14 +2,14 @@
 //! and whether the older checkpoint and the log behind it come to the same state as the newer one.
 //! Changes no file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::file_subjects::FileSubjects;
 use super::forecast::Sizes;
 use super::owner::{Owner, VisibleBatch};
-use super::recovery::{restored_owner, scan_start};
+use super::recovery::{open_loaded, restored_owner, scan_start};
 use super::retention::checkpoint_path;
 use super::snapshot::Snapshot;
 use super::state::{LogPosition, State};
@@ -19,7 +19,7 @@ use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanne
 use crate::queues::Group;
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
-use crate::run::{DamagedBlock, DispatchRow, Run, RunHoles, RunKind, ScheduleRow};
+use crate::run::{DamagedBlock, DispatchRow, LoadName, Run, RunHoles, RunKind, ScheduleRow};
 use crate::schedule_log::Cells;
 use crate::storage::Storage;
 use crate::units::{GroupNumber, Location, Sequence, SubjectNumber};
@@ -97,6 +97,7 @@ pub fn verify_telling(
     if let Err(error) = replay(storage, identity, &mut owner, target, &mut found, progress) {
         found.findings.push(error.to_string());
     }
+    verify_unnamed_loads(owner.state(), &checkpoints, &mut found);
     Ok(found)
 }
 
@@ -106,10 +107,18 @@ fn verify_runs(
     checkpoints: &[ReadCheckpoint],
     found: &mut Verification,
 ) -> Result<()> {
-    let mut kinds = BTreeMap::new();
+    let (mut kinds, mut loads) = (BTreeMap::new(), BTreeMap::new());
     // What is punched is named by both, so that the older one of those that name a run says all that may be gone.
     let mut holes = BTreeMap::new();
-    for files in checkpoints.iter().map(|checkpoint| &checkpoint.files) {
+    for checkpoint in checkpoints {
+        let files = &checkpoint.files;
+        loads.extend(
+            files
+                .schedule_runs
+                .iter()
+                .filter(|run| files.loads.contains_key(&run.number))
+                .map(|run| (run.number, (run, checkpoint))),
+        );
         for run in &files.schedule_runs {
             holes.entry(run.number).or_insert(&files.run_holes);
         }
@@ -121,7 +130,11 @@ fn verify_runs(
         found.runs += 1;
         let findings = &mut found.findings;
         let mut report = |error: Error| findings.push(error.to_string());
-        match Run::open(storage, number, kind, stream) {
+        let opened = match loads.get(&number) {
+            Some((named, checkpoint)) => open_loaded(storage, named, checkpoint, stream),
+            None => Run::open(storage, number, kind, stream),
+        };
+        match opened {
             Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
             Err(error) => report(error),
             Ok(run) if kind == RunKind::Schedule => {
@@ -133,6 +146,17 @@ fn verify_runs(
         }
     }
     Ok(())
+}
+
+/// What the facts behind the last checkpoint adopted, and no checkpoint names.
+fn verify_unnamed_loads(state: &State, checkpoints: &[ReadCheckpoint], found: &mut Verification) {
+    let named: BTreeSet<LoadName> =
+        checkpoints.iter().flat_map(|checkpoint| checkpoint.files.loads.values()).map(|load| load.name).collect();
+    let is_unnamed = |run: &&Arc<Run>| run.relation().is_some_and(|relation| !named.contains(&relation.name));
+    for run in state.loaded_runs().iter().filter(is_unnamed) {
+        found.runs += 1;
+        run.verify::<ScheduleRow>(&mut |error| found.findings.push(error.to_string()));
+    }
 }
 
 /// Reads the log from its floor on. What lies before the checkpoint is checked, what lies behind
@@ -302,6 +326,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     compare("the messages that were moved", expected.moves == actual.moves);
     compare("the keys of pending messages", expected.keys == actual.keys);
     compare("the ids of what was published lately", expected.ids == actual.ids);
+    compare("what was loaded lately", expected.load_jobs == actual.load_jobs);
     compare("what recurs", expected.recurring == actual.recurring);
     compare(
         "the next numbers",

@@ -40,6 +40,10 @@ fn batches() -> Outcome {
     records::epoch_start(&mut bytes);
     records::message(&mut bytes);
     compare_batch("batch", bytes, &fields(2, 0))?;
+    let mut bytes = vec![0; BATCH_HEADER_BYTES];
+    records::message(&mut bytes);
+    records::adopt(&mut bytes);
+    compare_batch("batch_with_adoption", bytes, &fields(2, 0))?;
     compare_batch("batch_witness", vec![0; BATCH_HEADER_BYTES], &fields(0, LOCAL_WITNESS))?;
     compare_batch("batch_seal", vec![0; BATCH_HEADER_BYTES], &fields(0, LOCAL_SEAL))
 }

@@ -26,7 +26,7 @@ use delaymq_core::units::{
 
 use crate::batches::STREAM;
 use crate::files::{Outcome, compare_file};
-use crate::records;
+use crate::{records, runs};
 
 const NOW: Millis = Millis(1_700_000_000_000);
 const ORDERS: SubjectNumber = SubjectNumber(1);
@@ -95,6 +95,9 @@ const HISTORY: [&[Encode]; 9] = [
     ],
 ];
 
+/// What comes behind it where something is loaded.
+const LOAD: &[Encode] = &[|out| encode_subject(out, SubjectNumber(4), "β"), records::adopt];
+
 const fn key(delay_ms: u64, sequence: u64) -> DueKey {
     DueKey { due: Millis(NOW.0 + delay_ms), sequence: Sequence(sequence) }
 }
@@ -146,6 +149,7 @@ fn apply_history(
     storage: &Arc<dyn Storage>,
     recovered: &mut Recovered,
     stream: Stream,
+    history: &[&[Encode]],
 ) -> Result<SegmentAppender, Box<dyn std::error::Error>> {
     let start = AppenderStart {
         stream,
@@ -157,9 +161,9 @@ fn apply_history(
         segment_bytes: SEGMENT_BYTES_MIN,
     };
     let mut appender = SegmentAppender::open(Arc::clone(storage), &start)?;
-    for facts in HISTORY {
+    for facts in history {
         let mut bytes = vec![0; BATCH_HEADER_BYTES];
-        for encode in facts {
+        for encode in *facts {
             encode(&mut bytes);
         }
         let record_count = u32::try_from(facts.len())?;
@@ -176,12 +180,23 @@ fn apply_history(
 
 #[test]
 fn checkpoint() -> Outcome {
+    compare_checkpoint("checkpoint", &HISTORY)
+}
+
+#[test]
+fn checkpoint_with_load() -> Outcome {
+    let history: Vec<&[Encode]> = HISTORY.into_iter().chain([LOAD]).collect();
+    compare_checkpoint("checkpoint_with_load", &history)
+}
+
+fn compare_checkpoint(name: &str, history: &[&[Encode]]) -> Outcome {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(1));
     let new = NewStore { stream: STREAM, node: *b"golden node 0001", segment_bytes: SEGMENT_BYTES_MIN };
     let identity = open_identity(storage.as_ref(), Some(new))?;
     let mut epochs = FileEpochSource::new(Arc::clone(&storage), identity);
     let mut recovered = recover(&storage, &identity, &mut epochs, OwnerOptions::default(), &mut |_| {})?;
-    let appender = apply_history(&storage, &mut recovered, identity.stream)?;
+    runs::stage(storage.as_ref())?;
+    let appender = apply_history(&storage, &mut recovered, identity.stream, history)?;
     let mut work = recovered.owner.freeze().ok_or("a checkpoint is under way")?;
     loop {
         match work.write_piece(&storage, 1 << 20, appender.synced().location)? {
@@ -190,5 +205,5 @@ fn checkpoint() -> Outcome {
             CheckpointProgress::Finished(_) => break,
         }
     }
-    compare_file(storage.as_ref(), &checkpoint_path(1), "checkpoint")
+    compare_file(storage.as_ref(), &checkpoint_path(1), name)
 }

@@ -1,5 +1,6 @@
 //! One golden file for every kind of record, each read back by the library too.
 
+use delaymq_core::record::adopt::{AdoptedRun, encode_adopt};
 use delaymq_core::record::attach::{Attach, encode_attach};
 use delaymq_core::record::command::{
     Cancel, EpochStart, Move, Void, encode_cancel, encode_epoch_start, encode_move, encode_void,
@@ -91,6 +92,20 @@ pub(crate) const fn series(subject: SubjectNumber) -> NewSeries<'static> {
     }
 }
 
+/// The load of the golden staged run.
+pub(crate) fn adopt(out: &mut Vec<u8>) {
+    encode_adopt(out, NameHash { low: 0x0102, high: 0x0304 }, &[STAGED]);
+}
+
+/// The golden staged run as a fact names it.
+pub(crate) const STAGED: AdoptedRun = AdoptedRun {
+    staged: Millis(1_700_000_000_000),
+    nonce: crate::batches::STREAM,
+    length: 12_708,
+    digest: 1_452_304_297,
+    rows: 4,
+};
+
 fn compare_record(name: &str, encode: impl FnOnce(&mut Vec<u8>)) -> Outcome {
     let mut bytes = Vec::new();
     encode(&mut bytes);
@@ -144,6 +159,11 @@ fn on_terms() -> Outcome {
     let target = Some(DueKey { due: Millis(1_700_000_600_000), sequence: Sequence(7) });
     let command = KeyCommand::Move { due: Millis(1_700_000_900_000), delay_ms: Some(900_000) };
     compare_record("record_by_key_move", |out| encode_by_key(out, &ByKey { target, command, ..asked }))
+}
+
+#[test]
+fn loads() -> Outcome {
+    compare_record("record_adopt", adopt)
 }
 
 #[test]
@@ -274,6 +294,7 @@ fn every_kind_of_fact_has_a_golden_file() {
         Fact::ByKey(_) => "record_by_key_cancel",
         Fact::Recur(_) => "record_recur",
         Fact::Occurrence(_) => "record_occurrence",
+        Fact::Adopt(_) => "record_adopt",
     };
     assert_eq!(file_of(&Fact::GroupEnd { group: GroupNumber(1), end: GroupEnd::Alone }), "record_group_end");
 }

@@ -1,7 +1,11 @@
 //! A golden run of each kind, written by the library on the disk in memory.
 
+use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::seal_record;
-use delaymq_core::run::{DispatchRow, RUN_FOLDER, Row, RunHead, RunWriter, ScheduleRow, run_path};
+use delaymq_core::run::{
+    DispatchRow, LOAD_FOLDER, LoadName, RUN_FOLDER, Row, RunHead, RunWriter, ScheduleRow, StagedMessage, StagedRun,
+    Stager, StagingLimits, run_path,
+};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::units::{DueKey, Location, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
 
@@ -84,4 +88,29 @@ fn dispatch_run() -> Outcome {
     }
     writer.finish(&storage)?;
     compare_file(&storage, &run_path(number), "run_dispatch")
+}
+
+#[test]
+fn staged_run() -> Outcome {
+    let storage = MemoryStorage::new(1);
+    let staged = stage(&storage)?;
+    let expected = (records::STAGED.length, records::STAGED.digest);
+    assert_eq!((staged.length, staged.digest), expected, "the golden adoption names this run");
+    compare_file(&storage, &staged.name.path(), "run_staged")
+}
+
+/// Four messages of two subjects, given in another order than they are due in.
+pub(crate) fn stage(storage: &dyn Storage) -> Result<StagedRun, Box<dyn std::error::Error>> {
+    storage.create_folder(LOAD_FOLDER)?;
+    let name = LoadName { staged: Millis(1_700_000_000_000), nonce: STREAM };
+    let mut stager = Stager::new(storage, StagingLimits::until(Millis(DUE + 60_000)), || name);
+    let meta = Meta { message_id: "order-17".to_owned(), ..Meta::default() };
+    let meta = encode_meta(&meta).ok_or("no meta")?;
+    for (after_ms, subject, body) in [(60_000, "orders", "late"), (5, "orders", "soon"), (5, "β", "too"), (0, "β", "")]
+    {
+        let meta = if body == "soon" { meta.as_slice() } else { &[] };
+        let message = StagedMessage { due: Millis(DUE + after_ms), subject, meta, body: body.as_bytes() };
+        stager.push(&message)?.map_err(|refused| refused.error)?;
+    }
+    Ok(*stager.finish()?.first().ok_or("no run")?)
 }

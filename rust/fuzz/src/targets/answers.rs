@@ -7,6 +7,7 @@ use delaymq_core::wire::extension::dead_letters::Letters;
 use delaymq_core::wire::extension::errors::RemoteError;
 use delaymq_core::wire::extension::forecast::ForecastTold;
 use delaymq_core::wire::extension::hello::Welcome;
+use delaymq_core::wire::extension::load::LoadTold;
 use delaymq_core::wire::extension::moves::{put_moved, read_moved};
 use delaymq_core::wire::extension::pending::{CountsTold, PendingTold, put_fates, read_fates};
 use delaymq_core::wire::extension::publish::{put_outcomes, put_receipts, read_outcomes, read_receipts};
@@ -86,6 +87,18 @@ pub(super) fn judge_forecast(input: &[u8]) -> Judged {
 
 pub(super) fn judge_recurring(input: &[u8]) -> Judged {
     read_back!(input, SeriesTold::read, |told: &SeriesTold<'_>, out: &mut Vec<u8>| told.put(out), true)
+}
+
+pub(super) fn judge_load(input: &[u8]) -> Judged {
+    read_back!(
+        input,
+        LoadTold::read,
+        |told: &LoadTold, out: &mut Vec<u8>| -> delaymq_core::error::Result<()> {
+            told.put(out);
+            Ok(())
+        },
+        true
+    )
 }
 
 pub(super) fn judge_subscribed(input: &[u8]) -> Judged {

@@ -8,6 +8,7 @@ mod log;
 mod records;
 mod requests;
 mod runs;
+mod staging;
 mod stores;
 
 use delaymq_core::wire::ack::ACK;
@@ -78,6 +79,7 @@ const fn file(name: &'static str, mutations: u64, judge: fn(&[u8]) -> Judged) ->
 pub const TARGETS: &[Target] = &[
     file("batch_scanner", MUTATIONS, log::judge),
     file("run_reader", MUTATIONS, runs::judge),
+    file("staged_run", MUTATIONS, staging::judge),
     file("checkpoint", MUTATIONS, checkpoints::judge),
     file("store_opener", 5_000, stores::judge),
     body("identity", stores::judge_identity),
@@ -130,6 +132,7 @@ pub const TARGETS: &[Target] = &[
     request("own_recur", own::RECUR),
     request("own_end_recurring", own::END_RECURRING),
     request("own_recurring", own::RECURRING),
+    request("own_load", own::LOAD),
     body("own_welcome_answer", answers::judge_welcome),
     body("own_receipts_answer", answers::judge_receipts),
     body("own_outcomes_answer", answers::judge_outcomes),
@@ -142,6 +145,7 @@ pub const TARGETS: &[Target] = &[
     body("own_pending_counts_answer", answers::judge_pending_counts),
     body("own_forecast_answer", answers::judge_forecast),
     body("own_recurring_answer", answers::judge_recurring),
+    body("own_load_answer", answers::judge_load),
     body("own_groups_answer", answers::judge_groups),
     body("own_subjects_answer", answers::judge_subjects),
     body("own_consumers_answer", answers::judge_consumers),

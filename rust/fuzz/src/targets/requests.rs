@@ -89,9 +89,11 @@ fn has_one_form(command: i16) -> bool {
 
 /// Only names and batches are read that may not be written: whoever stores them judges their limits.
 fn unwritable(request: &Request<'_>, error: &Error) -> Judged {
-    use OwnRequest::{CancelKey, EndRecurring, LookUpKey, MoveKey, Recur};
-    let is_named =
-        matches!(request, Request::Own(CancelKey(_) | LookUpKey(_) | MoveKey(..) | Recur(_) | EndRecurring(_)));
+    use OwnRequest::{CancelKey, EndRecurring, Load, LookUpKey, MoveKey, Recur};
+    let is_named = matches!(
+        request,
+        Request::Own(CancelKey(_) | LookUpKey(_) | MoveKey(..) | Recur(_) | EndRecurring(_) | Load(_))
+    );
     let is_limit = matches!(error, Error::TooLarge { .. } | Error::InvalidArgument { .. });
     holds(&format!("{request:?} can be written: {error}"), (is_named || batch_of(request).is_some()) && is_limit)?;
     Ok(Verdict::Taken)

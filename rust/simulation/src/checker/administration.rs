@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{GroupNumber, Millis, Sequence, SubjectNumber};
 
-use super::{Entry, Life, Oracle, Origin};
+use super::{AtOnce, Entry, Life, Oracle, Origin};
 use crate::node::SeenDeadLetter;
 
 /// One fact that let messages expire, for all groups but those that held the message.
@@ -64,7 +64,7 @@ impl Oracle {
             }
         }
         let forgotten = self.entries.iter().filter(|(sequence, entry)| {
-            let is_ready = entry.immediate && entry.applied.is_some() && entry.subject == subject;
+            let is_ready = entry.at_once == AtOnce::Yes && entry.applied.is_some() && entry.subject == subject;
             is_ready && entry.due < due_before && !entries.contains_key(*sequence) && self.is_owed(**sequence)
         });
         wrong.extend(forgotten.map(|(sequence, entry)| format!("expiry {fact} leaves out {sequence}: {entry:?}")));

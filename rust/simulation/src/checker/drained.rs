@@ -2,7 +2,7 @@
 
 use delaymq_core::units::{GroupNumber, Sequence};
 
-use super::{Entry, Life, Made, Oracle, Origin};
+use super::{AtOnce, Entry, Life, Made, Oracle, Origin};
 
 impl Oracle {
     /// True where somebody is still to get the entry.
@@ -63,12 +63,14 @@ impl Oracle {
         let mut found = Vec::new();
         let ordered: Vec<_> = self.numbers.iter().collect();
         for (place, ((subject, number), sequence)) in ordered.iter().enumerate() {
-            let Some(first) = self.entries.get(sequence).filter(|entry| !entry.immediate) else { continue };
+            let Some(first) = self.entries.get(sequence).filter(|entry| entry.at_once != AtOnce::Yes) else { continue };
             for ((other_subject, other_number), other) in ordered.iter().skip(place.saturating_add(1)) {
                 if other_subject != subject {
                     break;
                 }
-                let Some(second) = self.entries.get(other).filter(|entry| !entry.immediate) else { continue };
+                let Some(second) = self.entries.get(other).filter(|entry| entry.at_once != AtOnce::Yes) else {
+                    continue;
+                };
                 let overtaken = (second.due, *other) < (first.due, *sequence);
                 let known = second.applied.is_some_and(|applied| first.steppable.is_some_and(|step| applied < step));
                 if overtaken && known {

@@ -5,7 +5,7 @@ use delaymq_core::record::{Fact, Records, decode};
 use delaymq_core::store::Outcome;
 use delaymq_core::units::{GroupNumber, Millis, PullOffset, Sequence, SubjectNumber};
 
-use super::{CancelNote, Entry, Life, Made, Oracle, Origin};
+use super::{AtOnce, CancelNote, Entry, Life, Made, Oracle, Origin};
 use crate::node::AppliedBatch;
 
 impl Oracle {
@@ -150,7 +150,10 @@ impl Oracle {
         for (_, entry) in self.entries.range_mut(base..end) {
             entry.applied.get_or_insert(self.operation);
             let is_due = !header.is_held() && entry.due <= trusted;
-            entry.immediate = is_due || matches!(entry.origin, Origin::Dead { .. });
+            if entry.at_once != AtOnce::Never {
+                let is_at_once = is_due || matches!(entry.origin, Origin::Dead { .. });
+                entry.at_once = if is_at_once { AtOnce::Yes } else { AtOnce::No };
+            }
         }
         self.applied_end = self.applied_end.max(end);
         let mut early = Vec::new();

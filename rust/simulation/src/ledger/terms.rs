@@ -65,6 +65,11 @@ impl Ledger {
         self.is_waiting(last.due.sequence).then_some(last)
     }
 
+    pub(super) fn cancel_waiting(&mut self, sequence: Sequence) -> bool {
+        let waiting = self.lines.get_mut(&sequence).filter(|line| line.fate == Fate::Waiting);
+        waiting.map(|line| line.fate = Fate::Cancelled).is_some()
+    }
+
     fn is_waiting(&self, sequence: Sequence) -> bool {
         self.lines.get(&sequence).is_some_and(|line| line.fate == Fate::Waiting)
     }

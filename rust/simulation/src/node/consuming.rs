@@ -172,6 +172,11 @@ impl Node {
     /// # Errors
     /// `DamagedPayload` where it is not there whole; `Storage` where it could not be read.
     pub fn read_payload(&self, location: Location, sequence: Sequence) -> Result<(SubjectNumber, Vec<u8>)> {
+        let loaded = match location.file() {
+            LocationFile::Run(number) => self.owner.state().runs.get(&number).map(|known| &known.run),
+            LocationFile::Segment(_) => None,
+        };
+        let loaded = loaded.filter(|run| run.relation().is_some());
         let path = match location.file() {
             LocationFile::Segment(number) => segment_path(number),
             LocationFile::Run(number) => run_path(number),
@@ -184,12 +189,16 @@ impl Node {
             expected: "a message".to_owned(),
             found: found.to_owned(),
         };
-        let file = match self.storage.open(&path) {
-            Err(error) if error.is_not_found() => return Err(damaged("no file")),
-            other => other?,
-        };
         let mut bytes = Vec::new();
-        read_payload(file.as_ref(), offset, sequence, None, &mut bytes)?;
+        if let Some(run) = loaded {
+            run.read_payload(offset, sequence, None, &mut bytes)?;
+        } else {
+            let file = match self.storage.open(&path) {
+                Err(error) if error.is_not_found() => return Err(damaged("no file")),
+                other => other?,
+            };
+            read_payload(file.as_ref(), offset, sequence, None, &mut bytes)?;
+        }
         let record = read_record(&bytes, sequence).map_err(|_| damaged("another record"))?;
         let message = decode_message(&record).ok_or_else(|| damaged("another fact"))?;
         Ok((message.subject, message.body.to_vec()))

@@ -73,7 +73,7 @@ impl Node {
         class: Class,
         must_sync: bool,
     ) -> Result<Option<Range<Sequence>>> {
-        match self.commits.submit(Submission { records, record_count, class, must_sync })? {
+        match self.commits.submit(Submission { records, record_count, adopts: 0, class, must_sync })? {
             Submitted::Accepted(range) => Ok(Some(range)),
             Submitted::NeedRoom | Submitted::QueueFull => Ok(None),
         }
@@ -96,6 +96,7 @@ impl Node {
             let submission = Submission {
                 records: proposal.records,
                 record_count: proposal.record_count,
+                adopts: 0,
                 class: Class::Finishing,
                 must_sync: proposal.must_sync,
             };

@@ -192,6 +192,7 @@ impl World {
         self.moves.retain(|command, _| *command < first);
         self.keyed.reopened(first);
         self.recurs.reopened(first);
+        self.loading.reopened(first);
         self.changes.retain(|fact, _| *fact < first);
         let replayed = self.catch_up(&mut node, first);
         if let Err(error) = replayed {
@@ -210,6 +211,9 @@ impl World {
             Some(replica) => replica,
             None => Replica::new(*node.identity())?,
         };
+        for (name, bytes, lines) in &self.loading.staged {
+            replica.know_staged(*name, bytes, lines)?;
+        }
         replica.forget_from(first)?;
         self.oracle.became_visible(node.commits().visible().sequence);
         let applied = node.take_applied();

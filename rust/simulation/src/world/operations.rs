@@ -20,6 +20,9 @@ impl World {
         if self.plan.recurring_percent > 0 && self.chance.percent(self.plan.recurring_percent) {
             return self.go_on_with_series();
         }
+        if self.plan.loads_percent > 0 && self.chance.percent(self.plan.loads_percent) {
+            return self.go_on_with_loads();
+        }
         match self.chance.below(100) {
             0..=16 => self.publish(),
             17..=21 => self.change_one(),

@@ -64,6 +64,8 @@ pub struct Plan {
     pub id_window_ms: u64,
     /// Percent of the operations that have to do with what recurs.
     pub recurring_percent: u64,
+    /// Percent of the operations that have to do with loads.
+    pub loads_percent: u64,
     /// Percent of the operations that an operator does.
     pub operator_percent: u64,
     /// Percent of the operations that are wild: bursts, races, consumers that repeat themselves.
@@ -145,6 +147,7 @@ impl Plan {
             terms_percent: apart.one_of(&[0, 0, 30, 80]),
             id_window_ms: apart.one_of(&[20, 1_000, 600_000]),
             recurring_percent: apart.one_of(&[0, 0, 0, 30]),
+            loads_percent: later.one_of(&[0, 0, 8, 30]),
             redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
             drain_checkpoint_percent: 0,
@@ -206,6 +209,7 @@ impl Options for Plan {
             ("terms_percent", Slot::Number(&mut self.terms_percent)),
             ("id_window_ms", Slot::Number(&mut self.id_window_ms)),
             ("recurring_percent", Slot::Number(&mut self.recurring_percent)),
+            ("loads_percent", Slot::Number(&mut self.loads_percent)),
             ("groups", Slot::Number(&mut self.groups)),
             ("consumers", Slot::Number(&mut self.consumers)),
             ("in_flight_max", Slot::Small(&mut self.in_flight_max)),

@@ -172,7 +172,8 @@ impl World {
     /// A cancel or a move was answered; what was moved has a receipt like any other message.
     pub(super) fn command_answered(&mut self, command: Sequence, outcome: Outcome) {
         self.commands.remove(&command);
-        if self.key_answered(command, outcome) || self.series_answered(command, outcome) {
+        let is_heard = self.key_answered(command, outcome) || self.series_answered(command, outcome);
+        if is_heard || self.load_answered(command, outcome) {
             return;
         }
         self.oracle.answered(command, outcome);

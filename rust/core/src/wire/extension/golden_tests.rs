@@ -3,7 +3,7 @@
 
 use super::samples::{every_answer, every_request};
 
-const REQUESTS: [(i16, &str); 34] = [
+const REQUESTS: [(i16, &str); 35] = [
     (200, "00010003001464656c61796d712d707974686f6e20302e312e3000000006736563726574"),
     (201, "70696e67"),
     (
@@ -83,6 +83,13 @@ const REQUESTS: [(i16, &str); 34] = [
     ),
     (217, "00066f726465727300056461696c79"),
     (245, "00066f72646572730000000000000007"),
+    (
+        218,
+        "\
+     00076e696768746c7900000002000001a3185c507b070707070707070707070707070707070000000000001003abcdef0100\
+     00000000000003000001a3185c507b090909090909090909090909090909090000000000101000abcdef0100000000001000\
+     00",
+    ),
 ];
 
 const DELIVERED: &str = "\
@@ -134,6 +141,8 @@ const SERIES_LISTED: &str = "\
      00000011000000f1806be17a000000000000000900066f726465727300056461696c79000a33302039202a202a202a000d45\
      75726f70652f4265726c696e0200";
 
+const LOAD_DONE: &str = "0000000000000046000000000000000901";
+
 fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap());
     bytes.iter().flat_map(digits).collect()
@@ -163,6 +172,7 @@ fn every_answer_of_version_1_is_as_it_was() {
         FATES_TOLD,
         FORECAST_TOLD,
         SERIES_LISTED,
+        LOAD_DONE,
     ];
     assert_eq!(written, expected);
 }

@@ -12,6 +12,7 @@ pub mod dead_letters;
 pub mod errors;
 pub mod forecast;
 pub mod hello;
+pub mod load;
 pub mod moves;
 pub mod pending;
 pub mod proof;
@@ -71,6 +72,8 @@ pub const MOVE_KEY: i16 = 215;
 pub const RECUR: i16 = 216;
 /// Ends what recurs.
 pub const END_RECURRING: i16 = 217;
+/// Stores what was staged.
+pub const LOAD: i16 = 218;
 /// How the store is.
 pub const STATUS: i16 = 220;
 /// All groups.

@@ -6,6 +6,7 @@ use super::consumers::Consumers;
 use super::dead_letters::DeadLetters;
 use super::forecast::ForecastAsked;
 use super::hello::{Hello, read_ping};
+use super::load::LoadAsked;
 use super::moves::read_moves;
 use super::pending::{CountsAsked, PendingAsked};
 use super::publish::{DueTime, Publish, read_receipts};
@@ -14,9 +15,9 @@ use super::settle::{Acknowledge, GiveBack, PutAway};
 use super::terms::{KeyAsked, PublishOnTerms, read_key_move};
 use super::{
     ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
-    FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH,
-    PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
-    SUBSCRIBE, UNSUBSCRIBE,
+    FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING,
+    PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS,
+    SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
@@ -94,6 +95,8 @@ pub enum OwnRequest<'a> {
     EndRecurring(SeriesName<'a>),
     /// A piece of the list of what recurs.
     Recurring(SeriesAsked<'a>),
+    /// Stores what was staged.
+    Load(LoadAsked<'a>),
 }
 
 impl<'a> OwnRequest<'a> {
@@ -138,6 +141,7 @@ impl<'a> OwnRequest<'a> {
             RECUR => Self::Recur(RecurAsked::read(reader)?),
             END_RECURRING => Self::EndRecurring(SeriesName::read(reader)?),
             RECURRING => Self::Recurring(SeriesAsked::read(reader)?),
+            LOAD => Self::Load(LoadAsked::read(reader)?),
             _ => return Ok(None),
         };
         reader.finish("request").map(|()| Some(request))

@@ -7,6 +7,7 @@ use super::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
 use super::errors::RemoteError;
 use super::forecast::{ForecastAsked, ForecastTold};
 use super::hello::{Hello, Welcome, put_ping};
+use super::load::{LoadAsked, LoadTold};
 use super::moves::put_moves;
 use super::pending::{CountsAsked, CountsTold, FateTold, HiddenRow, PendingAsked, PendingRow, PendingTold, put_fates};
 use super::proof::Proof;
@@ -17,9 +18,9 @@ use super::status::StatusTold;
 use super::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use super::{
     ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
-    FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH,
-    PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS,
-    SUBSCRIBE, UNSUBSCRIBE,
+    FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING,
+    PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS,
+    SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
@@ -27,6 +28,7 @@ use crate::queues::tags::{Filter, TagRule};
 use crate::record::name::GroupStart;
 use crate::record::recurring::CatchUp;
 use crate::record::terms::IfExists;
+use crate::run::{LoadName, StagedRun};
 use crate::store::{ConsumerListed, Forecast, ForecastSlot, GroupListed, PendingOf, Receipt, SubjectListed};
 use crate::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, ReadyNumber, Sequence, SubjectNumber, Tally};
 use crate::wire::pull::ConsumerName;
@@ -134,6 +136,7 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (RECUR, written(&|out| recur_asked().put(out).unwrap())),
         (END_RECURRING, written(&|out| SeriesName { subject: "orders", name: "daily" }.put(out).unwrap())),
         (RECURRING, written(&|out| SeriesAsked { subject: "orders", after: 7 }.put(out).unwrap())),
+        (LOAD, written(&|out| load_asked().put(out).unwrap())),
     ]
 }
 
@@ -164,6 +167,16 @@ pub(super) fn recur_asked() -> RecurAsked<'static> {
         body: b"body",
     }
 }
+
+pub(super) fn load_asked() -> LoadAsked<'static> {
+    let run = |nonce, rows| {
+        let name = LoadName { staged: Millis(1_800_000_000_123), nonce: [nonce; 16] };
+        StagedRun { name, length: 4_096 + rows, digest: 0xABCD_EF01, rows }
+    };
+    LoadAsked { job: "nightly", runs: vec![run(7, 3), run(9, 1 << 20)] }
+}
+
+pub(super) const LOAD_TOLD: LoadTold = LoadTold { first: Sequence(70), count: 9, again: true };
 
 pub(super) fn series_told() -> SeriesTold<'static> {
     let row = |number, pending| SeriesRow {
@@ -339,9 +352,9 @@ pub(super) fn letters() -> Letters<'static> {
 }
 
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
-/// consumers, a page of what is pending, counts of it, fates, a forecast.
+/// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
-    let mut answers = vec![Vec::new(); 13];
+    let mut answers = vec![Vec::new(); 14];
     let [
         deliver,
         hello,
@@ -356,9 +369,10 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
         fates,
         due,
         series,
+        load,
     ] = answers.as_mut_slice()
     else {
-        panic!("thirteen of them")
+        panic!("fourteen of them")
     };
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
     put_deliver(deliver, 4, Millis(21), messages.len()).unwrap();
@@ -376,6 +390,7 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
     put_fates(fates, &FATES).unwrap();
     forecast_told().put(due).unwrap();
     series_told().put(series).unwrap();
+    LOAD_TOLD.put(load);
     RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 }).put(error).unwrap();
     answers
 }

@@ -8,6 +8,7 @@ use super::dead_letters::Letters;
 use super::errors::{Attribute, ERROR_TEXT_BYTES_MAX, ErrorCode, RemoteError, Value};
 use super::forecast::ForecastTold;
 use super::hello::{Hello, Welcome};
+use super::load::{LoadAsked, LoadTold};
 use super::moves::{Moved, put_moved, put_moves, read_moved};
 use super::pending::{CountsTold, PendingTold, read_fates};
 use super::proof::Proof;
@@ -15,9 +16,9 @@ use super::publish::{Cancelled, DueTime, put_outcomes, put_receipts, read_outcom
 use super::recurring::SeriesTold;
 use super::request::OwnRequest;
 use super::samples::{
-    FATES, ORDER_17, TERMS, batch, consumers, counts_told, delivered, every_answer, every_error, every_request,
-    forecast_told, groups, letters, moves, pending_told, receipt, series_told, status, subjects, subscribe, terms,
-    welcome,
+    FATES, LOAD_TOLD, ORDER_17, TERMS, batch, consumers, counts_told, delivered, every_answer, every_error,
+    every_request, forecast_told, groups, letters, load_asked, moves, pending_told, receipt, series_told, status,
+    subjects, subscribe, terms, welcome,
 };
 use super::settle::{Acknowledge, KeyRange, PutAway};
 use super::status::StatusTold;
@@ -28,6 +29,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::message_log::Durability;
+use crate::record::adopt::LOAD_RUNS_MAX;
 use crate::store::{ConsumerListed, GroupListed, Receipt, SubjectListed};
 use crate::units::Millis;
 use crate::wire::malformed::Malformed;
@@ -229,6 +231,26 @@ fn terms_and_what_is_asked_by_key_read_back() {
 }
 
 #[test]
+fn a_load_names_each_run_and_no_more_of_them_than_one_fact_adopts() {
+    let mut out = Vec::new();
+    load_asked().put(&mut out).unwrap();
+    assert_eq!(OwnRequest::read(super::LOAD, &out), Ok(Some(OwnRequest::Load(load_asked()))));
+    for cut in 0..out.len() {
+        assert!(OwnRequest::read(super::LOAD, &out[..cut]).is_err(), "{cut}");
+    }
+    let runs = vec![load_asked().runs[0]; LOAD_RUNS_MAX + 1];
+    let most = LoadAsked { job: "nightly", runs: runs[1..].to_vec() };
+    out.clear();
+    most.put(&mut out).unwrap();
+    assert_eq!(OwnRequest::read(super::LOAD, &out), Ok(Some(OwnRequest::Load(most))));
+    assert!(LoadAsked { job: "nightly", runs }.put(&mut Vec::new()).is_err());
+    assert!(LoadAsked { job: "a b", runs: Vec::new() }.put(&mut Vec::new()).is_err());
+    let count = 2 + "nightly".len() + 2;
+    out[count] = 0x11; // so many would be 4,352
+    assert!(OwnRequest::read(super::LOAD, &out).is_err());
+}
+
+#[test]
 fn both_sides_take_the_latest_version_that_they_share() {
     let hello = |version_min, version_max| Hello { version_min, version_max, client: "", token: b"" };
     assert_eq!(hello(1, 3).version_with(1, 1), Some(1));
@@ -250,6 +272,7 @@ fn what_a_server_tells_reads_back() {
     assert_eq!(CountsTold::read(&answers[9]), Ok(counts_told()));
     assert_eq!(ForecastTold::read(&answers[11]), Ok(forecast_told()));
     assert_eq!(SeriesTold::read(&answers[12]), Ok(series_told()));
+    assert_eq!(LoadTold::read(&answers[13]), Ok(LOAD_TOLD));
     assert_eq!(read_fates(&answers[10]), Ok(FATES.to_vec()));
     assert_eq!(read_number(&7_u64.to_be_bytes()), Ok(7));
 

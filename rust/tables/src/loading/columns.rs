@@ -1,0 +1,87 @@
+//! Which columns a batch has, and what a row is.
+
+use arrow_array::{Array, RecordBatch};
+use delaymq_core::error::{Error, Result};
+use delaymq_core::units::Millis;
+
+use super::due::Dues;
+use super::meta::{Attributes, MetaColumns, Tags};
+use super::texts::{Bodies, Texts};
+
+/// What is loaded, and the types that it may have.
+const SUBJECT: (&str, &str) = ("subject", "string");
+const DUE: (&str, &str) = ("due", "a timestamp with a zone, or a string");
+const BODY: (&str, &str) = ("body", "binary or string");
+const MESSAGE_ID: (&str, &str) = ("message_id", "string");
+const TAGS: (&str, &str) = ("tags", "a list of strings, or a string with a JSON list");
+const ATTRIBUTES: (&str, &str) = ("attributes", "a map of strings, or a string with a JSON object");
+const ALL: [(&str, &str); 6] = [SUBJECT, DUE, BODY, MESSAGE_ID, TAGS, ATTRIBUTES];
+
+/// The columns of a batch.
+pub(super) struct Columns<'a> {
+    subjects: Texts<'a>,
+    dues: Dues<'a>,
+    bodies: Bodies<'a>,
+    meta: MetaColumns<'a>,
+}
+
+impl<'a> Columns<'a> {
+    /// Takes a batch apart.
+    pub(super) fn of(batch: &'a RecordBatch, ignores_others: bool) -> Result<Self> {
+        let schema = batch.schema_ref();
+        for (place, field) in schema.fields().iter().enumerate() {
+            let name = field.name().as_str();
+            if !ignores_others && ALL.iter().all(|(known, _)| *known != name) {
+                let known: Vec<&str> = ALL.iter().map(|(known, _)| *known).collect();
+                return Err(refused(&format!("no others than {}", known.join(", ")), name));
+            }
+            let is_known = ALL.iter().any(|(known, _)| *known == name);
+            if is_known && schema.fields().iter().take(place).any(|other| other.name() == name) {
+                return Err(refused("each column once", name));
+            }
+        }
+        Ok(Self {
+            subjects: needed(batch, SUBJECT, Texts::of)?,
+            dues: needed(batch, DUE, Dues::of)?,
+            bodies: needed(batch, BODY, Bodies::of)?,
+            meta: MetaColumns {
+                message_id: wanted(batch, MESSAGE_ID, Texts::of)?,
+                tags: wanted(batch, TAGS, Tags::of)?,
+                attributes: wanted(batch, ATTRIBUTES, Attributes::of)?,
+            },
+        })
+    }
+
+    /// When a row is due, its subject and its body; its meta is written to `meta`.
+    pub(super) fn row(&self, place: usize, meta: &mut Vec<u8>) -> Result<(Millis, &'a str, &'a [u8])> {
+        let null =
+            |argument| Error::InvalidArgument { argument, expected: "a value".to_owned(), found: "null".to_owned() };
+        let due = self.dues.at(place)?;
+        let subject = self.subjects.at(place).ok_or_else(|| null("subject"))?;
+        let body = self.bodies.at(place).ok_or_else(|| null("body"))?;
+        self.meta.put(place, meta)?;
+        Ok((due, subject, body))
+    }
+}
+
+fn needed<'a, Found>(
+    batch: &'a RecordBatch,
+    column: (&str, &str),
+    of: impl FnOnce(&'a dyn Array) -> Option<Found>,
+) -> Result<Found> {
+    wanted(batch, column, of)?.ok_or_else(|| refused(&format!("a column {}", column.0), "none of that name"))
+}
+
+fn wanted<'a, Found>(
+    batch: &'a RecordBatch,
+    (name, types): (&str, &str),
+    of: impl FnOnce(&'a dyn Array) -> Option<Found>,
+) -> Result<Option<Found>> {
+    let Some(array) = batch.column_by_name(name) else { return Ok(None) };
+    let found = of(array.as_ref());
+    found.map(Some).ok_or_else(|| refused(&format!("{name} as {types}"), &array.data_type().to_string()))
+}
+
+fn refused(expected: &str, found: &str) -> Error {
+    Error::InvalidArgument { argument: "columns", expected: expected.to_owned(), found: found.to_owned() }
+}
