@@ -122,9 +122,9 @@ def test_a_hole_of_a_run_has_whole_records_and_nothing_else() -> None:
 def with_holes(*holes: tuple[Place, Place]) -> bytes:
     """The golden checkpoint with these holes, its checks made right."""
     _, data = read_golden("checkpoint")
-    assert data[-16:] == bytes(16), "it ends with the counts of its holes, those of segments first"
+    assert data[-24:] == bytes(24), "it ends with the counts of its holes, those of segments first, and of its loads"
     fields = ("end", "chain", "next_sequence", "epoch", "trusted_ms")
     rows = (struct.pack("<QIQIQ", *(place[name] for name in fields)) for hole in holes for place in hole)
-    body = data[64:-16] + struct.pack("<Q", len(holes)) + b"".join(rows) + bytes(8)
+    body = data[64:-24] + struct.pack("<Q", len(holes)) + b"".join(rows) + bytes(16)
     header = data[:40] + struct.pack("<Q", len(body)) + data[48:56] + struct.pack("<I", crc32(body))
     return header + struct.pack("<I", crc32(header)) + body
