@@ -15,8 +15,9 @@ from delaymq.errors import Locked, NotAStore, StorageError
 
 __all__ = ["copied"]
 
-IMMUTABLE = ("runs", "checkpoints")
-"""Files of these are written once, and then only removed: a second name for them is as good as a copy."""
+IMMUTABLE = ("runs", "loads", "checkpoints")
+"""Files of these are written once, and then only removed, or given back in part, which no file is that has a second name:
+one for them is as good as a copy."""
 WRITTEN = ("log",)
 
 
@@ -41,7 +42,8 @@ def copied(store: Path, beside: Path | None = None) -> Iterator[Path]:
             shutil.copy2(store / "identity", copy / "identity")
             for name in (*IMMUTABLE, *WRITTEN):
                 (copy / name).mkdir()
-                for file in sorted((store / name).iterdir()):
+                # A store of an earlier format has no folder for loads.
+                for file in sorted((store / name).glob("*")):
                     if file.is_file() and file.suffix != ".tmp":
                         _copy(file, copy / name / file.name, is_final=name in IMMUTABLE)
         yield copy

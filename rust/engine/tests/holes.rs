@@ -205,3 +205,30 @@ fn what_was_cancelled_of_a_run_that_stays_is_given_back_and_all_else_comes_whole
     let found = bodies(&consume(&all, 250));
     assert_eq!(found, (0..100).chain(250..400).map(far).collect::<Vec<_>>());
 }
+
+/// Whoever copies a store by second names of its files, as a simulation does, has other checkpoints than the store.
+#[test]
+fn what_has_another_name_is_the_copy_of_somebody_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = hollow();
+    options.owner.merge_payload_bytes = 0;
+    let store = open(folder.path(), options);
+    let receipts: Vec<_> = (0..400)
+        .map(|number| publish(&store, "far", Due::After(FAR_MS + number * 1_000), far(number).as_bytes()))
+        .collect();
+    store.checkpoint().unwrap();
+    let (run, full, _) = largest_run(folder.path());
+    let copy = folder.path().join("copy");
+    std::fs::hard_link(&run, &copy).unwrap();
+    let before = std::fs::read(&copy).unwrap();
+    store.cancel_many(&receipts[100..250]).unwrap();
+    eventually("what was cancelled is given back", || {
+        publish(&store, "noise", Due::After(0), b"behind");
+        store.checkpoint().unwrap();
+        store.status().unwrap().metrics.punched_bytes > 140 * 2_000
+    });
+    assert_eq!(largest_run(folder.path()).1, full);
+    assert!(std::fs::read(&copy).unwrap() == before, "the copy has other bytes");
+    store.close().unwrap();
+    assert_eq!(Store::verify(folder.path()).unwrap().findings, Vec::<String>::new());
+}

@@ -81,7 +81,8 @@ pub trait StorageFile: Send + Sync {
 
     /// Gives these bytes back to the disk: they read as zeros from now on, and the file keeps its length. True where
     /// the disk did so; false where it has no holes, and the bytes are as they were. Nothing makes it durable: after a
-    /// power cut each block may have its old bytes or zeros, so only what nobody reads any more is given back.
+    /// power cut each block may have its old bytes or zeros, so only what nobody reads any more is given back. What has
+    /// another name is somebody's copy as well, and stays as it is: that is true, too.
     fn punch(&self, offset: u64, length: u64) -> Result<bool>;
 
     /// Makes all that was written durable, and the length.

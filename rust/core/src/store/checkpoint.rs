@@ -89,7 +89,6 @@ pub struct CheckpointWork {
     /// Segments with the facts that made dead letters of what is in `ready`.
     dead_letter_segments: BTreeSet<SegmentNumber>,
     merge: Option<MergeWork>,
-    /// The runs that were loaded, as of the freeze.
     loaded: LoadedRuns,
     holes: Option<HolePlan>,
     stage: Stage,
@@ -156,11 +155,10 @@ impl CheckpointWork {
         let merge = MergeWork::plan(state, options, copy_after);
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
-        let frozen = Frozen::of(state, &planned, feed.resume_from);
         Self {
             number,
             stream: state.stream,
-            frozen,
+            frozen: Frozen::of(state, &planned, feed.resume_from),
             dispatch_number,
             schedule_candidates,
             dispatch_candidates,

@@ -90,8 +90,7 @@ impl Plan {
         let mut later = Chance::new(apart.clone().next_number());
         let mut last = Chance::new(later.clone().next_number());
         let marks = marks(&mut later);
-        let is_on = later.percent(40);
-        let kept_apart = KeptApart { is_on, subject: "subject-0", keep_ms: later.one_of(&[0, 300, 5_000, 600_000]) };
+        let (is_on, keep_ms) = (later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = OwnerOptions {
             checkpoint_bytes: u64::MAX,
             checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
@@ -114,7 +113,7 @@ impl Plan {
             keeps_consumers: chance.percent(40),
             marks,
             owner,
-            kept_apart,
+            kept_apart: KeptApart { is_on, subject: "subject-0", keep_ms },
             ..NodeOptions::default()
         };
         let plan = Self {
