@@ -16,8 +16,8 @@ from delaymq.errors import Locked, NotAStore, StorageError
 __all__ = ["copied"]
 
 IMMUTABLE = ("runs", "loads", "checkpoints")
-"""Files of these are written once, and then only removed, or given back in part, which no file is that has a second name:
-one for them is as good as a copy."""
+"""Files of these are written once, and then only removed, or given back in part, which nothing is that has a second
+name: one for them is as good as a copy."""
 WRITTEN = ("log",)
 
 
