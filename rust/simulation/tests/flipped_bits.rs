@@ -12,19 +12,22 @@ use delaymq_core::message_log::segment_path;
 use delaymq_core::record::batch::BATCH_HEADER_BYTES;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::record::recurring::CatchUp;
-use delaymq_core::record::terms::{IfExists, TermsLimits};
+use delaymq_core::record::terms::{IfExists, NameHash, TermsLimits};
 use delaymq_core::record::{KINDS, Records};
+use delaymq_core::run::LoadName;
 use delaymq_core::store::{Outcome, verify};
 use delaymq_core::units::{Sequence, padded};
 use delaymq_simulation::disk::End;
-use delaymq_simulation::node::{Due, NewMessage, NewRecurring, NewTerms, Pulled};
+use delaymq_simulation::ledger::StagedLine;
+use delaymq_simulation::node::{Due, NewMessage, NewRecurring, NewRow, NewTerms, Pulled, stage};
 use delaymq_simulation::replica::Replica;
 use rig::keyed::asked;
 use rig::{Place, Rig, START, bodies_of, small};
 
 const NAMES: (&str, &str) = ("s", "g");
+const STAGED: LoadName = LoadName { staged: START, nonce: [7; 16] };
 
-/// Every kind of record, two checkpoints, runs of both kinds, and a tail behind them.
+/// Every kind of record, a loaded run, two checkpoints, runs of both kinds, and a tail behind them.
 fn small_store() -> Rig {
     let mut rig = Rig::new(small());
     rig.in_flight_max = 3;
@@ -52,6 +55,7 @@ fn small_store() -> Rig {
     rig.pass(40);
     rig.checkpoint();
     rig.publish("s", 0, "ready in memory");
+    load(&mut rig);
     let (ended, _) = rig.attach("s", "ended", GroupStart::Latest, "client", 8);
     rig.node().end_group(ended, 0).unwrap();
     rig.settle();
@@ -72,6 +76,20 @@ fn publish_with_key(rig: &mut Rig, key: &str) {
     let message = NewMessage { subject: "s", due: Due::After(60_000), body: key.as_bytes() };
     rig.node().publish_on_terms(&[(message, terms)], limits).unwrap().unwrap();
     rig.settle();
+}
+
+fn rows() -> [NewRow; 2] {
+    [("loaded", 90), ("loaded for later", 60_000)].map(|(body, delay_ms)| {
+        let (subject, body) = ("s".to_owned(), body.as_bytes().to_vec());
+        NewRow { subject, due: START.plus(delay_ms), body }
+    })
+}
+
+fn load(rig: &mut Rig) {
+    let runs = stage(rig.disk.shared().as_ref(), &rows(), STAGED, 100).unwrap();
+    let fact = rig.node().load(NameHash { low: 1, high: 2 }, &runs).unwrap().unwrap();
+    rig.settle();
+    assert_eq!(rig.node().take_outcome(fact), Some(Outcome::Loaded(fact, 2)));
 }
 
 fn cancel_by_key(rig: &mut Rig, key: &str) {
@@ -130,9 +148,14 @@ fn place_of(rig: &Rig, text: &[u8]) -> Option<(String, u64)> {
 
 /// The kinds of record in the log, and the offsets of padding in its segments.
 fn survey(rig: &mut Rig) -> (BTreeSet<u8>, BTreeSet<(String, usize)>) {
-    let copy = rig.disk.copy();
+    let (copy, image) = (rig.disk.copy(), rig.disk.storage().image());
     let node = rig.node();
     let mut replica = Replica::new(*node.identity()).unwrap();
+    let lines = rows().map(|row| StagedLine { subject: row.subject, due: row.due, size: row.body.len() as u32 });
+    for (path, bytes) in image.into_iter().filter(|(path, _)| path.starts_with("loads/")) {
+        let name = LoadName::parse(path.trim_start_matches("loads/")).unwrap();
+        replica.know_staged(name, &bytes, &lines).unwrap();
+    }
     let batches = replica.catch_up(&copy, node.appender().written().location).unwrap();
     let (mut kinds, mut padding) = (BTreeSet::new(), BTreeSet::new());
     for batch in &batches {
@@ -264,8 +287,8 @@ fn part_of(path: &str, bytes: &[u8], offset: usize, padding: &BTreeSet<(String, 
         "log" if offset + 1 >= damaged && offset < damaged.saturating_add(12) => {
             "log: the payload that was damaged before".to_owned()
         }
-        "runs" if offset < 4_096 => "runs: the header block, which opening does not read".to_owned(),
-        "runs" if is_zero => "runs: padding".to_owned(),
+        "runs" | "loads" if offset < 4_096 => format!("{folder}: the header block, which opening does not read"),
+        "runs" | "loads" if is_zero => format!("{folder}: padding"),
         "aside" => "aside: evidence".to_owned(),
         _ => format!("{path}: byte {offset}"),
     }
@@ -346,7 +369,7 @@ fn flip_all(bits: Bits, report: &str) {
     let (messages, voided) = contents(&mut whole);
     let findings = verify(&base.disk.copy(), &identity).unwrap().findings;
     let expected = Expected { messages, voided, findings };
-    assert_eq!(expected.messages.len(), 9, "{:?}", expected.messages);
+    assert_eq!(expected.messages.len(), 11, "{:?}", expected.messages);
     let sample = Sample { files: base.disk.storage().image(), padding, expected };
     let shares = std::thread::available_parallelism().map_or(1, usize::from);
     let mut tally = Tally::default();
