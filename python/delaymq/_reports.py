@@ -63,9 +63,13 @@ class Reports:
 
 
 def log(level: str, action: str, text: str) -> None:
-    """One line to the logger `delaymq`."""
+    """One line to the logger `delaymq`; nobody sees it where nobody has set up logging."""
     # Imported when there is something to say, which in most programs is never.
     import logging  # noqa: PLC0415
 
     numbers = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-    logging.getLogger("delaymq").log(numbers.get(level, logging.WARNING), "%s", text, extra={"action": action})
+    logger = logging.getLogger("delaymq")
+    if not logger.handlers:
+        # Without any handler Python would print warnings.
+        logger.addHandler(logging.NullHandler())
+    logger.log(numbers.get(level, logging.WARNING), "%s", text, extra={"action": action})

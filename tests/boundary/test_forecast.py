@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import delaymq
 from delaymq import Forecast, InvalidArgument, Publish, WrongType
 from faces import Face
+from serving import serving
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -119,6 +122,31 @@ def test_more_than_one_answer_takes_comes_in_pieces(tmp_path: Path) -> None:
         assert found == told(face)
     finally:
         face.close()
+
+
+def test_a_server_counts_the_minutes_with_too_many(tmp_path: Path) -> None:
+    with serving(tmp_path / "hot", "--set", "store.hot_minute_messages=100") as served:
+        with delaymq.connect(served.url) as client:
+            assert served.metric("hot_minutes") == 0
+            receipts = client.publish_many([Publish("a", b"", at=DAY)] * 101)
+            assert served.metric("hot_minutes") == 1
+            client.cancel_many(receipts[:1])
+            assert served.metric("hot_minutes") == 0
+        assert "101 messages and more are due within the minute" in served.said()
+
+
+def test_what_is_told_is_never_printed_by_the_library(tmp_path: Path) -> None:
+    program = """
+import logging, sys, time, delaymq
+with delaymq.open(sys.argv[1], durability="os", hot_minute_messages=1) as store:
+    store.publish_many("a", [b""] * 5, 3_600)
+    end = time.monotonic() + 20
+    while not logging.getLogger("delaymq").handlers and time.monotonic() < end:
+        time.sleep(0.02)
+print(len(logging.getLogger("delaymq").handlers))
+"""
+    ran = subprocess.run([sys.executable, "-c", program, str(tmp_path / "hot")], capture_output=True, check=True)
+    assert (ran.stdout, ran.stderr) == (b"1\n", b"")
 
 
 def test_a_minute_with_too_many_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -99,6 +99,7 @@ def test_nothing_due_takes_no_time_and_a_speed_is_kept(folder: Path) -> None:
         ({"rate": float("inf")}, "rate"),
         ({"rate": True}, "rate"),
         ({"rates": {"burst": 0}}, "rates['burst']"),
+        ({"rates": {"nowhere": 5}}, "rates['nowhere']"),
         ({"speed": 0}, "speed"),
         ({"step": 0}, "step"),
         ({"start": START - timedelta(days=1)}, "clock"),

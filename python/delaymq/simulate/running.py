@@ -79,8 +79,11 @@ def simulate(
     with copied(Path(path), None if folder is None else Path(folder)) as copy:
         clock = Clock(moment(begins_ms))
         with Store.open(copy, durability="os", clock=clock, create=False) as store, ExitStack() as consuming:
-            run = _Run(store, clock, {})
-            for subject, group in _groups(store):
+            run, groups = _Run(store, clock, {}), _groups(store)
+            known = {subject for subject, _ in groups}.union(one.name for one in store.subjects())
+            for subject in sorted(limits.keys() - known):
+                raise refused(f"rates[{subject!r}]", "a subject of the store", subject)
+            for subject, group in groups:
                 messages = consuming.enter_context(store.subscribe(subject, group=group, in_flight_max=IN_FLIGHT_MAX))
                 handles = limits.get(subject, everybody)
                 run.consumers[messages] = Modelled(subject, group, handles, begins_ms)
