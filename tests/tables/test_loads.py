@@ -238,3 +238,22 @@ def test_what_became_of_each_is_followed(own: World) -> None:
 
 
 OUTCOMES = ("cancelled", "pending", "acknowledged", "retrying", "dead_letter", "ready")
+
+
+def test_what_waits_stays_in_all_tables_however_old_its_load_and_whatever_was_merged(tmp_path: Path) -> None:
+    path, clock = tmp_path / "store", Clock(datetime.now(UTC))
+    due = clock.now + timedelta(days=30)
+    with delaymq.open(path, clock=clock, durability="os") as store:
+        for job in range(10):
+            rows = [{"subject": "orders", "due": due, "body": b"%d" % row, "message_id": None} for row in range(100)]
+            with Stager(path) as stager:
+                stager.add(pyarrow.Table.from_pylist(rows, schema=SCHEMA))
+                store.load(f"job-{job}", stager.finish())
+        for _ in range(5):
+            clock.advance(timedelta(days=1))
+            store.publish("mail", b"", at=due)
+            store.checkpoint()
+    for table in ("message", "pending", "deliveries"):
+        assert Counter(row["subject"] for row in rows_of(path, table)) == {"orders": 1_000, "mail": 5}, table
+    with delaymq.snapshot(path) as snapshot:
+        assert snapshot.retired == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -97,8 +98,12 @@ class Destination:
         except Locked as error:
             words = f"{error}; where a server has it open, say its address"
             raise Locked(words, **vars(error)) from error
-        with store:
+        try:
             return store.load(job, runs)
+        finally:
+            # What was loaded is durable, whether the log could be ended in order or not.
+            with suppress(DiskFull):
+                store.close()
 
     def _token(self) -> bytes | None:
         if self.token_file is None:

@@ -61,7 +61,11 @@ impl Store {
         check_name("job", job)?;
         let hash = name_hash("", job);
         let count = check_described(runs)?;
-        if let Some(LoadJob { base, count: before, .. }) = self.look(|state| Ok(state.load_jobs.get(hash)))? {
+        let known = self.look(|state| Ok(state.load_jobs.get(hash)))?;
+        let (now, _) = shared.now();
+        // One that is over is forgotten by the next adoption.
+        let is_kept = |load: &LoadJob| now.since(load.adopted) < LOAD_JOB_KEPT_MS;
+        if let Some(LoadJob { base, count: before, .. }) = known.filter(is_kept) {
             return answer_again(job, base, before, count);
         }
         let Checked { subjects, first_due } = shared.check_runs(runs)?;
@@ -149,7 +153,8 @@ impl Shared {
         let fact = Sequence(range.end.0.saturating_sub(u64::from(adopts)));
         self.lead(range.end);
         self.wait_visible(range.end, None)?;
-        self.apply_until(range.end)?;
+        // Whatever went wrong with applying it, the fact is there: the same job again tells.
+        self.apply_until(range.end).map_err(|error| self.check().err().unwrap_or(error))?;
         self.outcomes.take(fact).ok_or(Error::Closed)
     }
 }

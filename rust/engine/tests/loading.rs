@@ -8,14 +8,19 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::run::{LoadName, StagedMessage, StagedRun, StagingLimits};
 use delaymq_core::units::{Millis, Sequence};
-use delaymq_engine::{Clock, Due, Durability, LOAD_RUNS_MAX, Loaded, Options, Store, SystemClock, stager_at};
+use delaymq_engine::{
+    Clock, Due, Durability, LOAD_JOB_KEPT_MS, LOAD_RUNS_MAX, Loaded, ManualClock, Options, Store, SystemClock,
+    stager_at,
+};
 use support::{bodies, consume, eventually, open, options, publish, subscribe};
 
+const DAY_MS: u64 = 24 * 3_600_000;
 const FOLDER: &str = "DELAYMQ_TEST_FOLDER";
 
 fn small(durability: Durability) -> Options {
@@ -156,8 +161,34 @@ fn two_that_come_at_once_are_one() {
     store.close().unwrap();
 }
 
+/// How many files of a load this process holds open.
+fn held_open(folder: &Path) -> usize {
+    let loads = folder.canonicalize().unwrap().join("loads");
+    let links =
+        std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.filter(|path| path.starts_with(&loads)).count()
+}
+
+/// There may be thousands of runs, and a process has a thousand descriptors.
 #[test]
-fn files_go_when_all_of_a_load_is_finished() {
+fn loaded_runs_are_opened_where_they_are_read_and_held_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), small(Durability::Os));
+    let runs = stage(folder.path(), "orders", &rows(300, |row| now() - 1_000 + row), 1);
+    let loaded = store.load("many", &runs).unwrap();
+    assert_eq!((loaded.count, held_open(folder.path())), (300, 0));
+    store.checkpoint().unwrap();
+    store.close().unwrap();
+    let store = open(folder.path(), small(Durability::Os));
+    assert_eq!(held_open(folder.path()), 0);
+    let messages = subscribe(&store, "orders", "billing");
+    assert_eq!(consume(&messages, 300).len(), 300);
+    assert!(held_open(folder.path()) < 100, "a few are kept for who reads payloads");
+}
+
+/// Whoever reads the log later finds its messages there, as those of every batch.
+#[test]
+fn files_go_with_the_log_that_has_their_fact_when_all_of_a_load_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), small(Durability::Os));
     let runs = stage(folder.path(), "orders", &rows(600, |_| now() - 1), 200);
@@ -166,12 +197,41 @@ fn files_go_when_all_of_a_load_is_finished() {
     let files = || std::fs::read_dir(folder.path().join("loads")).unwrap().count();
     assert_eq!((consume(&messages, 600).len(), files()), (600, 3));
     assert!(messages.flush(Duration::from_secs(5)).unwrap());
-    for _ in 0..4 {
-        publish(&store, "other", Due::After(3_600_000), b"x");
+    let go_on = |body: &[u8]| {
+        publish(&store, "orders", Due::After(0), body);
+        assert_eq!(consume(&messages, 1).len(), 1);
+        assert!(messages.flush(Duration::from_secs(5)).unwrap());
         store.checkpoint().unwrap();
+    };
+    for _ in 0..5 {
+        go_on(b"x");
     }
-    eventually("the files of the load go", || files() == 0);
+    let segment = |number: u32| folder.path().join(format!("log/{number:010}.segment")).exists();
+    assert_eq!((files(), segment(2)), (3, true));
+    eventually("the files of the load go", || {
+        go_on(&vec![7; 100 << 10]);
+        files() == 0
+    });
+    eventually("the fact goes with them", || !segment(2));
+    drop(messages);
     store.close().unwrap();
+}
+
+/// A job that is over may be done anew, whether another load came between or not.
+#[test]
+fn the_name_of_a_job_is_free_again_after_seven_days() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Millis(now())).unwrap());
+    let store = open(folder.path(), Options { clock: Arc::clone(&clock) as _, ..small(Durability::Os) });
+    let far = now() + 100 * DAY_MS;
+    let runs = || stage(folder.path(), "orders", &rows(10, |_| far), 10);
+    let first = store.load("weekly", &runs()).unwrap();
+    clock.advance(LOAD_JOB_KEPT_MS - DAY_MS, Duration::from_secs(20), &mut || true).unwrap();
+    assert_eq!(store.load("weekly", &runs()), Ok(Loaded { again: true, ..first }));
+    clock.advance(DAY_MS, Duration::from_secs(20), &mut || true).unwrap();
+    let days = LOAD_JOB_KEPT_MS / DAY_MS;
+    let old = argument_of(store.load("weekly", &runs()));
+    assert_eq!(old, "runs", "it is no answer of before: what was staged is {days} days old by the store's clock");
 }
 
 /// The victim: loads one job after the other until it is killed.

@@ -19,6 +19,7 @@ mod footer;
 mod holes;
 mod payload;
 mod reader;
+mod reopening;
 mod rows;
 mod scan;
 mod staging;

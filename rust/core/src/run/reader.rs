@@ -7,6 +7,7 @@ use super::cells::CellFence;
 use super::footer::{
     Footer, FooterPlace, GROUP_BLOCKS, Reference, SubjectRange, TRAILER_BYTES, TimeBucket, block_count, decode_trailer,
 };
+use super::reopening::ReopenedFile;
 use super::rows::RowKey;
 use super::staging::{LoadName, Relation, STAGED_KIND, StagedRun, StagedTail};
 use super::{RunKind, run_path};
@@ -103,6 +104,14 @@ impl Run {
         run.footer.adopt(&relation, *who.1);
         run.relation = Some(Arc::new(relation));
         Ok(run)
+    }
+
+    /// The same run, whose file is held open no longer, but opened for each reading.
+    #[must_use]
+    pub fn let_go(mut self, storage: &Arc<dyn Storage>) -> Self {
+        let path = self.file.path().to_owned();
+        self.file = Arc::new(ReopenedFile { storage: Arc::clone(storage), path });
+        self
     }
 
     /// Its number.

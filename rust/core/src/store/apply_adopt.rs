@@ -84,7 +84,8 @@ fn take_in(
     let subjects = &state.subjects;
     let who = (number, &state.stream.id);
     let run = Run::open_adopted(effects.storage.as_ref(), named, who, (base, now), &|name| subjects.number(name))?;
-    let run = Arc::new(run);
+    // A load has up to 4,096 of them, and there may be many loads.
+    let run = Arc::new(run.let_go(&effects.storage));
     let (counts, totals) = (&mut state.counts, &mut state.totals);
     let counted = run.each_cell(None, &mut |cell| {
         counts.raise_by(cell.subject, cell.tally.messages);

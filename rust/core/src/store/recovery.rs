@@ -232,7 +232,7 @@ pub(super) fn open_run(
     used: &ReadCheckpoint,
 ) -> Result<Arc<Run>> {
     if used.files.loads.contains_key(&named.number) {
-        return open_loaded(storage.as_ref(), named, used, &stream.id).map(Arc::new);
+        return Ok(Arc::new(open_loaded(storage.as_ref(), named, used, &stream.id)?.let_go(storage)));
     }
     let run = Run::open(storage.as_ref(), named.number, kind, &stream.id)?;
     if run.length() != named.length || run.digest() != named.check {

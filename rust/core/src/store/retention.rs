@@ -248,7 +248,25 @@ pub(super) fn needed(
     runs.extend(candidates.iter().filter(is_young).map(|candidate| candidate.run.number()));
     let is_opened = |candidate: &&Candidate| candidate.adopted_since && !is_on(Planted::AdoptedGoesEarly);
     runs.extend(candidates.iter().filter(is_opened).map(|candidate| candidate.run.number()));
-    Ok((runs, aged_floor(segments, floor, keeping)))
+    let floor = aged_floor(segments, floor, keeping);
+    runs.extend(loaded_since(candidates, segments, floor));
+    Ok((runs, floor))
+}
+
+/// The loaded runs whose facts are in the log from this segment on: there are the messages that it has by such a fact, for
+/// whoever reads it.
+fn loaded_since(
+    candidates: &[Candidate],
+    segments: &[SegmentStart],
+    floor: SegmentNumber,
+) -> impl Iterator<Item = RunNumber> {
+    let first = segments.iter().find(|start| start.segment >= floor).map(|start| start.position.next_sequence);
+    let runs = candidates.iter().map(|candidate| &candidate.run);
+    runs.filter(move |run| {
+        let is_there = run.relation().zip(first).is_some_and(|(relation, first)| relation.base >= first);
+        is_there && !is_on(Planted::AdoptedGoesEarly)
+    })
+    .map(|run| run.number())
 }
 
 fn run_references(run: &Run) -> impl Iterator<Item = RunNumber> {
