@@ -97,16 +97,15 @@ impl World {
 
     /// True where something happened.
     fn drain_round(&mut self) -> bool {
-        // What the store's clock has passed is due, however far behind the wall clock was set: to wait for that
-        // would take decades for each message, and more than the simulated clock has.
-        let wall = self.clock.read().wall;
-        let now = self.node.as_ref().map_or(wall, |node| node.reading().now.max(wall));
+        let now = self.clock.read().wall;
         let next = self.dues.range(now..).next().copied();
         if let Some(due) = next {
             self.clock.advance(due.since(now).saturating_add(1));
         } else {
             self.clock.advance(1_000);
         }
+        // Where the wall clock was set back by decades, waiting for each due time may come to the end of simulated time.
+        let has_passed = self.clock.read().wall > now;
         if let Some(node) = &mut self.node {
             node.release_clock();
         }
@@ -137,7 +136,7 @@ impl World {
         if next.is_some() && self.plan.drain_checkpoint_percent > 0 {
             self.checkpoint_while_draining();
         }
-        next.is_some() || before != (self.oracle.counts(), self.crashes)
+        (next.is_some() && has_passed) || before != (self.oracle.counts(), self.crashes)
     }
 
     /// What was finished meanwhile may be given back, while more waits; now and then the machine ends behind it.
