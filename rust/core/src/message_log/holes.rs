@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::position::LogPosition;
 use super::segment::SEGMENT_HEADER_BYTES;
+use crate::storage::whole_blocks;
 use crate::units::{Location, SegmentNumber};
 
 /// Batches that are read no more.
@@ -32,10 +33,7 @@ impl Hole {
 
     /// Offset and length of the whole blocks in it: what shares a block with it keeps that block.
     pub fn whole_blocks(&self, block_bytes: u32) -> Option<(u64, u64)> {
-        let block = u64::from(block_bytes.max(1));
-        let from = u64::from(self.from.end.offset()).next_multiple_of(block);
-        let to = u64::from(self.to.end.offset()) / block * block;
-        (from < to).then(|| (from, to.saturating_sub(from)))
+        whole_blocks(self.from.end.offset().into(), self.to.end.offset().into(), block_bytes)
     }
 
     /// True where all of `other` is in it.

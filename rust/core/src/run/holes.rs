@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::block::BLOCK_BYTES;
+use crate::storage::whole_blocks;
 use crate::units::{Location, LocationFile, RunNumber};
 
 /// Records of a payload area that are read no more.
@@ -26,10 +27,7 @@ impl RunHole {
 
     /// Offset and length of the whole blocks in it: what shares a block with it keeps that block.
     pub fn whole_blocks(&self, block_bytes: u32) -> Option<(u64, u64)> {
-        let block = u64::from(block_bytes.max(1));
-        let from = self.from.next_multiple_of(block);
-        let to = self.to / block * block;
-        (from < to).then(|| (from, to.saturating_sub(from)))
+        whole_blocks(self.from, self.to, block_bytes)
     }
 
     /// True where all of `other` is in it.

@@ -89,6 +89,13 @@ pub trait StorageFile: Send + Sync {
     fn sync_data(&self) -> Result<()>;
 }
 
+/// Offset and length of the whole blocks between two places, which [`StorageFile::punch`] gives back.
+pub fn whole_blocks(from: u64, to: u64, block_bytes: u32) -> Option<(u64, u64)> {
+    let block = u64::from(block_bytes.max(1));
+    let (from, to) = (from.next_multiple_of(block), to / block * block);
+    (from < to).then(|| (from, to.saturating_sub(from)))
+}
+
 /// Reads exactly `length` bytes at `offset`, or as many as there are.
 pub fn read_upto(file: &dyn StorageFile, offset: u64, length: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; length];
