@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::apply_adopt::staged;
-use super::salvage_base::Base;
+use super::salvage_base::{Base, Gap};
 use crate::error::{Error, Result};
 use crate::message_log::Stream;
 use crate::record::adopt::Adopt;
@@ -31,7 +31,8 @@ impl LateLoads {
     }
 }
 
-/// The loaded runs that a salvage reads; what cannot be read of them is told as damage of the base.
+/// The loaded runs that a salvage reads. What cannot be read of them is told as damage of the base, and the messages of
+/// those that only late facts name as a gap: nothing else knows of them.
 ///
 /// # Errors
 /// `Storage`, `NewerFormat`.
@@ -47,7 +48,10 @@ pub(super) fn loaded_runs(storage: &dyn Storage, stream: Stream, base: &mut Base
             Ok(run) => runs.push(Arc::new(run)),
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
             Err(error @ Error::Storage { .. }) if !error.is_not_found() => return Err(error),
-            Err(error) => base.damage.push(error),
+            Err(error) => {
+                base.damage.push(error);
+                base.gaps.push(Gap { first, count: named.rows });
+            }
         }
         number = number.next();
     }
