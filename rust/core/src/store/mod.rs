@@ -105,7 +105,7 @@ pub use inspected_files::{FileKind, InspectedFile, KeptForAge};
 pub use inspection::{InspectedGroup, InspectedSubject, Inspection, inspect};
 pub use inspection_damaged::inspect_damaged;
 pub use keeping::KeepFinished;
-pub use keys::{Keys, Named, name_hash};
+pub use keys::{Keys, Named, command_hash, name_hash};
 pub use listing::{ConsumerListed, GroupListed, SubjectListed};
 pub use load_jobs::{
     LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_NAMES_MAX, LOAD_SWEPT_MS, LoadJob, LoadJobs, is_too_old,
@@ -125,7 +125,7 @@ pub use ready_cursor::{ReadyCursor, ReadyLoad, ReadyPiece};
 pub use receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use receipt_book::ReceiptBook;
 pub use recent_ids::RecentIds;
-pub use recent_moves::{RECENT_MOVES_MAX, RecentMoves};
+pub use recent_moves::{LAST_MOVES, MOVES_KEPT_MS, RECENT_MOVES_MAX, RecentMoves};
 pub use recovery::{Recovered, RecoveryProgress, RecoveryReport, first_position, recover};
 pub use recurring::{ALL_SERIES_BYTES_MAX, Recurring, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
 pub use rescue::Rescue;
