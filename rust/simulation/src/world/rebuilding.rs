@@ -4,7 +4,7 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Identity;
 use delaymq_core::run::{LoadName, StagedRun};
-use delaymq_core::store::{Counts, RebuildPlan, adopt_rebuilt, open_identity, plan_rebuild, rebuild_piece};
+use delaymq_core::store::{RebuildCounts, RebuildPlan, adopt_rebuilt, open_identity, plan_rebuild, rebuild_piece};
 
 use super::World;
 use super::machine::Promised;
@@ -70,7 +70,7 @@ impl World {
         for index in (0_u32..).take(plan.pieces().len()) {
             let name = LoadName { staged: self.clock.read().wall, nonce: self.rebuilding.bytes16() };
             let rebuilt = rebuild_piece(&storage, identity, &plan, index, Some((storage.as_ref(), name)))?;
-            let Counts { pending, same, kept, .. } = rebuilt.counts;
+            let RebuildCounts { pending, same, kept, .. } = rebuilt.counts;
             if same + kept != pending || pending == 0 || !rebuilt.examples.is_empty() {
                 let words = format!("piece {index}: {:?}, {:?}", rebuilt.counts, rebuilt.examples);
                 return Err(Error::corrupt("runs", 0, "runs that say what the log says", words));
