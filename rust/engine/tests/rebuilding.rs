@@ -64,7 +64,9 @@ fn a_store_whose_runs_are_gone_is_opened_again_with_all_its_messages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     filled(path).close().unwrap();
-    files_of(path, "runs").iter().for_each(|run| std::fs::remove_file(run).unwrap());
+    for run in files_of(path, "runs") {
+        std::fs::remove_file(run).unwrap();
+    }
     let (plan, _) = plan_rebuild(path, 1 << 20).unwrap();
     let plan = RebuildPlan::from_bytes(&plan.to_bytes()).unwrap();
     let rebuilt = rebuild_piece(path, &plan, 0, true).unwrap();

@@ -1,6 +1,6 @@
 //! Runs that are made again from the log say what those say that are there; damage to these is told, and rebuilt runs
 //! are adopted in their place.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
 mod rig;
 
@@ -114,7 +114,9 @@ fn a_run_that_is_gone_is_told_and_made_again() {
         let runs = runs_of(&rig, SCHEDULE);
         assert!(!runs.is_empty());
         let (counts, _) = is_the_same_with(&mut rig, &|rig| {
-            runs.iter().for_each(|run| remove(rig, run));
+            for run in &runs {
+                remove(rig, run);
+            }
             assert!(matches!(rig.fork(End::Kill, 1).try_open(), Err(Error::MissingFile { .. })));
         });
         assert_eq!((counts.unreadable, counts.same), (counts.pending, 0));

@@ -15,6 +15,9 @@ const CALLS_MAX: u64 = 60;
 /// So many of a hundred adoptions the machine ends in.
 const ENDS_PERCENT: u64 = 40;
 
+/// What was written of each piece.
+type Staged = Vec<(u32, Option<StagedRun>)>;
+
 impl World {
     /// Before an opening: now and then all runs are rebuilt, compared and adopted.
     pub(super) fn rebuild_now_and_then(&mut self, promised: &mut Promised) {
@@ -60,7 +63,7 @@ impl World {
         self.disk.crash(end, &mut self.rebuilding);
     }
 
-    fn rebuild_pieces(&mut self, identity: &Identity) -> Result<(RebuildPlan, Vec<(u32, Option<StagedRun>)>)> {
+    fn rebuild_pieces(&mut self, identity: &Identity) -> Result<(RebuildPlan, Staged)> {
         let storage = self.disk.shared();
         let sequences = self.rebuilding.one_of(&[32, 64, 1 << 20]);
         let (plan, _) = plan_rebuild(&storage, identity, u32::try_from(sequences).unwrap_or(32))?;

@@ -165,7 +165,8 @@ impl Comparison<'_> {
             match self.read_in_run(row)? {
                 Ok(()) => self.take_kept(*row),
                 Err(error) => {
-                    self.doubt(RebuildFinding::Unreadable, (None, Some(*row)), sequence, &error.to_string().into())
+                    let words = error.to_string().into();
+                    self.doubt(RebuildFinding::Unreadable, (None, Some(*row)), sequence, &words);
                 }
             }
             return Ok(());
@@ -268,7 +269,7 @@ impl Comparison<'_> {
         self.doubts.push(Doubt { sequence, log, row, finding, words: Arc::clone(words) });
     }
 
-    /// RebuildCounts a finding, and keeps it as an example while there are few of its kind.
+    /// Counts a finding, and keeps it as an example while there are few of its kind.
     fn tell(&mut self, finding: RebuildFinding, sequence: Sequence, words: &str) {
         let count = match finding {
             RebuildFinding::Vanishing => &mut self.counts.vanishing,
