@@ -110,3 +110,24 @@ class Stager:
 
     def discard(self) -> None:
         """Removes what was written. A second call does nothing."""
+
+RebuiltRunTold: TypeAlias = tuple[str, int, int, int]
+"""Name, bytes, check and rows of a run that was written beside the store."""
+
+def rebuild_plan(
+    path: str, piece_sequences: int, /
+) -> tuple[bytes, list[tuple[int, int, int, int]], list[tuple[int, int, str]]]:
+    """The plan; index, first sequence, sequences and run number of each piece; first sequence and sequences of what stays
+    as it is, and why.
+    """
+
+def rebuild_piece(
+    path: str, plan: bytes, index: int, stage: bool, /
+) -> tuple[dict[str, int], list[tuple[int, str, str]], RebuiltRunTold | None]:
+    """How many messages of a piece are `pending`, and of these `same`, `different`, `missing`, `unreadable`, `kept` and
+    `vanishing`; sequence, kind and words of some with which something is wrong, the worst first; the run that was
+    written.
+    """
+
+def adopt_rebuilt(path: str, plan: bytes, staged: list[tuple[int, RebuiltRunTold | None]], /) -> tuple[int, int]:
+    """Puts the runs of all pieces in the place of those that are there: how many, and their messages."""

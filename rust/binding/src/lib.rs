@@ -20,6 +20,7 @@ mod options;
 mod pending;
 mod publishing;
 mod qmq;
+mod rebuilding;
 mod receipt;
 mod records;
 mod recurring;
@@ -72,6 +73,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loading::Stager>()?;
     module.add_function(wrap_pyfunction!(loading::load, module)?)?;
     module.add_function(wrap_pyfunction!(loading::load_request, module)?)?;
+    module.add_function(wrap_pyfunction!(rebuilding::rebuild_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(rebuilding::rebuild_piece, module)?)?;
+    module.add_function(wrap_pyfunction!(rebuilding::adopt_rebuilt, module)?)?;
     module.add_function(wrap_pyfunction!(administration::groups, module)?)?;
     module.add_function(wrap_pyfunction!(administration::subjects, module)?)?;
     module.add_function(wrap_pyfunction!(administration::start_group, module)?)?;

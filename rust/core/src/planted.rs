@@ -33,6 +33,10 @@ faults! {
     ReadyVisibleBeforeDurable,
     /// A checkpoint is saved before its runs are synced.
     CheckpointBeforeRuns,
+    /// A run that is rebuilt lacks its first row.
+    RebuiltRowDropped,
+    /// Rebuilt runs are named by a checkpoint before their names are durable.
+    RebuiltNamedUnsynced,
     /// A cancel is not marked in the run's two bits.
     CancelledBitNotSaved,
     /// A cancel leaves its subject's count of what is pending as it was.

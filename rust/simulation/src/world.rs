@@ -10,13 +10,14 @@ mod moving;
 mod operations;
 mod plan;
 mod publishing;
+mod rebuilding;
 mod recurring;
 mod wild;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::Receipt;
+use delaymq_core::store::{RebuildCounts, Receipt};
 use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::administration::Change;
@@ -49,6 +50,8 @@ pub struct Ending {
     pub counts: Counts,
     /// The most that one life of the store has punched.
     pub punched: Punched,
+    /// How many messages were rebuilt, and how many of them only as they were.
+    pub rebuilt: (u64, u64),
     /// What is wrong.
     pub violations: Vec<String>,
     /// The expanded options.
@@ -106,6 +109,10 @@ pub struct World {
     keyed: Keyed,
     recurs: Recurs,
     loading: Loading,
+    /// What rebuilding is drawn from: the rest of a history stays what it was without it.
+    rebuilding: Chance,
+    /// What was rebuilt.
+    rebuilt: RebuildCounts,
     /// What operators asked for, by fact.
     changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
@@ -165,6 +172,8 @@ impl World {
             keyed: Keyed::default(),
             recurs: Recurs::default(),
             loading: Loading::default(),
+            rebuilding: Chance::new(chance.clone().next_number()),
+            rebuilt: RebuildCounts::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
             asks: BTreeMap::new(),
@@ -200,6 +209,7 @@ impl World {
             crashes: self.crashes,
             counts: self.oracle.counts(),
             punched: self.punched,
+            rebuilt: (self.rebuilt.same.saturating_add(self.rebuilt.kept), self.rebuilt.kept),
             violations: self.oracle.violations().to_vec(),
             plan,
             trace: self.told.unwrap_or_default(),

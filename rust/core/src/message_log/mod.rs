@@ -46,5 +46,5 @@ pub use segment::{
     ASIDE_FOLDER, LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES,
     SegmentHeader, Stream, fresh_room, list_segments, records_max, segment_name, segment_path,
 };
-pub use sift::{Find, sift};
+pub use sift::{Find, sift, sift_segment};
 pub use submission::{Class, Submission, Submitted};

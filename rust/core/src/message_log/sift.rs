@@ -65,6 +65,30 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, holes: &Holes, show: &mu
     Ok(())
 }
 
+/// As [`sift`], of one segment, whose first fact has this sequence.
+///
+/// # Errors
+/// As [`sift`].
+pub fn sift_segment(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    (number, first): (SegmentNumber, Sequence),
+    holes: &Holes,
+    show: &mut dyn FnMut(Find<'_>),
+) -> Result<()> {
+    let mut sieve = Sieve::new(storage, stream, first);
+    match sieve.window.open(number)? {
+        Opening::Ready => {}
+        Opening::Unreadable(error) => show(Find::Damage(error)),
+        Opening::Missing => {
+            let reason = "facts of the log stand there".to_owned();
+            show(Find::Damage(Error::MissingFile { path: segment_path(number), reason }));
+            return Ok(());
+        }
+    }
+    sieve.segment(holes, show)
+}
+
 /// The segments that are there: none, and damage, where their folder is gone.
 fn segments_there(storage: &dyn Storage, show: &mut dyn FnMut(Find<'_>)) -> Result<Vec<SegmentNumber>> {
     match list_segments(storage) {

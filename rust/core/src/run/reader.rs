@@ -69,6 +69,17 @@ impl Run {
         Ok(Self { file, footer, kind, place, length, relation: None })
     }
 
+    /// Opens a schedule run of this number that lies among what was staged.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_beside(storage: &dyn Storage, name: &LoadName, number: RunNumber, stream: &[u8; 16]) -> Result<Self> {
+        let file = open_needed(storage, &name.path(), "it was rebuilt")?;
+        let (footer, place, length) = read_end(file.as_ref())?;
+        check_who(&file, &footer, place, (RunKind::Schedule as u32, number.0, *stream))?;
+        Ok(Self { file, footer, kind: RunKind::Schedule, place, length, relation: None })
+    }
+
     /// Opens a staged run by its trailer and footer.
     ///
     /// # Errors
@@ -268,7 +279,8 @@ impl Run {
         &self.footer.fences
     }
 
-    pub(super) fn block_offset(block: u32) -> u64 {
+    /// Where a block begins in the file.
+    pub fn block_offset(block: u32) -> u64 {
         u64::from(block).saturating_add(1).saturating_mul(BLOCK_BYTES as u64)
     }
 

@@ -284,6 +284,20 @@ impl<R: Row> RunWriter<R> {
 }
 
 impl RunWriter<ScheduleRow> {
+    /// Begins a schedule run that lies among what was staged until somebody gives it its place.
+    pub fn create_beside(storage: &dyn Storage, name: &LoadName, head: RunHead) -> Result<Self> {
+        Self::create_at(storage, Place { folder: LOAD_FOLDER, path: name.path() }, head, RunKind::Schedule as u32)
+    }
+
+    /// As [`Self::finish`] of one that was begun by [`Self::create_beside`].
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_beside(mut self, storage: &dyn Storage, name: &LoadName) -> Result<Run> {
+        self.write_end(storage)?;
+        Run::open_beside(storage, name, self.head.number, &self.head.stream)
+    }
+
     /// Begins a staged run of `row_count` rows, which has no number and no stream yet.
     pub(super) fn create_staged(storage: &dyn Storage, name: &LoadName, row_count: u64) -> Result<Self> {
         let head = RunHead { number: RunNumber(0), stream: name.nonce, row_count };

@@ -169,6 +169,23 @@ impl TwoBits {
         }
     }
 
+    /// The states of `length` sequences from `from` on; `None` where they are not all in the range, or do not begin
+    /// with a word of it and end with one, or with the range.
+    pub fn part(&self, from: Sequence, length: u64) -> Option<Self> {
+        let skipped = from.0.checked_sub(self.first.0)?;
+        let end = from.0.checked_add(length)?;
+        let is_whole = length.is_multiple_of(STATES_PER_WORD) || end == self.end().0;
+        if !skipped.is_multiple_of(STATES_PER_WORD) || end > self.end().0 || !is_whole {
+            return None;
+        }
+        let first = usize::try_from(skipped / STATES_PER_WORD).ok()?;
+        let count = usize::try_from(length.div_ceil(STATES_PER_WORD)).ok()?;
+        let pages = self.pages.get(first / PAGE_WORDS..).unwrap_or_default();
+        let words = pages.iter().flat_map(|page| page.iter().copied()).skip(first % PAGE_WORDS).take(count);
+        let words: Vec<u64> = words.collect();
+        Self::from_words(from, length, &words)
+    }
+
     /// How many sequences have this state.
     pub fn count(&self, state: EntryState) -> u64 {
         let low_bits = 0x5555_5555_5555_5555_u64;

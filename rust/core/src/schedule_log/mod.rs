@@ -49,3 +49,4 @@ pub use window::Window;
 
 pub(crate) use entry::sort_by_key;
 pub(crate) use payload_copies::PayloadCopies;
+pub(crate) use window::{entry_of, row_of};

@@ -105,12 +105,12 @@ impl Window {
 }
 
 /// A row as an entry.
-pub(super) fn entry_of(row: &ScheduleRow) -> Entry {
+pub(crate) fn entry_of(row: &ScheduleRow) -> Entry {
     Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject).with_size(row.size)
 }
 
 /// An entry as a row whose payload lies outside of the run.
-pub(super) fn row_of(entry: &Entry) -> ScheduleRow {
+pub(crate) fn row_of(entry: &Entry) -> ScheduleRow {
     ScheduleRow {
         key: entry.key(),
         payload_sequence: entry.payload_sequence(),

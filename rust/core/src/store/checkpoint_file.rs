@@ -54,6 +54,8 @@ const _: () = assert!(size_of::<CheckpointHeader>() == CHECKPOINT_HEADER_BYTES);
 #[derive(Debug)]
 pub(super) struct ReadCheckpoint {
     pub(super) number: u32,
+    /// The check of its body.
+    pub(super) check: u32,
     pub(super) snapshot: Snapshot,
     pub(super) files: NamedFiles,
 }
@@ -167,7 +169,7 @@ pub(super) fn read_checkpoint(storage: &dyn Storage, stream: &Stream, number: u3
         return Err(Error::corrupt(&path, 36, format!("digest {:08x}", header.digest), "another"));
     }
     let (snapshot, files) = Snapshot::decode(&path, header.format_version.get(), &body)?;
-    Ok(ReadCheckpoint { number, snapshot, files })
+    Ok(ReadCheckpoint { number, check: found, snapshot, files })
 }
 
 /// The numbers of the checkpoints that are there, ascending; an absent folder holds none.

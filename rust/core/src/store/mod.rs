@@ -54,6 +54,7 @@ mod proposals;
 mod proposing;
 mod pull;
 mod ready_cursor;
+mod rebuilding;
 mod receipt;
 mod receipt_book;
 mod recent_ids;
@@ -122,6 +123,10 @@ pub use proposals::{Proposal, Proposals};
 pub use proposing::RetryTarget;
 pub use pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};
 pub use ready_cursor::{ReadyCursor, ReadyLoad, ReadyPiece};
+pub use rebuilding::{
+    Adopted, KeptWindow, RebuildCounts, RebuildExample, RebuildFinding, RebuildPiece, RebuildPlan, RebuiltPiece,
+    adopt_rebuilt, plan_rebuild, rebuild_piece,
+};
 pub use receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use receipt_book::ReceiptBook;
 pub use recent_ids::RecentIds;

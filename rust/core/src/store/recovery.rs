@@ -302,7 +302,7 @@ fn window_of(window: &WindowSnapshot, runs: &BTreeMap<RunNumber, Arc<Run>>) -> W
 }
 
 /// A window whose run is no longer named must have nothing pending in it.
-fn check_windows(state: &State) -> Result<()> {
+pub(super) fn check_windows(state: &State) -> Result<()> {
     for window in state.schedule.windows() {
         if window.pending() > 0 && window.run().is_none() {
             let found = format!("{} pending from sequence {} on, and no run", window.pending(), window.first());
@@ -313,7 +313,7 @@ fn check_windows(state: &State) -> Result<()> {
 }
 
 /// Every unfinished ready message of the checkpoint must be in one of its runs.
-fn check_postings(state: &State) -> Result<()> {
+pub(super) fn check_postings(state: &State) -> Result<()> {
     for (subject, _) in state.subjects.iter() {
         let mut number = state.dispatch.finished_below(subject);
         while number < state.dispatch.next_number(subject) {

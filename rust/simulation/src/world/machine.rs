@@ -37,6 +37,11 @@ fn is_of_content(error: &Error) -> bool {
 }
 
 impl Promised {
+    /// The machine ended so since.
+    pub(super) fn is_cut_by(&mut self, end: End) {
+        self.cut |= end.cuts_power();
+    }
+
     fn by(node: &Node) -> Self {
         let commits = node.commits();
         Self { visible: commits.visible().sequence, synced: commits.synced_mark().sequence, cut: false }
@@ -114,6 +119,7 @@ impl World {
         for attempt in 0..OPENINGS_MAX {
             let last = attempt + 1 == OPENINGS_MAX;
             self.trouble_checkpoints();
+            self.rebuild_now_and_then(&mut promised);
             if !last && self.chance.percent(self.plan.crash_in_open_percent) {
                 let calls = self.chance.below(90);
                 self.disk.storage().stop_after_calls(calls);

@@ -74,6 +74,8 @@ pub struct Plan {
     pub redrives: bool,
     /// True where messages are let expire.
     pub expires: bool,
+    /// Percent of the openings before which all runs are rebuilt.
+    pub rebuild_percent: u64,
     /// True where dead letters are brought back at the end.
     pub redrives_at_the_end: bool,
     /// True where the drain begins with a restart.
@@ -89,8 +91,7 @@ impl Plan {
         let mut apart = Chance::new(chance.clone().next_number());
         let mut later = Chance::new(apart.clone().next_number());
         let mut last = Chance::new(later.clone().next_number());
-        let marks = marks(&mut later);
-        let (is_on, keep_ms) = (later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
+        let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = OwnerOptions {
             checkpoint_bytes: u64::MAX,
             checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
@@ -150,6 +151,7 @@ impl Plan {
             redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
             drain_checkpoint_percent: 0,
+            rebuild_percent: Chance::new(last.clone().next_number()).one_of(&[0, 0, 0, 25, 60]),
         };
         if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
     }
@@ -192,6 +194,7 @@ impl Options for Plan {
             ("crash_percent", Slot::Number(&mut self.crash_percent)),
             ("restart_before_drain", Slot::Switch(&mut self.restart_before_drain)),
             ("drain_checkpoint_percent", Slot::Number(&mut self.drain_checkpoint_percent)),
+            ("rebuild_percent", Slot::Number(&mut self.rebuild_percent)),
             ("clock_steps", Slot::Switch(&mut self.clock_steps)),
             ("wrong_boots", Slot::Switch(&mut self.wrong_boots)),
             ("wall_rate", Slot::Number(&mut self.wall_rate)),

@@ -90,7 +90,7 @@ pub struct StagedRun {
 
 impl StagedRun {
     /// The run that was opened must be the one that is named here.
-    pub(super) fn check(&self, run: &Run) -> Result<()> {
+    pub(crate) fn check(&self, run: &Run) -> Result<()> {
         let (expected, found) = ((self.length, self.digest, self.rows), (run.length(), run.digest(), run.row_count()));
         if expected == found && self.rows > 0 {
             return Ok(());

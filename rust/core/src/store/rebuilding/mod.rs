@@ -1,0 +1,24 @@
+//! Making the runs of the schedule again from the log, as of a checkpoint: to compare them with those that are there,
+//! or to put them in their place.
+//!
+//! It is done in pieces, by whoever has time, without the lock: [`plan_rebuild`] says which, [`rebuild_piece`] compares
+//! one and writes its run beside the store, [`adopt_rebuilt`] has the lock and puts all of them in their places by one
+//! checkpoint of the same position. Nothing of the store changes before that is durable. See
+//! `docs/decisions/0064-runs-are-rebuilt-from-the-log-as-of-a-checkpoint.md`.
+
+mod adopt;
+mod adopted_files;
+mod adopted_ready;
+mod basis;
+mod compare;
+mod elsewhere;
+mod from_log;
+mod piece;
+mod plan;
+mod staged;
+mod write;
+
+pub use adopt::{Adopted, adopt_rebuilt};
+pub use compare::{RebuildCounts, RebuildExample, RebuildFinding};
+pub use piece::{RebuiltPiece, rebuild_piece};
+pub use plan::{KeptWindow, RebuildPiece, RebuildPlan, plan_rebuild};
