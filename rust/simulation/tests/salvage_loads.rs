@@ -1,6 +1,6 @@
 //! Salvage of what was loaded: by who knows that it was adopted, by who only may believe it, and where staged files are
 //! damaged or gone.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may")]
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod rig;
 
