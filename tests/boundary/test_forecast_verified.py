@@ -72,4 +72,4 @@ def test_another_cell_is_found_and_named(closed: Path) -> None:
     alter(closed, ENDED, struct.pack("<IIQQ", 1, MINUTE, 1, 2))
     problems = _core.verify(str(closed))["problems"]
     counted = f'2 messages of 6 bytes of subject "orders" are due within a minute of {WHEN:%Y-%m-%dT%H:%M:%SZ}'
-    assert f"{counted}, and 2 of 7 are told" in problems, problems
+    assert problems == [f"checkpoints/0000000002.checkpoint: {counted}, and 2 of 7 are told"]

@@ -29,7 +29,7 @@ const PIECE_MOVES: u64 = 1_024;
 /// Moves that are forgotten at once, at most, beside the one that comes.
 const FORGOTTEN_AT_ONCE: usize = 64;
 /// Moves that are forgotten at once by a freeze: where none comes any more, nobody else lets go of them.
-const FORGOTTEN_BY_FREEZE: usize = 16_384;
+const FORGOTTEN_BY_FREEZE: usize = 2_048;
 /// Bytes of one in a checkpoint.
 const SAVED_BYTES: usize = 36;
 
