@@ -269,8 +269,8 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
 
         Returns:
             What was found, and the new receipt where it was moved. The same call again (of the same receipt to the
-            same `at`, or by the same `delay`) has the same answer, for the last 65,536 moves of the store; after
-            that, and to another time, the old receipt is not found.
+            same `at`, or by the same `delay`) has the same answer for ten minutes, up to 1,048,576 moves within them;
+            after that, and to another time, the old receipt is not found.
 
         Raises:
             WrongType: It is not a `Receipt`, or the time has the wrong type; nothing was moved.

@@ -174,6 +174,19 @@ def test_a_move_survives_a_crash_and_checkpoints(folder: Path) -> None:
         assert sorted(bodies) == list(range(100))
 
 
+def test_seventy_thousand_moves_that_come_again_are_answered_as_the_first_time(folder: Path) -> None:
+    """A store that remembered the last 65,536 alone did not find 4,464 of them."""
+    with delaymq.open(folder, durability="os") as store:
+        receipts = [one for _ in range(7) for one in store.publish_many("a", [b""] * 10_000, 3600)]
+        first = store.move_many(receipts, delay=7200)
+        assert {one.outcome for one in first} == {Outcome.DONE}
+        assert store.move_many(receipts, delay=7200) == first
+        store.checkpoint()
+    with delaymq.open(folder, durability="os") as store:
+        assert store.move_many(receipts, delay=7200) == first
+        assert store.status().pending == len(receipts)
+
+
 def test_many_coroutines_move_at_once(folder: Path) -> None:
     async def main() -> None:
         async with opened_async(folder) as store:

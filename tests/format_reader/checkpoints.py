@@ -220,7 +220,9 @@ def _ended(cursor: Cursor) -> Row:
 
 
 def _move(cursor: Cursor) -> Row:
-    return _numbers(cursor, target=8, due_ms=8, sequence=8, is_relative=4, delay_ms=8)
+    row = _numbers(cursor, target=8, due_ms=8, sequence=8, how=4, delay_ms=8)
+    how = row.pop("how")
+    return row | {"is_relative": how & 1, "age_ms": how >> 1}
 
 
 def _named(cursor: Cursor) -> Row:

@@ -449,8 +449,8 @@ def test_a_checkpoint_of_format_4_says_what_was_written() -> None:
     states, earlier = body["windows"][0]["states"], before["windows"][0]["states"]
     assert states == [*earlier[:12], "nothing", *earlier[13:], "nothing", "pending"]
     assert body["moves"] == [
-        {"target": 13, "due_ms": NOW + 120_000, "sequence": 31, "is_relative": 1, "delay_ms": 120_000},
-        {"target": 31, "due_ms": NOW + 43_200_000, "sequence": 32, "is_relative": 0, "delay_ms": 0},
+        {"target": 13, "due_ms": NOW + 120_000, "sequence": 31, "is_relative": 1, "delay_ms": 120_000, "age_ms": 0},
+        {"target": 31, "due_ms": NOW + 43_200_000, "sequence": 32, "is_relative": 0, "delay_ms": 0, "age_ms": 0},
     ]
     assert (body["keys"], body["ids"]) == ([], [])
 

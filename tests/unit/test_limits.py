@@ -55,6 +55,7 @@ RULE = "rust/recurrence/src/rule.rs"
 STAGING = "rust/core/src/run/staging/mod.rs"
 ADOPTING = "rust/core/src/record/adopt.rs"
 LOAD_JOBS = "rust/core/src/store/load_jobs.rs"
+RECENT_MOVES = "rust/core/src/store/recent_moves.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -147,7 +148,9 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
     "receipts of one `cancel_many` or `move_many`": lambda: [commands.COMMANDS_MAX],
     "moves that are remembered, so that the same one again is answered as the first time": lambda: [
-        constant("rust/core/src/store/recent_moves.rs", "RECENT_MOVES_MAX")
+        constant(RECENT_MOVES, "LAST_MOVES"),
+        constant(RECENT_MOVES, "MOVES_KEPT_MS") // 60_000,
+        constant(RECENT_MOVES, "RECENT_MOVES_MAX"),
     ],
     "jump of the machine's clock that holds dispatch": lambda: [
         constant("rust/core/src/clock.rs", "STEP_AHEAD_MS_MAX")

@@ -226,7 +226,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         """Gives messages another due time, with one wait for all; each is judged alone.
 
         A lost answer is asked for again: the same move has the same outcome, as long as the server remembers
-        it, which is for 65,536 moves. More than 10,000 are moved in several requests.
+        it, which is for ten minutes. More than 10,000 are moved in several requests.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move_many`.

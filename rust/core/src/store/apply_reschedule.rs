@@ -18,7 +18,9 @@ pub(super) fn apply_move(state: &mut State, effects: &mut Effects, arrival: Arri
     let outcome = match state.schedule.state(moved.target.sequence) {
         EntryState::Pending if is_owed(state, moved) => return begin_again(state, effects, arrival, moved),
         EntryState::Dispatched => Outcome::AlreadyDispatched,
-        EntryState::Nothing => state.moves.repeated(moved).map_or(Outcome::NotFound, Outcome::Moved),
+        EntryState::Nothing => {
+            state.moves.repeated(moved, arrival.time.trusted()).map_or(Outcome::NotFound, Outcome::Moved)
+        }
         EntryState::Pending | EntryState::Cancelled => Outcome::NotFound,
     };
     state.schedule.skip(arrival.sequence);
@@ -50,7 +52,7 @@ fn begin_again(state: &mut State, effects: &mut Effects, arrival: Arrival, moved
     place(state, effects, arrival, entry)?;
     key_moves(state, moved.target.sequence, key);
     occurrence_moves(state, moved.target.sequence, key);
-    state.moves.note(moved, key);
+    state.moves.note(moved, key, arrival.time.trusted());
     effects.outcomes.push((arrival.sequence, Outcome::Moved(key)));
     Ok(())
 }

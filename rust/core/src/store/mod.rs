@@ -125,7 +125,7 @@ pub use ready_cursor::{ReadyCursor, ReadyLoad, ReadyPiece};
 pub use receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use receipt_book::ReceiptBook;
 pub use recent_ids::RecentIds;
-pub use recent_moves::{RECENT_MOVES_MAX, RecentMoves};
+pub use recent_moves::{LAST_MOVES, MOVES_KEPT_MS, RECENT_MOVES_MAX, RecentMoves};
 pub use recovery::{Recovered, RecoveryProgress, RecoveryReport, first_position, recover};
 pub use recurring::{ALL_SERIES_BYTES_MAX, Recurring, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
 pub use rescue::Rescue;

@@ -311,6 +311,7 @@ impl Owner {
         self.bytes_at_freeze = self.bytes_applied;
         self.sequence_at_freeze = self.state.position.next_sequence;
         self.deciding.forget_ended(&self.state);
+        self.state.moves.forget_by_freeze(self.state.position.trusted);
         if self.effects.feed.admit(&mut self.state.schedule).is_err() {
             // The next step meets the damaged block again, and says so.
             self.effects.feed.give_back_unresolved();

@@ -17,7 +17,7 @@
 //! 7. windows, oldest first: count, then `first u64 | length u64 | run u32` (0: none)
 //!    and `ceil(length / 32)` words `u64` of two bits a sequence (0 nothing, 1 pending,
 //!    2 dispatched, 3 cancelled), the first sequence in the lowest bits
-//! 8. the last moves, in order: count, then `target u64 | due_ms u64 | sequence u64 | is_relative u32 |
+//! 8. the last moves, in order: count, then `target u64 | due_ms u64 | sequence u64 | how u32 |
 //!    delay_ms u64`
 //! 9. keys of pending messages, by sequence: count, then `key 16 | due_ms u64 | sequence u64 | subject u32 |
 //!    size u32`
@@ -159,7 +159,7 @@ impl Frozen {
             holes: state.holes.clone(),
             run_holes: state.run_holes.clone(),
             windows: windows.collect(),
-            moves: state.moves.clone(),
+            moves: state.moves.frozen(),
             keys: state.keys.clone(),
             ids: state.ids.frozen(),
             recurring: state.recurring.frozen(),
@@ -189,7 +189,7 @@ impl Frozen {
     pub(super) fn encode(&self, files: &NamedFiles) -> (Vec<u8>, usize) {
         let mut out = FieldWriter { bytes: self.small.clone() };
         self.write_windows(&mut out);
-        self.moves.write(&mut out);
+        self.moves.write(&mut out, self.position.trusted);
         self.keys.write(&mut out);
         if planted::is_on(Planted::IdsNotSaved) { RecentIds::default() } else { self.ids.clone() }.write(&mut out);
         self.recurring.write(&mut out);
@@ -307,8 +307,11 @@ impl Snapshot {
         }
         let mut windows = read_windows(&mut from, position.next_sequence)?;
         let next = position.next_sequence;
-        let moves =
-            if format < FORMAT_WITH_MOVES { RecentMoves::default() } else { RecentMoves::read(&mut from, next)? };
+        let moves = if format < FORMAT_WITH_MOVES {
+            RecentMoves::default()
+        } else {
+            RecentMoves::read(&mut from, next, position.trusted)?
+        };
         let (keys, ids, recurring) = if format < FORMAT_WITH_TERMS {
             (Keys::default(), RecentIds::default(), Recurring::default())
         } else {

@@ -323,7 +323,7 @@ fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
     compare("how much is due in each minute", expected.totals.is_none() || expected.totals == actual.totals);
     compare("the groups and consumers", are_same(&expected.groups, &actual.groups));
     compare("the removed groups", expected.ended_groups == actual.ended_groups);
-    compare("the messages that were moved", expected.moves == actual.moves);
+    compare("the messages that were moved", expected.moves.agrees_with(&actual.moves));
     compare("the keys of pending messages", expected.keys == actual.keys);
     compare("the ids of what was published lately", expected.ids == actual.ids);
     compare("what was loaded lately", expected.load_jobs == actual.load_jobs);
