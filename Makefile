@@ -210,6 +210,7 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, tort
 	CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory pipeline ROWS= ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep "^pipeline:" target/soak.log; else echo "pipeline: NOT RUN, there is no java"; fi
+	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test merging -- --ignored >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	$(MAKE) --no-print-directory bench-scale
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while :; do \

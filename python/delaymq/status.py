@@ -48,6 +48,7 @@ class Status:
         aside: What this open set aside, in words.
         voided: Messages given up because their payload was damaged, since this open.
         expired: Messages that `expire` gave up, since this open.
+        hot_minutes: Minutes in which more messages are due than `hot_minute_messages` allows for.
     """
 
     durability: str
@@ -70,3 +71,4 @@ class Status:
     aside: tuple[str, ...]
     voided: int
     expired: int
+    hot_minutes: int

@@ -65,6 +65,8 @@ def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
     assert found == {
         "lateness": [(200_000, 1_000_000)],
         "restart": [(1_000_000, 1_000_000)] * 2,
+        "listing": [(1_000_000, 1_000_000)],
+        "forecast": [(1_000_000, 1_000_000)],
         "changes": [(500_000, 1_000_000)] * 2,
         "room": [(1_000_000, 1_000_000)] * 2,
         "burst": [(1_000_000, None)],

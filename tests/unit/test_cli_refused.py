@@ -170,3 +170,25 @@ def test_a_count_that_is_none(verb: str, option: str, refused: Refused) -> None:
 )
 def test_a_value_that_is_too_much(verb: str, option: str, value: str, folder: Path, refused: Refused) -> None:
     refused(2, verb, option, value, "--store", folder.with_name("new") if verb == "publish" else folder)
+
+
+def test_times_are_named_as_they_were_typed_and_told_in_utc(folder: Path, refused: Refused) -> None:
+    upside_down = ("--due-from", "2030-01-02T00:00:00Z", "--due-before", "2030-01-01T00:00:00Z")
+    for verb in ("pending", "forecast"):
+        line = refused(2, verb, "--store", folder, *upside_down)
+        assert "--due-before: expected a time not before 2030-01-02T00:00:00Z, found 2030-01-01T00:00:00Z" in line
+    long_ago = ("--to", "2001-01-01T00:00:00Z")
+    assert "--to: expected a time after " in refused(2, "simulate", "--store", folder, *long_ago)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "look-up", "move --delay 1h"])
+def test_one_of_several_receipts_that_another_store_gave_out_is_named(
+    verb: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with delaymq.open(folder) as store, delaymq.open(tmp_path / "another") as another:
+        receipts = [str(one.publish("a", b"", delay=3600)) for one in (store, another, store)]
+    place = ("--store", str(folder))
+    assert main([*verb.split(), *receipts, *place]) == 2
+    assert "delaymq: receipt 2: receipt: expected a receipt that this store gave out" in capfd.readouterr().err
+    assert main([*verb.split(), receipts[1], *place]) == 2
+    assert "delaymq: receipt: expected a receipt" in capfd.readouterr().err

@@ -11,9 +11,14 @@ from delaymq.bench.rust import measurement
 __all__ = ["cases"]
 
 
-def cases(quick: bool) -> Sequence[Case]:
-    """One row, from Rust: a part of the messages is in memory, the rest in runs that the cache has."""
-    pending = 100_000 if quick else 1_000_000
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """One row, from Rust: a part of the messages is in memory, the rest in runs that the cache has.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: How many are pending.
+    """
+    pending = scale or (100_000 if quick else 1_000_000)
     return [
         Case(
             bench="forecast",
@@ -21,7 +26,9 @@ def cases(quick: bool) -> Sequence[Case]:
             durability="os",
             n=pending,
             pairs=interleaved(
-                measurement("forecast", pending=pending), measurement("forecast_limit", pending=pending), quick=quick
+                measurement("forecast", pending=pending),
+                measurement("forecast_limit", pending=pending),
+                quick=quick or scale is not None,
             ),
             limit_words="cells read from a file, checked, and added up by minute",
             detail={"pending": pending, "from": "rust"},

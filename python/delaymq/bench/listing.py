@@ -11,9 +11,14 @@ from delaymq.bench.rust import measurement
 __all__ = ["cases"]
 
 
-def cases(quick: bool) -> Sequence[Case]:
-    """One row, from Rust: a part of the entries is in memory, the rest in runs that the cache has."""
-    pending = 100_000 if quick else 1_000_000
+def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
+    """One row, from Rust: a part of the entries is in memory, the rest in runs that the cache has.
+
+    Args:
+        quick: Fewer messages, one run.
+        scale: How many are pending.
+    """
+    pending = scale or (100_000 if quick else 1_000_000)
     return [
         Case(
             bench="listing",
@@ -21,7 +26,9 @@ def cases(quick: bool) -> Sequence[Case]:
             durability="os",
             n=pending,
             pairs=interleaved(
-                measurement("listing", pending=pending), measurement("listing_limit", pending=pending), quick=quick
+                measurement("listing", pending=pending),
+                measurement("listing_limit", pending=pending),
+                quick=quick or scale is not None,
             ),
             limit_words="rows read from a file, checked, and their keys sorted",
             detail={"pending": pending, "from": "rust"},

@@ -61,6 +61,8 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
 SCALED: dict[str, Callable[[bool, int | None], Sequence[Case]]] = {
     "lateness": lateness.cases,
     "restart": restart.cases,
+    "listing": listing.cases,
+    "forecast": forecast.cases,
     "changes": changes.cases,
     "room": changes.cases_room,
     "burst": burst.cases,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import signal
 import sys
@@ -85,6 +86,7 @@ def parser() -> CommandParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; what is meant for people goes to standard error."""
     prepare()
+    chosen = argparse.Namespace()
     with _reports_to_standard_error(), _ended_by_sigterm(is_process=arguments is None):
         try:
             chosen = parser().parse_args(arguments)
@@ -93,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except DelaymqError as error:
             place = f"{error.store}: " if error.store else ""
-            return _failed(f"{place}{error}", code_of(error))
+            return _failed(f"{place}{_as_typed(error, chosen)}", code_of(error))
         except BrokenPipeError:
             abandon_output()
             return Exit.PIPE
@@ -105,6 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return Exit.INTERRUPTED
     return code
+
+
+def _as_typed(error: DelaymqError, chosen: argparse.Namespace) -> str:
+    """What it says, with the argument that it names as whoever ran the command typed it."""
+    words, argument = str(error), error.argument
+    if argument is None or "option_of" not in chosen or not words.startswith(f"{argument}: "):
+        return words
+    return str(chosen.option_of(argument)) + words.removeprefix(argument)
 
 
 def _failed(words: str, code: Exit) -> int:

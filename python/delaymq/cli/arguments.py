@@ -28,6 +28,11 @@ class CommandParser(argparse.ArgumentParser):
         """Ends the process with the code of a wrong command line."""
         self.exit(2, f"delaymq: {message}; see `{self.prog} --help`\n")
 
+    def option_of(self, argument: str) -> str:
+        """How an argument of the library is typed here; its own name where it is no option."""
+        options = (action.option_strings for action in self._actions if action.dest == argument)
+        return next((strings[-1] for strings in options if strings), argument)
+
 
 def add_verb(
     verbs: Verbs,
@@ -48,7 +53,7 @@ def add_verb(
         formatter_class=_Formatter,
     )
     if run is not None:
-        verb.set_defaults(run=run)
+        verb.set_defaults(run=run, option_of=verb.option_of)
     return verb
 
 

@@ -10,7 +10,7 @@ from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.keys import add_names, line_of_key, named_key
 from delaymq.cli.opening import add_place, open_queue, settings_of
-from delaymq.cli.receipts import BATCH_RECEIPTS, read_receipts
+from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.receipt import Outcome
 
 if TYPE_CHECKING:
@@ -48,14 +48,15 @@ def run(chosen: argparse.Namespace) -> int:
             outcome = store.cancel_key(*named)
         print(line_of_key(named, outcome.value, {}, as_json=chosen.json))
         return Exit.DONE if outcome is Outcome.DONE else Exit.PART
-    texts, receipts = read_receipts(chosen.receipts)
+    given = read_receipts(chosen.receipts)
     code = Exit.DONE
     with open_queue(chosen, settings) as store:
-        for start in range(0, len(receipts), BATCH_RECEIPTS):
-            part = slice(start, start + BATCH_RECEIPTS)
-            for text, outcome in zip(texts[part], store.cancel_many(receipts[part]), strict=True):
+        for part in parts_of(given):
+            with asked_of(part) as receipts:
+                outcomes = store.cancel_many(receipts)
+            for one, outcome in zip(part, outcomes, strict=True):
                 if outcome is not Outcome.DONE:
                     code = Exit.PART
-                said = {"receipt": text, "outcome": outcome.value}
-                print(json.dumps(said) if chosen.json else f"{outcome.value}  {text}")
+                said = {"receipt": one.text, "outcome": outcome.value}
+                print(json.dumps(said) if chosen.json else f"{outcome.value}  {one.text}")
     return code

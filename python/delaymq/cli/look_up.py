@@ -12,7 +12,7 @@ from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.keys import add_names, line_of_key, named_key
 from delaymq.cli.opening import add_place
-from delaymq.cli.receipts import BATCH_RECEIPTS, read_receipts
+from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.cli.terminal import table
 from delaymq.pending import Fate
 
@@ -55,19 +55,24 @@ def run(chosen: argparse.Namespace) -> int:
         }
         print(line_of_key(named, fate.value, more, as_json=chosen.json))
         return Exit.PART if receipt is None else Exit.DONE
-    texts, receipts = read_receipts(chosen.receipts)
+    given = read_receipts(chosen.receipts)
     found = []
     with administered(chosen) as store:
-        for start in range(0, len(receipts), BATCH_RECEIPTS):
-            found += store.look_up_many(receipts[start : start + BATCH_RECEIPTS])
+        for part in parts_of(given):
+            with asked_of(part) as receipts:
+                found += store.look_up_many(receipts)
     if chosen.json:
-        for text, one in zip(texts, found, strict=True):
-            said = {"receipt": text, "fate": one.fate.value, "subject": one.subject or None}
+        for that, one in zip(given, found, strict=True):
+            said = {"receipt": that.text, "fate": one.fate.value, "subject": one.subject or None}
             print(json.dumps(said | {"due": one.due.isoformat(), "size": one.size}, ensure_ascii=False))
     else:
         rows = [
-            (one.fate.value, f"{one.due:%Y-%m-%d %H:%M:%S}", one.subject, "" if one.size is None else one.size, text)
-            for text, one in zip(texts, found, strict=True)
+            (one.fate.value, f"{one.due:%Y-%m-%d %H:%M:%S}", one.subject, _size(one.size), that.text)
+            for that, one in zip(given, found, strict=True)
         ]
         print(table(("fate", "due (UTC)", "subject", "bytes", "receipt"), rows, sys.stdout))
     return Exit.PART if any(one.fate is Fate.NOT_FOUND for one in found) else Exit.DONE
+
+
+def _size(size: int | None) -> int | str:
+    return "" if size is None else size

@@ -10,7 +10,7 @@ from delaymq.cli.arguments import add_verb, delay, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.keys import add_names, line_of_key, named_key
 from delaymq.cli.opening import add_place, open_queue, settings_of
-from delaymq.cli.receipts import BATCH_RECEIPTS, read_receipts
+from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.receipt import Outcome
 
 if TYPE_CHECKING:
@@ -52,16 +52,16 @@ def run(chosen: argparse.Namespace) -> int:
             found = store.move_key(*named, delay=chosen.delay, at=chosen.at)
         print(line_of_key(named, found.outcome.value, _new(found), as_json=chosen.json))
         return Exit.DONE if found.outcome is Outcome.DONE else Exit.PART
-    texts, receipts = read_receipts(chosen.receipts)
+    given = read_receipts(chosen.receipts)
     code = Exit.DONE
     with open_queue(chosen, settings) as store:
-        for start in range(0, len(receipts), BATCH_RECEIPTS):
-            part = slice(start, start + BATCH_RECEIPTS)
-            answers = store.move_many(receipts[part], delay=chosen.delay, at=chosen.at)
-            for text, moved in zip(texts[part], answers, strict=True):
+        for part in parts_of(given):
+            with asked_of(part) as receipts:
+                answers = store.move_many(receipts, delay=chosen.delay, at=chosen.at)
+            for one, moved in zip(part, answers, strict=True):
                 if moved.outcome is not Outcome.DONE:
                     code = Exit.PART
-                print(_line(text, moved, as_json=chosen.json))
+                print(_line(one.text, moved, as_json=chosen.json))
     return code
 
 

@@ -69,6 +69,8 @@ def _lines(found: Status) -> Iterator[str]:
     for is_so, words in troubles:
         if is_so:
             yield f"{alarming('TROUBLE', sys.stdout)}: {words}"
+    if found.hot_minutes:
+        yield f"{found.hot_minutes:,} minutes have more due than hot_minute_messages allows for: see `delaymq forecast`"
     if found.expired:
         yield f"{found.expired:,} messages have expired"
     for aside in found.aside:

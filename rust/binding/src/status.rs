@@ -31,6 +31,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, told: &StatusTold) -> PyResult<Bound<
     fields.set_item("aside", PyTuple::new(py, &told.aside)?)?;
     fields.set_item("voided", told.voided)?;
     fields.set_item("expired", told.expired)?;
+    fields.set_item("hot_minutes", told.hot_minutes)?;
     Ok(fields)
 }
 

@@ -253,6 +253,32 @@ impl DueKey {
     }
 }
 
+/// A time as people write it: ISO 8601, in UTC, with milliseconds where there are some.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Utc(pub Millis);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY_MS: u64 = 86_400_000;
+        // Days from 0000-03-01 on, so that a leap day is the last one of its year: 400 years have 146,097 of them.
+        let days = self.0.0 / DAY_MS + 719_468;
+        let (era, day) = (days / 146_097, days % 146_097);
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let (month, since) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        let year = era * 400 + year + since;
+        let (seconds, millis) = (self.0.0 % DAY_MS / 1_000, self.0.0 % 1_000);
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        write!(formatter, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        if millis > 0 {
+            write!(formatter, ".{millis:03}")?;
+        }
+        formatter.write_str("Z")
+    }
+}
+
 /// A time that passes, as people write it: the largest unit first, without those that are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span(pub u64);
@@ -280,6 +306,22 @@ pub const fn padded(length: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_told_in_utc() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (951_868_799_999, "2000-02-29T23:59:59.999Z"),
+            (951_868_800_000, "2000-03-01T00:00:00Z"),
+            (1_798_761_599_050, "2026-12-31T23:59:59.050Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00Z"),
+            (253_402_300_800_000, "10000-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(Utc(Millis(millis)).to_string(), text);
+        }
+        assert!(Utc(Millis(u64::MAX)).to_string().ends_with('Z'));
+    }
 
     #[test]
     fn a_location_keeps_its_file_and_offset() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::message_log::Durability;
-use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence};
+use delaymq_core::units::{Epoch, Location, Millis, ReadyNumber, Sequence, Utc};
 
 use crate::held;
 use crate::notifier::{Notifier, Notifiers};
@@ -175,7 +175,11 @@ impl fmt::Display for Report {
                 write!(out, "ready message {number} of subject {subject:?} is damaged and was given up: {reason}")
             }
             Self::Expired { subject, count, due_before } => {
-                write!(out, "{count} messages of subject {subject:?} that were due before {due_before} ms have expired")
+                write!(
+                    out,
+                    "{count} messages of subject {subject:?} that were due before {} have expired",
+                    Utc(*due_before)
+                )
             }
             Self::RunDamaged { path, reason } => write!(out, "{path} is damaged: {reason}"),
             Self::DiskFull => write!(out, "the disk is full: publishes are refused until there is room"),
@@ -194,7 +198,8 @@ impl fmt::Display for Report {
             Self::HotMinute { start, messages } => {
                 write!(
                     out,
-                    "{messages} messages and more are due within the minute from {start} ms on; spread them, with jitter"
+                    "{messages} messages and more are due within the minute from {} on; spread them, with jitter",
+                    Utc(*start)
                 )
             }
             Self::DispatchHeld { reason } => write!(out, "dispatch is held: {reason}"),

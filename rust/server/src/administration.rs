@@ -163,6 +163,7 @@ pub fn status_told(status: Status) -> StatusTold {
         recovered_facts: status.recovered_facts,
         voided: status.voided,
         expired: status.expired,
+        hot_minutes: status.hot_minutes,
         aside: status.aside,
     }
 }

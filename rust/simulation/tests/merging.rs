@@ -44,17 +44,25 @@ fn run_bytes(rig: &Rig) -> u64 {
 fn hoard(rig: &mut Rig, checkpoints: usize, count: usize, bytes: usize) -> Vec<(String, Receipt)> {
     let mut stored = Vec::new();
     for checkpoint in 0..checkpoints {
-        for number in 0..count {
-            let body = format!("{checkpoint}-{number}-{}", "x".repeat(bytes));
-            // Neighbours in sequence are far apart in time, so that runs overlap.
-            let delay_ms = FAR_MS + (number as u64 * 7_919 + checkpoint as u64 * 31) % 10_000;
-            let receipt = rig.submit("s", delay_ms, &body);
-            stored.push((body, receipt));
-        }
-        rig.settle();
-        rig.checkpoint();
+        add_checkpoint(rig, (checkpoint, count, bytes), &mut stored);
     }
     stored
+}
+
+fn add_checkpoint(
+    rig: &mut Rig,
+    (checkpoint, count, bytes): (usize, usize, usize),
+    stored: &mut Vec<(String, Receipt)>,
+) {
+    for number in 0..count {
+        let body = format!("{checkpoint}-{number}-{}", "x".repeat(bytes));
+        // Neighbours in sequence are far apart in time, so that runs overlap.
+        let delay_ms = FAR_MS + (number as u64 * 7_919 + checkpoint as u64 * 31) % 10_000;
+        let receipt = rig.submit("s", delay_ms, &body);
+        stored.push((body, receipt));
+    }
+    rig.settle();
+    rig.checkpoint();
 }
 
 /// What is left comes once, and no other.
@@ -86,6 +94,35 @@ fn many_checkpoints_leave_few_runs_and_no_files_of_those_before() {
     rig.reopen(End::PowerCut);
     comes_once(&mut rig, &stored);
     rig.compare_with_log();
+}
+
+/// So many checkpoints, each with a few messages: how many windows and runs there were at most, and each comes once.
+fn few_runs_stay(checkpoints: usize, count: usize) -> (usize, usize) {
+    let mut rig = Rig::new(merging());
+    let (mut stored, mut most) = (Vec::new(), (0, 0));
+    for checkpoint in 0..checkpoints {
+        add_checkpoint(&mut rig, (checkpoint, count, 20), &mut stored);
+        if checkpoint % 50 == 0 {
+            let windows = rig.node().owner().state().schedule.windows().len();
+            most = (windows.max(most.0), runs(&rig).len().max(most.1));
+        }
+    }
+    rig.reopen(End::PowerCut);
+    comes_once(&mut rig, &stored);
+    most
+}
+
+#[test]
+fn two_thousand_checkpoints_leave_few_runs_at_every_moment() {
+    let (windows, files) = few_runs_stay(2_000, 2);
+    assert!(windows <= 40 && files <= 48, "{windows} windows, {files} runs");
+}
+
+#[test]
+#[ignore = "minutes; `make soak` runs it"]
+fn tens_of_thousands_of_checkpoints_leave_few_runs_at_every_moment() {
+    let (windows, files) = few_runs_stay(30_000, 2);
+    assert!(windows <= 56 && files <= 64, "{windows} windows, {files} runs");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{LogPiece, segment_path};
 use delaymq_core::storage::Storage;
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::units::{Millis, Sequence, Utc};
 
 use crate::cut::{Measured, cut};
 use crate::filter::{Filter, Names};
@@ -191,26 +191,32 @@ fn groups_of(snapshot: &TableSnapshot) -> Parties {
 
 fn check(asked: &Asked) -> Result<()> {
     let filter = &asked.filter;
-    let times = |time: Option<Millis>| time.map(|time| time.0);
-    let sequences = |sequence: Option<Sequence>| sequence.map(|sequence| sequence.0);
-    let bounds = [
-        ("end_sequence", sequences(filter.first_sequence), sequences(filter.end_sequence)),
-        ("published_before", times(filter.published_from), times(filter.published_before)),
-        ("due_before", times(filter.due_from), times(filter.due_before)),
-    ];
-    for (argument, from, before) in bounds {
-        if let (Some(from), Some(before)) = (from, before)
-            && from > before
-        {
-            let expected = format!("not below where it begins, which is {from}");
-            return Err(Error::InvalidArgument { argument, expected, found: before.to_string() });
-        }
-    }
+    upright("end_sequence", filter.first_sequence, filter.end_sequence, &|sequence| sequence.to_string())?;
+    let in_utc = |time: Millis| Utc(time).to_string();
+    upright("published_before", filter.published_from, filter.published_before, &in_utc)?;
+    upright("due_before", filter.due_from, filter.due_before, &in_utc)?;
     if asked.split_bytes == 0 {
         let (expected, found) = ("1 or more".to_owned(), "0".to_owned());
         return Err(Error::InvalidArgument { argument: "split_bytes", expected, found });
     }
     Ok(())
+}
+
+/// # Errors
+/// `InvalidArgument` where a range ends before it begins.
+fn upright<T: PartialOrd + Copy>(
+    argument: &'static str,
+    from: Option<T>,
+    before: Option<T>,
+    words: &dyn Fn(T) -> String,
+) -> Result<()> {
+    match (from, before) {
+        (Some(from), Some(before)) if from > before => {
+            let expected = format!("not below where it begins, which is {}", words(from));
+            Err(Error::InvalidArgument { argument, expected, found: words(before) })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Files are no messages: who asks for some of them by what messages have would get something else than meant.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::schedule_log::DUE_MAX;
-use crate::units::{Millis, Minute, Tally};
+use crate::units::{Millis, Minute, Tally, Utc};
 
 /// Milliseconds of an hour: as much as is told by the second at once.
 const HOUR_MS: u64 = 3_600_000;
@@ -53,18 +53,18 @@ impl ForecastQuery {
         let hour = from.plus(HOUR_MS);
         let last = if self.by_second { hour } else { DUE_MAX.next() };
         let before = self.due_before.unwrap_or(last);
-        if before <= from && self.due_before.is_some() {
-            return Err(refused(&format!("a time after {from}"), before));
+        if before < from && self.due_before.is_some() {
+            return Err(refused(&format!("a time not before {}", Utc(from)), before));
         }
         if self.by_second && before > hour {
-            return Err(refused(&format!("at most an hour after {from}, by the second"), before));
+            return Err(refused(&format!("at most an hour after {}, by the second", Utc(from)), before));
         }
         Ok(from..before)
     }
 }
 
 fn refused(expected: &str, found: Millis) -> Error {
-    Error::InvalidArgument { argument: "due_before", expected: expected.to_owned(), found: found.to_string() }
+    Error::InvalidArgument { argument: "due_before", expected: expected.to_owned(), found: Utc(found).to_string() }
 }
 
 impl Forecast {
@@ -109,8 +109,15 @@ mod tests {
         assert_eq!(minutes_of(&asked(None, Some(Millis(60_000)), false).unwrap()), Minute(0)..Minute(1));
         assert_eq!(asked(None, None, true).unwrap(), Millis(100_000)..Millis(3_700_000));
         assert_eq!(asked(Some(Millis(5)), Some(Millis(3_600_005)), true).unwrap(), Millis(5)..Millis(3_600_005));
+        for by_second in [false, true] {
+            let none = asked(Some(Millis(5)), Some(Millis(5)), by_second).unwrap();
+            assert!(
+                none.is_empty() && minutes_of(&none).is_empty(),
+                "an empty range has nothing, and is none that is wrong"
+            );
+        }
         for (from, before, by_second) in
-            [(Some(5), 5, false), (Some(5), 4, true), (None, 100_000, true), (Some(0), 3_600_001, true)]
+            [(Some(5), 4, false), (Some(5), 4, true), (None, 99_999, true), (Some(0), 3_600_001, true)]
         {
             let refused = asked(from.map(Millis), Some(Millis(before)), by_second);
             assert!(matches!(refused, Err(Error::InvalidArgument { argument: "due_before", .. })), "{refused:?}");

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::run::{ScanBuffer, ScheduleRow};
 use crate::schedule_log::{DUE_MAX, Entry, HiddenBlock, PendingView, ViewedPiece};
-use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
+use crate::units::{DueKey, Millis, Sequence, SubjectNumber, Utc};
 
 /// Entries in memory that one look copies, at most.
 const LOOK_ENTRIES: usize = 4_096;
@@ -132,8 +132,8 @@ impl PendingScan {
         {
             return Err(Error::InvalidArgument {
                 argument: "due_before",
-                expected: format!("a time not before due_from, which is {from}"),
-                found: before.to_string(),
+                expected: format!("a time not before {}", Utc(from)),
+                found: Utc(before).to_string(),
             });
         }
         if matches!(&query.of, PendingOf::Subject(name) if name.is_empty()) {

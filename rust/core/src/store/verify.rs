@@ -1,5 +1,5 @@
 //! Reading everything and believing nothing: every record and payload, every block of every run,
-//! and whether the older checkpoint and the log behind it come to the same state as the newer one.
+//! whether the older checkpoint and the log behind it come to the same state as the newer one, and whether that agrees with itself.
 //! Changes no file.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +15,14 @@ use super::snapshot::Snapshot;
 use super::state::{LogPosition, State};
 use super::subject_codec::QueueSnapshot;
 use crate::error::{Error, Result};
-use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, segment_path};
+use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, Stream, segment_path};
 use crate::queues::Group;
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
 use crate::run::{DamagedBlock, DispatchRow, LoadName, Run, RunHoles, RunKind, ScheduleRow};
 use crate::schedule_log::Cells;
 use crate::storage::Storage;
-use crate::units::{GroupNumber, Location, Sequence, SubjectNumber};
+use crate::units::{GroupNumber, Location, Sequence, SubjectNumber, Utc};
 
 /// What a verification found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -98,7 +98,27 @@ pub fn verify_telling(
         found.findings.push(error.to_string());
     }
     verify_unnamed_loads(owner.state(), &checkpoints, &mut found);
+    if let Some(newest) = older.and(newer) {
+        compare_newest(storage, identity.stream, newest, &mut found)?;
+    }
     Ok(found)
+}
+
+/// What the newest checkpoint says of its cells must be what it says is pending: an opening believes it, and the replay
+/// began at the older one. Runs that cannot be opened were told before.
+fn compare_newest(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    newest: &ReadCheckpoint,
+    found: &mut Verification,
+) -> Result<()> {
+    let Ok(mut owner) = restored_owner(storage, stream, Some(newest)) else { return Ok(()) };
+    owner.settle_counts()?;
+    let mut own = Verification::default();
+    compare_forecast(owner.state(), storage, &mut own)?;
+    let path = checkpoint_path(newest.number);
+    found.findings.extend(own.findings.into_iter().map(|words| format!("{path}: {words}")));
+    Ok(())
 }
 
 fn verify_runs(
@@ -268,10 +288,10 @@ fn compare_forecast(state: &State, storage: &Arc<dyn Storage>, found: &mut Verif
         let of = |cells: &Cells| cells.get(key).copied().unwrap_or_default();
         let (counted, kept) = (of(&counted), of(&kept.cells));
         found.findings.push(format!(
-            "{} messages of {} bytes of subject {name:?} are due within a minute of {} ms, and {} of {} are told",
+            "{} messages of {} bytes of subject {name:?} are due within a minute of {}, and {} of {} are told",
             counted.messages,
             counted.bytes,
-            minute.start(),
+            Utc(minute.start()),
             kept.messages,
             kept.bytes
         ));

@@ -297,6 +297,7 @@ pub(super) fn status() -> StatusTold {
         recovered_facts: 13,
         voided: 1,
         expired: 2,
+        hot_minutes: 0,
         aside: vec!["aside/1".to_owned()],
     }
 }

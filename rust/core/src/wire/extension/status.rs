@@ -3,10 +3,11 @@
 //! | bytes | field |
 //! |---|---|
 //! | 1 | `durability`: 0 disk, 1 os |
-//! | 1 | bits: 1 created by this open, 2 closed, 4 dispatch held, 8 disk full, 16 poisoned, 32 little room, 64 free room known |
+//! | 1 | bits: 1 created by this open, 2 closed, 4 dispatch held, 8 disk full, 16 poisoned, 32 little room, 64 free room known, 128 hot minutes |
 //! | 4 | `epoch` |
 //! | 8 each | `pending`, `ready`, `accepted`, `visible`, `applied`, `now_ms`, `recovered_ms`, `recovered_facts`, `voided`, `expired` |
 //! | 8 | `free_bytes`, where they are known |
+//! | 8 | `hot_minutes`, where there are some |
 //! | blob | why it is poisoned; empty where it is not |
 //! | 4, then blob each | what the open set aside, in words |
 
@@ -16,7 +17,7 @@ use crate::error::Result;
 use crate::message_log::Durability;
 use crate::units::{Epoch, Millis, Sequence};
 use crate::wire::fields::{put_blob, put_count};
-use crate::wire::malformed::{Malformed, Read};
+use crate::wire::malformed::Read;
 use crate::wire::reader::{Reader, utf8};
 
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -28,6 +29,7 @@ const DISK_FULL: u8 = 8;
 const POISONED: u8 = 16;
 const ROOM_LOW: u8 = 32;
 const FREE_KNOWN: u8 = 64;
+const HOT: u8 = 128;
 
 /// What a store holds and how it is; the fields of `delaymq.Status`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +73,8 @@ pub struct StatusTold {
     pub voided: u64,
     /// Messages that have expired since then.
     pub expired: u64,
+    /// Minutes in which more messages are due than the store's options allow for.
+    pub hot_minutes: u64,
     /// What the open set aside, in words.
     pub aside: Vec<String>,
 }
@@ -84,9 +88,6 @@ impl StatusTold {
         let mut reader = Reader::new(body);
         let durability = if reader.flag("durability")? { Durability::Os } else { Durability::Disk };
         let bits = reader.u8("bits")?;
-        if bits > CREATED | CLOSED | HELD | DISK_FULL | POISONED | ROOM_LOW | FREE_KNOWN {
-            return Err(Malformed::Value { field: "bits", expected: "0 to 127", found: i64::from(bits) });
-        }
         let mut told = Self {
             durability,
             created: bits & CREATED != 0,
@@ -107,10 +108,14 @@ impl StatusTold {
             recovered_facts: reader.u64("recovered_facts")?,
             voided: reader.u64("voided")?,
             expired: reader.u64("expired")?,
+            hot_minutes: 0,
             aside: Vec::new(),
         };
         if bits & FREE_KNOWN != 0 {
             told.free_bytes = Some(reader.u64("free_bytes")?);
+        }
+        if bits & HOT != 0 {
+            told.hot_minutes = reader.u64("hot_minutes")?;
         }
         let reason = read_words(&mut reader, "poisoned")?;
         told.poisoned = (bits & POISONED != 0).then_some(reason);
@@ -135,6 +140,7 @@ impl StatusTold {
             (self.poisoned.is_some(), POISONED),
             (self.room_low, ROOM_LOW),
             (self.free_bytes.is_some(), FREE_KNOWN),
+            (self.hot_minutes > 0, HOT),
         ];
         out.put_u8(bits.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit));
         out.put_u32(self.epoch.0);
@@ -150,7 +156,8 @@ impl StatusTold {
             self.voided,
             self.expired,
         ];
-        for number in numbers.into_iter().chain(self.free_bytes) {
+        let hot = (self.hot_minutes > 0).then_some(self.hot_minutes);
+        for number in numbers.into_iter().chain(self.free_bytes).chain(hot) {
             out.put_u64(number);
         }
         put_blob(out, "poisoned", TEXT_BYTES_MAX, self.poisoned.as_deref().unwrap_or_default().as_bytes())?;
