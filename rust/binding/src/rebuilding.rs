@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use delaymq_core::run::{LoadName, StagedRun};
-use delaymq_core::store::{Counts, RebuildPlan};
+use delaymq_core::store::{RebuildCounts, RebuildPlan};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
@@ -51,7 +51,7 @@ pub(crate) fn rebuild_piece(
     (fields(py, &rebuilt.counts)?, examples, staged).into_pyobject(py)
 }
 
-fn fields<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
+fn fields<'py>(py: Python<'py>, counts: &RebuildCounts) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("pending", counts.pending)?;
     fields.set_item("same", counts.same)?;

@@ -17,7 +17,7 @@ mod wild;
 use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::store::{Counts as RebuiltCounts, Receipt};
+use delaymq_core::store::{RebuildCounts, Receipt};
 use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::administration::Change;
@@ -112,7 +112,7 @@ pub struct World {
     /// What rebuilding is drawn from: the rest of a history stays what it was without it.
     rebuilding: Chance,
     /// What was rebuilt.
-    rebuilt: RebuiltCounts,
+    rebuilt: RebuildCounts,
     /// What operators asked for, by fact.
     changes: BTreeMap<Sequence, Change>,
     dues: BTreeSet<Millis>,
@@ -173,7 +173,7 @@ impl World {
             recurs: Recurs::default(),
             loading: Loading::default(),
             rebuilding: Chance::new(chance.clone().next_number()),
-            rebuilt: RebuiltCounts::default(),
+            rebuilt: RebuildCounts::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
             asks: BTreeMap::new(),

@@ -1,12 +1,12 @@
 //! Runs that are made again from the log say what those say that are there; damage to these is told, and rebuilt runs
 //! are adopted in their place.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
 mod rig;
 
 use delaymq_core::error::Error;
 use delaymq_core::planted::Planted;
-use delaymq_core::store::{Adopted, Counts, Finding, RebuildPlan, adopt_rebuilt, plan_rebuild};
+use delaymq_core::store::{Adopted, RebuildCounts, RebuildFinding, RebuildPlan, adopt_rebuilt, plan_rebuild};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::planted::Plant;
 use delaymq_simulation::world::{Plan, World};
@@ -42,7 +42,7 @@ fn a_run_says_what_the_log_says_of_every_kind_of_message() {
         // Two retries, sixty and thirty and thirty late ones, one moved, two with keys, the moved one of those loaded.
         let pending = found.pending;
         assert!((120..=150).contains(&pending), "{pending}");
-        assert_eq!(found, Counts { pending, same: pending, ..Counts::default() });
+        assert_eq!(found, RebuildCounts { pending, same: pending, ..RebuildCounts::default() });
     }
 }
 
@@ -67,7 +67,7 @@ fn what_was_loaded_stays_and_is_rebuilt_once_it_was_merged() {
 }
 
 /// The same machine twice: in one of them, all runs are rebuilt and adopted, whatever is done to them before.
-fn is_the_same_with(rig: &mut Rig, damage: &dyn Fn(&Rig)) -> (Counts, Adopted) {
+fn is_the_same_with(rig: &mut Rig, damage: &dyn Fn(&Rig)) -> (RebuildCounts, Adopted) {
     let mut twin = rig.fork(End::Kill, 1);
     twin.try_open().unwrap();
     rig.end(End::Kill);
@@ -114,7 +114,9 @@ fn a_run_that_is_gone_is_told_and_made_again() {
         let runs = runs_of(&rig, SCHEDULE);
         assert!(!runs.is_empty());
         let (counts, _) = is_the_same_with(&mut rig, &|rig| {
-            runs.iter().for_each(|run| remove(rig, run));
+            for run in &runs {
+                remove(rig, run);
+            }
             assert!(matches!(rig.fork(End::Kill, 1).try_open(), Err(Error::MissingFile { .. })));
         });
         assert_eq!((counts.unreadable, counts.same), (counts.pending, 0));
@@ -166,7 +168,7 @@ fn a_row_that_is_not_there_is_told_and_made_again() {
 }
 
 /// Rebuilds, adopts, and takes all of twenty.
-fn is_the_same_but(rig: &mut Rig) -> (Counts, Adopted) {
+fn is_the_same_but(rig: &mut Rig) -> (RebuildCounts, Adopted) {
     rig.end(End::Kill);
     let (counts, adopted) = rebuild_all(rig);
     rig.try_open().unwrap();
@@ -190,7 +192,7 @@ fn what_the_log_has_no_more_is_kept_and_never_lost() {
     let pieces = rebuilt(&rig, &plan);
     let found = sum(&pieces);
     assert_eq!((found.kept, found.vanishing), (2, 1));
-    assert_eq!(pieces[0].examples[0].finding, Finding::Vanishing);
+    assert_eq!(pieces[0].examples[0].finding, RebuildFinding::Vanishing);
     let before = rig.disk.storage().image();
     let refused = adopt(&rig, &plan, &pieces).unwrap_err();
     let sequence = pieces[0].examples[0].sequence;

@@ -93,8 +93,11 @@ fn wherever_the_machine_ends_in_an_adoption_nothing_is_lost() {
 
 #[test]
 fn an_adoption_that_ended_anywhere_is_done_again_by_the_same_arguments() {
-    let runs = |rig: &Rig| runs_of(rig, SCHEDULE);
-    let (rig, plan, pieces) = with_pieces(&|rig| runs(rig).iter().for_each(|run| remove(rig, run)));
+    let (rig, plan, pieces) = with_pieces(&|rig| {
+        for run in runs_of(rig, SCHEDULE) {
+            remove(rig, &run);
+        }
+    });
     assert!(gives(&rig, copy_of(&rig)).is_err());
     let whole = copy_of(&rig);
     let calls = calls_of(&whole, &rig, &plan, &pieces);

@@ -124,8 +124,8 @@ pub use proposing::RetryTarget;
 pub use pull::{Delivery, LoadRequest, LoadedPostings, Pull, PullRequest};
 pub use ready_cursor::{ReadyCursor, ReadyLoad, ReadyPiece};
 pub use rebuilding::{
-    Adopted, Counts, Example, Finding, KeptWindow, RebuildPiece, RebuildPlan, RebuiltPiece, adopt_rebuilt,
-    plan_rebuild, rebuild_piece,
+    Adopted, KeptWindow, RebuildCounts, RebuildExample, RebuildFinding, RebuildPiece, RebuildPlan, RebuiltPiece,
+    adopt_rebuilt, plan_rebuild, rebuild_piece,
 };
 pub use receipt::{RECEIPT_BYTES, Receipt, SIZE_UNKNOWN};
 pub use receipt_book::ReceiptBook;

@@ -91,8 +91,7 @@ impl Plan {
         let mut apart = Chance::new(chance.clone().next_number());
         let mut later = Chance::new(apart.clone().next_number());
         let mut last = Chance::new(later.clone().next_number());
-        let marks = marks(&mut later);
-        let (is_on, keep_ms) = (later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
+        let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
         let owner = OwnerOptions {
             checkpoint_bytes: u64::MAX,
             checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),

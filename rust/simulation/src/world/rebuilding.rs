@@ -4,7 +4,7 @@
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::Identity;
 use delaymq_core::run::{LoadName, StagedRun};
-use delaymq_core::store::{Counts, RebuildPlan, adopt_rebuilt, open_identity, plan_rebuild, rebuild_piece};
+use delaymq_core::store::{RebuildCounts, RebuildPlan, adopt_rebuilt, open_identity, plan_rebuild, rebuild_piece};
 
 use super::World;
 use super::machine::Promised;
@@ -14,6 +14,9 @@ use crate::disk::End;
 const CALLS_MAX: u64 = 60;
 /// So many of a hundred adoptions the machine ends in.
 const ENDS_PERCENT: u64 = 40;
+
+/// What was written of each piece.
+type Staged = Vec<(u32, Option<StagedRun>)>;
 
 impl World {
     /// Before an opening: now and then all runs are rebuilt, compared and adopted.
@@ -60,7 +63,7 @@ impl World {
         self.disk.crash(end, &mut self.rebuilding);
     }
 
-    fn rebuild_pieces(&mut self, identity: &Identity) -> Result<(RebuildPlan, Vec<(u32, Option<StagedRun>)>)> {
+    fn rebuild_pieces(&mut self, identity: &Identity) -> Result<(RebuildPlan, Staged)> {
         let storage = self.disk.shared();
         let sequences = self.rebuilding.one_of(&[32, 64, 1 << 20]);
         let (plan, _) = plan_rebuild(&storage, identity, u32::try_from(sequences).unwrap_or(32))?;
@@ -70,7 +73,7 @@ impl World {
         for index in (0_u32..).take(plan.pieces().len()) {
             let name = LoadName { staged: self.clock.read().wall, nonce: self.rebuilding.bytes16() };
             let rebuilt = rebuild_piece(&storage, identity, &plan, index, Some((storage.as_ref(), name)))?;
-            let Counts { pending, same, kept, .. } = rebuilt.counts;
+            let RebuildCounts { pending, same, kept, .. } = rebuilt.counts;
             if same + kept != pending || pending == 0 || !rebuilt.examples.is_empty() {
                 let words = format!("piece {index}: {:?}, {:?}", rebuilt.counts, rebuilt.examples);
                 return Err(Error::corrupt("runs", 0, "runs that say what the log says", words));

@@ -5,7 +5,7 @@ use delaymq_core::message_log::Identity;
 use delaymq_core::run::{LoadName, StagedRun};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    Adopted, Counts, Outcome, OwnerOptions, RebuildPlan, RebuiltPiece, adopt_rebuilt, name_hash, open_identity,
+    Adopted, Outcome, OwnerOptions, RebuildCounts, RebuildPlan, RebuiltPiece, adopt_rebuilt, name_hash, open_identity,
     plan_rebuild, rebuild_piece, retry_subject,
 };
 use delaymq_core::units::{DueKey, Millis, Sequence};
@@ -128,8 +128,8 @@ pub fn rebuilt(rig: &Rig, plan: &RebuildPlan) -> Vec<RebuiltPiece> {
 }
 
 /// All counts together.
-pub fn sum(pieces: &[RebuiltPiece]) -> Counts {
-    pieces.iter().map(|piece| piece.counts).fold(Counts::default(), |sum, counts| Counts {
+pub fn sum(pieces: &[RebuiltPiece]) -> RebuildCounts {
+    pieces.iter().map(|piece| piece.counts).fold(RebuildCounts::default(), |sum, counts| RebuildCounts {
         pending: sum.pending + counts.pending,
         same: sum.same + counts.same,
         different: sum.different + counts.different,
@@ -149,7 +149,7 @@ pub fn adopt(rig: &Rig, plan: &RebuildPlan, pieces: &[RebuiltPiece]) -> Result<A
 }
 
 /// Rebuilds everything, and adopts it.
-pub fn rebuild_all(rig: &Rig) -> (Counts, Result<Adopted>) {
+pub fn rebuild_all(rig: &Rig) -> (RebuildCounts, Result<Adopted>) {
     let plan = planned(rig, 32);
     let pieces = rebuilt(rig, &plan);
     (sum(&pieces), adopt(rig, &plan, &pieces))

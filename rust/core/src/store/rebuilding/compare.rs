@@ -17,7 +17,7 @@ const EXAMPLES_MAX: usize = 20;
 
 /// How many of the pending messages of a piece are what. One that has two rows in the run counts as different, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct RebuildCounts {
     /// All of them.
     pub pending: u64,
     /// The run says what the log says.
@@ -36,18 +36,18 @@ pub struct Counts {
 
 /// What is wrong with a message in the run that is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Finding {
-    /// See [`Counts::vanishing`].
+pub enum RebuildFinding {
+    /// See [`RebuildCounts::vanishing`].
     Vanishing,
-    /// See [`Counts::missing`].
+    /// See [`RebuildCounts::missing`].
     Missing,
-    /// See [`Counts::different`].
+    /// See [`RebuildCounts::different`].
     Different,
-    /// See [`Counts::unreadable`].
+    /// See [`RebuildCounts::unreadable`].
     Unreadable,
 }
 
-impl Finding {
+impl RebuildFinding {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -61,20 +61,20 @@ impl Finding {
 
 /// One message with which something is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Example {
+pub struct RebuildExample {
     /// Its sequence.
     pub sequence: Sequence,
     /// What is wrong.
-    pub finding: Finding,
+    pub finding: RebuildFinding,
     /// In words that name the file.
     pub words: String,
 }
 
 /// A piece, compared.
 pub(super) struct Compared {
-    pub(super) counts: Counts,
+    pub(super) counts: RebuildCounts,
     /// The worst first.
-    pub(super) examples: Vec<Example>,
+    pub(super) examples: Vec<RebuildExample>,
     /// A row for each that does not vanish, by key, with its payload where it can be read.
     pub(super) rows: Vec<ScheduleRow>,
 }
@@ -84,8 +84,8 @@ pub(super) struct Comparison<'a> {
     log: &'a FromLog,
     old_run: RunNumber,
     payloads: &'a mut Payloads,
-    counts: Counts,
-    examples: Vec<Example>,
+    counts: RebuildCounts,
+    examples: Vec<RebuildExample>,
     rows: Vec<ScheduleRow>,
     doubts: Vec<Doubt>,
     in_log: Vec<u8>,
@@ -102,7 +102,7 @@ pub(super) fn compare(
     log: &FromLog,
     payloads: &mut Payloads,
 ) -> Result<Compared> {
-    let counts = Counts { pending: bits.count(EntryState::Pending), ..Counts::default() };
+    let counts = RebuildCounts { pending: bits.count(EntryState::Pending), ..RebuildCounts::default() };
     let mut comparison = Comparison {
         basis,
         log,
@@ -149,7 +149,7 @@ impl Comparison<'_> {
                 self.row(&row, scan.block())?;
             } else {
                 let words = format!("{}: a second row", self.place(scan.block()));
-                self.tell(Finding::Different, sequence, &words);
+                self.tell(RebuildFinding::Different, sequence, &words);
             }
         }
     }
@@ -164,7 +164,10 @@ impl Comparison<'_> {
         let Some(log) = self.log.get(sequence).copied() else {
             match self.read_in_run(row)? {
                 Ok(()) => self.take_kept(*row),
-                Err(error) => self.doubt(Finding::Unreadable, (None, Some(*row)), sequence, &error.to_string().into()),
+                Err(error) => {
+                    let words = error.to_string().into();
+                    self.doubt(RebuildFinding::Unreadable, (None, Some(*row)), sequence, &words);
+                }
             }
             return Ok(());
         };
@@ -178,13 +181,13 @@ impl Comparison<'_> {
         };
         let is_same_payload = expected.payload_sequence == row.payload_sequence;
         let finding = match (difference(&log, row), &in_run) {
-            (Some(words), _) => Some((Finding::Different, format!("{}: {words}", self.place(block)))),
+            (Some(words), _) => Some((RebuildFinding::Different, format!("{}: {words}", self.place(block)))),
             (None, Ok(())) if is_in_log && self.in_log != self.in_run => {
                 let words = format!("its record is another one than at {}", log.entry.location());
-                Some((Finding::Different, format!("{}: {words}", self.place(block))))
+                Some((RebuildFinding::Different, format!("{}: {words}", self.place(block))))
             }
             (None, Ok(())) => None,
-            (None, Err(error)) => Some((Finding::Unreadable, error.to_string())),
+            (None, Err(error)) => Some((RebuildFinding::Unreadable, error.to_string())),
         };
         let is_in_run = in_run.is_ok() && is_same_payload;
         match finding {
@@ -215,8 +218,8 @@ impl Comparison<'_> {
                 |block: &DamagedBlock| key.is_none_or(|key| block.from <= key && block.to.is_none_or(|to| key < to));
             let block = damaged.iter().position(covers).and_then(|at| damages.get(at));
             let (finding, words) = match (&lost, block) {
-                (Some(words), _) | (None, Some(words)) => (Finding::Unreadable, words),
-                (None, None) => (Finding::Missing, &none),
+                (Some(words), _) | (None, Some(words)) => (RebuildFinding::Unreadable, words),
+                (None, None) => (RebuildFinding::Missing, &none),
             };
             match log {
                 Some(log) if log.is_rooted && self.read_in_log(&log)? => {
@@ -242,7 +245,7 @@ impl Comparison<'_> {
                     None => "the log has it no more".to_owned(),
                 };
                 let words = format!("{}; {in_log}", doubt.words);
-                self.tell(Finding::Vanishing, doubt.sequence, &words);
+                self.tell(RebuildFinding::Vanishing, doubt.sequence, &words);
             }
         }
         self.rows.sort_unstable_by_key(|row| row.key);
@@ -258,7 +261,7 @@ impl Comparison<'_> {
 
     fn doubt(
         &mut self,
-        finding: Finding,
+        finding: RebuildFinding,
         (log, row): (Option<LogRow>, Option<ScheduleRow>),
         sequence: Sequence,
         words: &Arc<str>,
@@ -267,16 +270,16 @@ impl Comparison<'_> {
     }
 
     /// Counts a finding, and keeps it as an example while there are few of its kind.
-    fn tell(&mut self, finding: Finding, sequence: Sequence, words: &str) {
+    fn tell(&mut self, finding: RebuildFinding, sequence: Sequence, words: &str) {
         let count = match finding {
-            Finding::Vanishing => &mut self.counts.vanishing,
-            Finding::Missing => &mut self.counts.missing,
-            Finding::Different => &mut self.counts.different,
-            Finding::Unreadable => &mut self.counts.unreadable,
+            RebuildFinding::Vanishing => &mut self.counts.vanishing,
+            RebuildFinding::Missing => &mut self.counts.missing,
+            RebuildFinding::Different => &mut self.counts.different,
+            RebuildFinding::Unreadable => &mut self.counts.unreadable,
         };
         *count = count.saturating_add(1);
         if *count <= EXAMPLES_MAX as u64 {
-            self.examples.push(Example { sequence, finding, words: words.to_owned() });
+            self.examples.push(RebuildExample { sequence, finding, words: words.to_owned() });
         }
     }
 

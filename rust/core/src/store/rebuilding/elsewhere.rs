@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::basis::Basis;
-use super::compare::{Finding, expected, unless_unread};
+use super::compare::{RebuildFinding, expected, unless_unread};
 use super::from_log::LogRow;
 use crate::error::{Error, Result};
 use crate::run::{DispatchRow, Row, RowScan, Run, RunKind, ScanBuffer, ScheduleRow};
@@ -20,7 +20,7 @@ pub(super) struct Doubt {
     /// As the run has it that is there.
     pub(super) row: Option<ScheduleRow>,
     /// What it is where it is found after all.
-    pub(super) finding: Finding,
+    pub(super) finding: RebuildFinding,
     pub(super) words: Arc<str>,
 }
 

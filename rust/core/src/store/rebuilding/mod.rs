@@ -19,6 +19,6 @@ mod staged;
 mod write;
 
 pub use adopt::{Adopted, adopt_rebuilt};
-pub use compare::{Counts, Example, Finding};
+pub use compare::{RebuildCounts, RebuildExample, RebuildFinding};
 pub use piece::{RebuiltPiece, rebuild_piece};
 pub use plan::{KeptWindow, RebuildPiece, RebuildPlan, plan_rebuild};

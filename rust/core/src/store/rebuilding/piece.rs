@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::basis::Basis;
-use super::compare::{Compared, Counts, Example, compare};
+use super::compare::{Compared, RebuildCounts, RebuildExample, compare};
 use super::from_log::rows_from_log;
 use super::plan::{RebuildPlan, bits_of};
 use super::write::write_beside;
@@ -18,9 +18,9 @@ use crate::store::salvage_storage::PatientStorage;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuiltPiece {
     /// How its messages in the run that is there compare with the log.
-    pub counts: Counts,
+    pub counts: RebuildCounts,
     /// Some with which something is wrong, the worst first.
-    pub examples: Vec<Example>,
+    pub examples: Vec<RebuildExample>,
     /// The run that was written; none where nobody asked for one, or it would have no rows.
     pub staged: Option<StagedRun>,
 }
