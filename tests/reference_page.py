@@ -166,6 +166,26 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Rebuilding",
+        "In `delaymq.rebuilding`; [where a run is damaged](how-to/operate.md#a-run-is-damaged-or-gone) shows "
+        "them at work.",
+        (
+            Entry("rebuilding.plan", "rebuilding.py:plan"),
+            Entry("rebuilding.rebuild", "rebuilding.py:rebuild"),
+            Entry("rebuilding.rebuild_all", "rebuilding.py:rebuild_all"),
+            Entry("rebuilding.adopt", "rebuilding.py:adopt"),
+            Entry("rebuilding.refuse_open", "rebuilding.py:refuse_open"),
+            Entry("rebuilding.discard_pieces", "rebuilding.py:discard_pieces"),
+            Entry("rebuilding.Plan", "rebuilding.py:Plan"),
+            Entry("rebuilding.Piece", "rebuilding.py:Piece"),
+            Entry("rebuilding.KeptWindow", "rebuilding.py:KeptWindow"),
+            Entry("rebuilding.RebuiltPiece", "rebuilding.py:RebuiltPiece"),
+            Entry("rebuilding.Counts", "rebuilding.py:Counts"),
+            Entry("rebuilding.Example", "rebuilding.py:Example"),
+            Entry("rebuilding.Adopted", "rebuilding.py:Adopted"),
+        ),
+    ),
+    Section(
         "On asyncio",
         "The same names as in the plain face, for the coroutines of one event loop.",
         (

@@ -95,6 +95,7 @@ from delaymq.errors import (
     TooLarge,
     Unauthorized,
     Unreachable,
+    WouldVanish,
     WrongLoop,
     WrongType,
 )
@@ -179,6 +180,7 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "Unreachable",
+    "WouldVanish",
     "WrongLoop",
     "WrongType",
     "__version__",

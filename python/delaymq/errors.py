@@ -23,6 +23,7 @@
         ├── ForkedProcess                         a forked child used its parent's store
         ├── KeyTaken                              a pending message has the key
         ├── NamesFull                             no room for one more key, or id
+        ├── WouldVanish                           what is pending would be gone by what was asked
         ├── AlreadySettled                        a message was settled a second time
         ├── WrongLoop        (RuntimeError)       an asyncio store was used from elsewhere
         ├── TimedOut         (TimeoutError)       a wait ended before what it waited for
@@ -72,6 +73,7 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "Unreachable",
+    "WouldVanish",
     "WrongLoop",
     "WrongType",
 ]
@@ -181,6 +183,18 @@ class NamesFull(StoreError):
     """
 
     limit: int | None = None
+
+
+class WouldVanish(StoreError):
+    """Pending messages would be gone by what was asked: they are whole nowhere. Nothing was changed.
+
+    Attributes:
+        count: How many they are.
+        sequences: Some of them.
+    """
+
+    count: int | None = None
+    sequences: tuple[int, ...] = ()
 
 
 class PermissionDenied(StorageError, PermissionError):

@@ -81,3 +81,12 @@ def failing_below(attempt: int, batches: Any) -> Any:
     yield from batches
     if context.attemptNumber() < attempt:
         raise RuntimeError("planned")
+
+
+def at_second_attempt(task: Any, asked: Any) -> Any:
+    """Fails behind what a task has told, at its first attempt."""
+    context = TaskContext.get()
+    assert context is not None
+    yield from task(asked)
+    if context.attemptNumber() == 0:
+        raise RuntimeError("planned")

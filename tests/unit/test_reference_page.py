@@ -10,7 +10,7 @@ import pytest
 
 import delaymq
 import reference_page
-from delaymq import errors, inspection, loading, tables, testing
+from delaymq import errors, inspection, loading, rebuilding, tables, testing
 from delaymq.testing import strategies
 
 ENTRIES = [entry for section in reference_page.SECTIONS for entry in section.entries]
@@ -24,6 +24,8 @@ PLAIN_VALUES = {
     "RUN_BYTES_MAX",
     "RUN_ROWS_MAX",
     "OnBadRow",
+    "PIECE_SEQUENCES",
+    "Kind",
 }
 
 
@@ -61,6 +63,7 @@ def test_every_public_name_stands_in_the_page_once() -> None:
             *(f"inspection.{name}" for name in set(inspection.__all__) - set(delaymq.__all__)),
             *(f"tables.{name}" for name in set(tables.__all__) - set(delaymq.__all__) - PLAIN_VALUES),
             *(f"loading.{name}" for name in set(loading.__all__) - PLAIN_VALUES),
+            *(f"rebuilding.{name}" for name in set(rebuilding.__all__) - PLAIN_VALUES),
         ]
     )
     assert sorted(entry.name for entry in ENTRIES) == expected

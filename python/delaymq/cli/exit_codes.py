@@ -21,6 +21,7 @@ from delaymq.errors import (
     TimedOut,
     Unauthorized,
     Unreachable,
+    WouldVanish,
     WrongType,
 )
 
@@ -68,7 +69,7 @@ KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], .
     ((DiskFull, NamesFull), Exit.FULL),
     (KeyTaken, Exit.PART),
     ((Locked, Busy, Stopping), Exit.BUSY),
-    ((Corrupt, MissingFile), Exit.DAMAGED),
+    ((Corrupt, MissingFile, WouldVanish), Exit.DAMAGED),
     ((Unreachable, TimedOut, ProtocolError), Exit.NO_SERVER),
     (Unauthorized, Exit.UNAUTHORIZED),
     (AmbiguousError, Exit.AMBIGUOUS),

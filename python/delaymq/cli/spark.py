@@ -1,10 +1,10 @@
-"""`delaymq spark`: what PySpark counts in a store or loads into it, on the cores of this machine or of a cluster."""
+"""`delaymq spark`: what PySpark counts in a store, makes again or loads into it, here or on a cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delaymq.cli import spark_archive, spark_audit, spark_forecast, spark_load
+from delaymq.cli import spark_archive, spark_audit, spark_forecast, spark_load, spark_rebuild
 from delaymq.cli.arguments import CommandParser, add_verb
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-EXAMPLES = (spark_forecast.EXAMPLES[0], spark_audit.EXAMPLES[0], spark_archive.EXAMPLES[0], spark_load.EXAMPLES[0])
+EXAMPLES = tuple(part.EXAMPLES[0] for part in (spark_forecast, spark_audit, spark_archive, spark_rebuild, spark_load))
 
 
 def add_to(verbs: Verbs) -> None:
@@ -22,4 +22,5 @@ def add_to(verbs: Verbs) -> None:
     spark_forecast.add_forecast(parts)
     spark_audit.add_audit(parts)
     spark_archive.add_archive(parts)
+    spark_rebuild.add_rebuild(parts)
     spark_load.add_load(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from delaymq.spark.plan import Part, TableOptions, parts_of, planned
 from delaymq.spark.worker import batches_of, damages_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "segment_rdd"]
 
 Found = TypeVar("Found")
+Asked = TypeVar("Asked")
 
 DAMAGES = "path string, offset bigint, expected string, found string, sequence bigint"
 """The columns of `damages`, each of which may be null."""
@@ -79,11 +80,13 @@ def map_segments(
 
 def map_parts(
     spark: SparkSession,
-    parts: list[Part],
-    function: Callable[[Part], Iterable[pyarrow.RecordBatch]],
+    parts: list[Asked],
+    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]],
     schema: str | StructType,
 ) -> DataFrame:
-    """The same of parts that are planned already, of one table or of several, whose function reads its part itself."""
+    """The same of parts that are planned already, of one table or of several or of none, whose function reads its part
+    itself. They are pickled.
+    """
     return _spread(spark, parts).mapInArrow(partial(_each_pickled, function), schema)
 
 
@@ -107,14 +110,14 @@ def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
     return map_parts(spark, planned(options), _damaged, DAMAGES)
 
 
-def _spread(spark: SparkSession, parts: list[Part]) -> DataFrame:
+def _spread(spark: SparkSession, parts: list[Asked]) -> DataFrame:
     """One part for each task: by range, since a hash would put two parts into one task and leave another without."""
     rows = [(number, pickle.dumps(part)) for number, part in enumerate(parts)]
     pickled = spark.createDataFrame(rows, "number bigint, part binary")
     return pickled.repartitionByRange(len(rows), "number") if len(rows) > 1 else pickled
 
 
-def _parts_of(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[Part]:
+def _parts_of(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[Any]:
     for batch in rows:
         for pickled in batch.column("part").to_pylist():
             yield pickle.loads(pickled)  # noqa: S301 - the driver of the same job wrote it
@@ -127,7 +130,7 @@ def _damaged(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _each_pickled(
-    function: Callable[[Part], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
+    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     for part in _parts_of(rows):
         yield from function(part)

@@ -5,6 +5,7 @@ from delaymq.spark.jobs.audit import STUCK_AFTER, Audit, Finding, audit, finding
 from delaymq.spark.jobs.forecast import Due, forecast, summed, told
 from delaymq.spark.jobs.forecast_page import page
 from delaymq.spark.jobs.load import BulkLoad, Format, StoreLoad, load, rows_of
+from delaymq.spark.jobs.rebuild import Rebuild, pieces_frame, rebuild
 
 __all__ = [
     "STUCK_AFTER",
@@ -14,6 +15,7 @@ __all__ = [
     "Due",
     "Finding",
     "Format",
+    "Rebuild",
     "StoreLoad",
     "archive",
     "archived",
@@ -22,6 +24,8 @@ __all__ = [
     "forecast",
     "load",
     "page",
+    "pieces_frame",
+    "rebuild",
     "rows_of",
     "summed",
     "told",
