@@ -1,32 +1,54 @@
-//! So many messages due in the same millisecond: seconds until a consumer has them all.
+//! So many messages due in the same millisecond, of one subject or of several: seconds until a consumer has them all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delaymq_core::units::Millis;
-use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
+use delaymq_engine::{Delivered, Due, PublishBatch, Store, SubscribeOptions, Subscription};
 
 use crate::case::{Case, Failure, Figures, now_us, percentiles, publish, take_late, wait_applied};
 use crate::memory::anonymous_bytes;
 
-const SUBJECT: &str = "bench.burst";
 const PULL_MESSAGES: usize = 1_024;
 const IN_FLIGHT_MAX: u32 = 16_384;
 /// Messages between two looks at the memory.
 const LOOK_EVERY: u64 = 20_000;
 const SILENCE: Duration = Duration::from_secs(30);
+const PUBLISH_MESSAGES: usize = 10_000;
+/// How long one subject is waited for; each of several as long as none of them has anything.
+const PULL_WAIT: Duration = Duration::from_millis(500);
+const PULL_WAIT_OF_SEVERAL: Duration = Duration::from_millis(5);
 
 /// Another subject, of which a little is due all the while.
 const NEIGHBOUR: &str = "bench.neighbour";
 const NEIGHBOUR_EVERY_MS: u64 = 2;
 const NEIGHBOUR_MESSAGES: u64 = 30_000;
 
-/// Publishes the burst and tells when it is due: `due_ms`.
+/// How many subjects it is of.
+fn subjects(case: &Case) -> u64 {
+    case.count("subjects").unwrap_or(1).max(1)
+}
+
+fn subject(number: u64) -> String {
+    format!("bench.burst.{number}")
+}
+
+/// Publishes the burst, of all subjects by turns, and tells when it is due: `due_ms`.
 fn prepare(store: &Store, case: &Case) -> Result<u64, Failure> {
     let messages = case.count("messages")?;
     let due_ms = now_us() / 1_000 + case.count("lead_ms")?;
-    publish(store, SUBJECT, messages, (10_000, &[0xA5; 64]), |_| Due::At(Millis(due_ms)))?;
+    let names: Vec<String> = (0..subjects(case)).map(subject).collect();
+    let mut filling: PublishBatch = store.batch();
+    for (_, name) in (0..messages).zip(names.iter().cycle()) {
+        filling.push(name, Due::At(Millis(due_ms)), &[], &[0xA5; 64])?;
+        if filling.len() >= PUBLISH_MESSAGES {
+            store.publish(&mut filling)?;
+        }
+    }
+    if !filling.is_empty() {
+        store.publish(&mut filling)?;
+    }
     publish(store, NEIGHBOUR, NEIGHBOUR_MESSAGES, (10_000, &[0x5A; 64]), |number| {
         Due::At(Millis(due_ms + number * NEIGHBOUR_EVERY_MS))
     })?;
@@ -35,6 +57,41 @@ fn prepare(store: &Store, case: &Case) -> Result<u64, Failure> {
         return Err(Failure("the burst was due before all of it was published: a longer lead_ms is needed".to_owned()));
     }
     Ok(due_ms)
+}
+
+/// Who consumes the burst: one thread with a subscription for each of its subjects.
+struct Consumers {
+    subscriptions: Vec<Arc<Subscription>>,
+    /// Whose turn it is.
+    next: usize,
+    /// How many of them had nothing, one after the other.
+    had_nothing: usize,
+}
+
+impl Consumers {
+    fn of(store: &Store, subjects: u64) -> Result<Self, Failure> {
+        let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
+        let subscribe = |number| store.subscribe(&subject(number), "bench", options);
+        let subscriptions = (0..subjects).map(subscribe).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { subscriptions, next: 0, had_nothing: 0 })
+    }
+
+    /// What the next one has, acknowledged; nothing where it has nothing.
+    fn pull(&mut self) -> Result<Vec<Delivered>, Failure> {
+        let count = self.subscriptions.len();
+        let wait = match (count, self.had_nothing < count) {
+            (1, _) => PULL_WAIT,
+            (_, true) => Duration::ZERO,
+            (_, false) => PULL_WAIT_OF_SEVERAL,
+        };
+        let Some(subscription) = self.subscriptions.get(self.next) else { return Ok(Vec::new()) };
+        let batch = subscription.pull(PULL_MESSAGES, wait)?;
+        let keys: Vec<_> = batch.iter().map(|message| message.key).collect();
+        subscription.acknowledge(&keys)?;
+        self.next = (self.next + 1) % count;
+        self.had_nothing = if batch.is_empty() { self.had_nothing + 1 } else { 0 };
+        Ok(batch)
+    }
 }
 
 /// Consumes what is due of the other subject until told to stop, and tells in milliseconds how late each message was.
@@ -52,8 +109,7 @@ fn neighbour(subscription: &Subscription, stop: &AtomicBool) -> Result<Vec<f64>,
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let messages = case.count("messages")?;
     let store = case.open(|_| ())?;
-    let options = SubscribeOptions { in_flight_max: IN_FLIGHT_MAX, ..SubscribeOptions::default() };
-    let subscription = store.subscribe(SUBJECT, "bench", options)?;
+    let mut consumers = Consumers::of(&store, subjects(case))?;
     let beside = store.subscribe(NEIGHBOUR, "bench", SubscribeOptions::default())?;
     let due_ms = prepare(&store, case)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -62,12 +118,9 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let empty = anonymous_bytes();
     let mut highest = empty;
     let (mut came, mut early, mut heard) = (0_u64, 0_u64, Instant::now());
-    let (mut keys, mut last_us) = (Vec::with_capacity(PULL_MESSAGES), 0);
+    let mut last_us = 0;
     while came < messages {
-        let batch = subscription.pull(PULL_MESSAGES, Duration::from_millis(500))?;
-        keys.clear();
-        keys.extend(batch.iter().map(|message| message.key));
-        subscription.acknowledge(&keys)?;
+        let batch = consumers.pull()?;
         if batch.is_empty() {
             if now_us() < due_ms * 1_000 {
                 // A large one is due later than that after it was published.
@@ -88,7 +141,7 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     stop.store(true, Ordering::Release);
     let mut late = beside.join().map_err(|_| Failure("who consumes beside it has failed".to_owned()))??;
     let beside = percentiles(&mut late);
-    subscription.close()?;
+    consumers.subscriptions.iter().try_for_each(|one| one.close())?;
     store.close()?;
     #[expect(clippy::cast_precision_loss, reason = "microseconds of our time fit into 2^52")]
     let seconds = last_us.saturating_sub(due_ms * 1_000) as f64 / 1e6;

@@ -246,7 +246,10 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
-    "subjects that flood at the same time, each with a lane of its own": lambda: [constant(FEED, "LANES_MAX") - 1],
+    "floods at the same time, each with a lane of its own": lambda: [
+        constant(FEED, "LANES_MAX") - 1,
+        constant("rust/core/src/schedule_log/shares.rs", "SMALLEST_SHARE"),
+    ],
 }
 WITHOUT_A_NUMBER = {
     "due time",

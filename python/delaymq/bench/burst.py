@@ -1,4 +1,4 @@
-"""So many messages due in the same millisecond: seconds until one consumer has them all."""
+"""So many messages due in the same millisecond, of one subject or several: seconds until one consumer has them all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.machine import anonymous_bytes
-from delaymq.bench.row import Case, Figures
+from delaymq.bench.row import Case, Figures, Measurement
 from delaymq.bench.rust import measurement, own_process
 from delaymq.message import Message, Publish
 from delaymq.store import Store
@@ -24,16 +24,19 @@ BODY = bytes(64)
 PUBLISH_BATCH = 10_000
 BATCH = 1024
 IN_FLIGHT_MAX = 16_384
+SUBJECTS = (6, 16, 40)  # that flood together, each with its part of as many messages
+SUBJECTS_QUICK = (16,)
 LOOK_EVERY = 20_000  # messages between two looks at the memory
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """To a consumer in Rust, and to Python objects; both acknowledge all. Beside the first another subject has a
-    message due every 2 ms.
+    """To a consumer in Rust, and to Python objects; both acknowledge all. Then to one in Rust that consumes several
+    subjects by turns, which have as many messages together. Beside those in Rust another subject has a message due
+    every 2 ms.
 
     Args:
-        quick: Fewer messages, one run.
-        scale: How many are due at once, to the consumer in Rust alone.
+        quick: Fewer messages and rows, one run.
+        scale: How many are due at once, to the consumers in Rust alone.
     """
     messages = scale or (50_000 if quick else 1_000_000)
     lead_ms = LEAD_QUICK_MS if quick else LEAD_MS + (scale or 0) // LEAD_MESSAGES_EACH_MS
@@ -41,8 +44,8 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
     rust_limit = measurement("burst_limit", **numbers)
     words = "ready facts and acknowledgements written with a sync for each 1,024, every message read once"
 
-    def in_rust(folder: Path) -> Figures:
-        return own_process("burst", folder, **numbers)
+    def in_rust(subjects: int) -> Measurement:
+        return lambda folder: own_process("burst", folder, subjects=subjects, **numbers)
 
     def in_python(folder: Path) -> Figures:
         return _consumed(folder, numbers)
@@ -50,10 +53,12 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
     def python_limit(folder: Path) -> Figures:
         return {"value": rust_limit(folder)["value"] + _objects(messages)}
 
-    rows = (
-        ("rust", in_rust, rust_limit, words),
-        ("python", in_python, python_limit, words + "; then as many Message objects made from ready tuples"),
-    )[: 1 if scale else None]
+    python_words = words + "; then as many Message objects made from ready tuples"
+    rows = [
+        ("rust", 1, in_rust(1), rust_limit, words),
+        *([] if scale else [("python", 1, in_python, python_limit, python_words)]),
+        *(("rust", count, in_rust(count), rust_limit, words) for count in (SUBJECTS_QUICK if quick else SUBJECTS)),
+    ]
     return [
         Case(
             bench="burst",
@@ -63,9 +68,9 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             pairs=interleaved(ours, limit, quick=quick),
             limit_words=limit_words,
             higher_is_better=False,
-            detail={"consumer": consumer, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX},
+            detail={"consumer": consumer, "subjects": subjects, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX},
         )
-        for consumer, ours, limit, limit_words in rows
+        for consumer, subjects, ours, limit, limit_words in rows
     ]
 
 

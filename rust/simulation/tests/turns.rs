@@ -1,5 +1,5 @@
 //! Subjects take turns: much that is due at once of one makes no other wait, wherever it lies.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod rig;
 
@@ -7,7 +7,7 @@ use delaymq_core::planted::Planted;
 use delaymq_core::store::OwnerOptions;
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NodeOptions};
-use rig::{Place, Rig, sees, small};
+use rig::{Place, Rig, bodies_of, sees, small};
 
 const DUE_MS: u64 = 10_000;
 const FLOOD: usize = 6_000;
@@ -29,9 +29,13 @@ enum Lies {
     Wheel,
 }
 
-/// Two subjects and their consumers; the one has `FLOOD` messages of one millisecond, and the other one message
-/// a little later.
-fn flooded(lies: Lies, floods: &[&str]) -> (Rig, Vec<Place>, Place) {
+/// The names of so many subjects.
+fn subjects(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("flood{number}")).collect()
+}
+
+/// Some subjects have `FLOOD` messages of one millisecond together, and another one has one message a little later.
+fn flooded(lies: Lies, floods: &[String]) -> (Rig, Vec<Place>, Place) {
     let mut rig = Rig::new(windowed());
     rig.in_flight_max = 10_000;
     let quiet = rig.earliest("quiet", "g");
@@ -67,6 +71,20 @@ fn one_step(rig: &mut Rig) -> usize {
     progress.proposed
 }
 
+/// Takes and acknowledges what is ready, and nothing becomes ready meanwhile.
+fn take_ready(rig: &mut Rig, place: Place) -> Vec<String> {
+    let mut bodies = Vec::new();
+    loop {
+        let handed = rig.pull(place);
+        if handed.is_empty() {
+            return bodies;
+        }
+        bodies.extend(bodies_of(&handed));
+        let offsets: Vec<u64> = handed.iter().map(|one| one.delivery.offset.0).collect();
+        rig.acknowledge(place, &offsets);
+    }
+}
+
 /// How many messages of the flood were dispatched before the other one came.
 fn dispatched_before(rig: &mut Rig, quiet: Place) -> usize {
     let mut dispatched = 0;
@@ -79,45 +97,127 @@ fn dispatched_before(rig: &mut Rig, quiet: Place) -> usize {
     panic!("it never came")
 }
 
-fn others_are_not_made_to_wait(lies: Lies) {
-    let (mut rig, places, quiet) = flooded(lies, &["flood"]);
+fn others_are_not_made_to_wait(lies: Lies, floods: usize) {
+    let (mut rig, places, quiet) = flooded(lies, &subjects(floods));
     rig.clock.advance(DUE_MS + 5);
     let waited = dispatched_before(&mut rig, quiet);
-    assert!(waited <= 5 * STEP, "{lies:?}: behind {waited} messages");
+    assert!(waited <= 5 * STEP, "{lies:?}, {floods}: behind {waited} messages");
     // And it goes on so: one that comes while the flood is handed out, and is due at once or soon.
     for delay_ms in [0, 1, 3] {
         rig.submit("quiet", delay_ms, "b");
         rig.settle();
         rig.clock.advance(delay_ms);
         let waited = dispatched_before(&mut rig, quiet);
-        assert!(waited <= 3 * STEP, "{lies:?}: behind {waited} messages, published late");
+        assert!(waited <= 3 * STEP, "{lies:?}, {floods}: behind {waited} messages, published late");
     }
+    // Of equal floods each has about as much as every other one: what is due together goes in the order it came.
+    let so_far: Vec<Vec<String>> = places.iter().map(|place| take_ready(&mut rig, *place)).collect();
+    let counts = || so_far.iter().map(Vec::len);
+    assert!(counts().max() <= counts().min().map(|least| least + STEP), "{:?}", counts().collect::<Vec<_>>());
     rig.step();
-    let came = rig.take_all(places[0]);
-    assert_eq!(came.len(), FLOOD);
-    assert!(came.is_sorted(), "{lies:?}: out of order");
+    for (place, mut came) in places.into_iter().zip(so_far) {
+        came.extend(rig.take_all(place));
+        assert_eq!(came.len(), FLOOD / floods);
+        assert!(came.is_sorted(), "{lies:?}: out of order");
+    }
 }
 
 #[test]
 fn a_flood_in_memory_makes_no_other_wait() {
-    others_are_not_made_to_wait(Lies::Memory);
+    others_are_not_made_to_wait(Lies::Memory, 1);
 }
 
 #[test]
 fn a_flood_in_runs_makes_no_other_wait() {
-    others_are_not_made_to_wait(Lies::Runs);
+    others_are_not_made_to_wait(Lies::Runs, 1);
 }
 
 #[test]
 fn a_flood_that_arrives_behind_the_feed_makes_no_other_wait() {
-    others_are_not_made_to_wait(Lies::Wheel);
+    others_are_not_made_to_wait(Lies::Wheel, 1);
+}
+
+/// None of them has an eighth: each alone would be no flood.
+#[test]
+fn ten_equal_floods_make_no_other_wait() {
+    for lies in [Lies::Memory, Lies::Runs, Lies::Wheel] {
+        others_are_not_made_to_wait(lies, 10);
+    }
+}
+
+#[test]
+fn forty_equal_floods_make_no_other_wait() {
+    for lies in [Lies::Memory, Lies::Runs, Lies::Wheel] {
+        others_are_not_made_to_wait(lies, 40);
+    }
 }
 
 #[test]
 fn two_floods_take_turns_and_a_third_subject_does_not_wait_for_either() {
-    let (mut rig, places, quiet) = flooded(Lies::Runs, &["flood", "another"]);
+    others_are_not_made_to_wait(Lies::Runs, 2);
+}
+
+/// Ten have much, and share a lane. What one of them has behind it is many times as much.
+#[test]
+fn who_shared_a_lane_does_not_wait_when_another_of_it_floods() {
+    let mut rig = Rig::new(windowed());
+    rig.in_flight_max = 10_000;
+    let names = subjects(10);
+    let places: Vec<Place> = names.iter().map(|name| rig.earliest(name, "g")).collect();
+    for name in names.iter().cycle().take(1_000) {
+        rig.submit(name, DUE_MS, "a");
+    }
+    for number in 0..FLOOD {
+        rig.submit(&names[0], DUE_MS + 1, &format!("b{number:05}"));
+    }
+    for name in &names {
+        rig.submit(name, DUE_MS + 2, "c");
+    }
+    rig.settle();
+    rig.checkpoint();
     rig.clock.advance(DUE_MS + 5);
-    assert!(dispatched_before(&mut rig, quiet) <= 5 * STEP);
+    let (mut dispatched, mut came) = (0, Vec::new());
+    while came.last().is_none_or(|body| body != "c") {
+        dispatched += one_step(&mut rig);
+        came.extend(take_ready(&mut rig, places[9]));
+    }
+    assert!(dispatched <= 1_000 + 12 * STEP, "behind {dispatched} messages");
+    rig.step();
+    assert_eq!(rig.take_all(places[0]).len(), 100 + FLOOD + 1);
+}
+
+/// One flood after the other, each while those before are under way: more than there are lanes.
+#[test]
+fn many_floods_that_come_one_after_the_other_make_no_other_wait() {
+    let mut rig = Rig::new(windowed());
+    rig.in_flight_max = 100_000;
+    let quiet = rig.earliest("quiet", "g");
+    let names = subjects(7);
+    let places: Vec<Place> = names.iter().map(|name| rig.earliest(name, "g")).collect();
+    for name in &names {
+        for number in 0..FLOOD / 2 {
+            rig.submit(name, 50, &format!("{number:05}"));
+            if number % 300 == 0 {
+                rig.settle();
+                one_step(&mut rig);
+            }
+        }
+        rig.settle();
+        rig.clock.advance(100);
+        for _ in 0..6 {
+            one_step(&mut rig);
+        }
+        rig.submit("quiet", 0, "a");
+        rig.settle();
+        let waited = dispatched_before(&mut rig, quiet);
+        assert!(waited <= 3 * STEP, "{name}: behind {waited} messages");
+        // What is not due at once.
+        rig.submit("quiet", 2, "b");
+        rig.settle();
+        rig.clock.advance(2);
+        let waited = dispatched_before(&mut rig, quiet);
+        assert!(waited <= 5 * STEP, "{name}: behind {waited} messages that were due before");
+    }
     rig.step();
     for place in places {
         let came = rig.take_all(place);
@@ -163,7 +263,7 @@ fn what_is_moved_within_a_flood_comes_once_and_in_order() {
 #[test]
 fn a_flood_goes_on_behind_a_kill() {
     for lies in [Lies::Memory, Lies::Runs] {
-        let (mut rig, _, _) = flooded(lies, &["flood"]);
+        let (mut rig, _, _) = flooded(lies, &subjects(1));
         rig.clock.advance(DUE_MS + 5);
         for _ in 0..9 {
             one_step(&mut rig);
@@ -172,7 +272,7 @@ fn a_flood_goes_on_behind_a_kill() {
         one_step(&mut rig);
         rig.reopen(End::Kill);
         rig.step();
-        for (subject, count) in [("quiet", 1), ("flood", FLOOD)] {
+        for (subject, count) in [("quiet", 1), ("flood0", FLOOD)] {
             let place = rig.earliest(subject, "g");
             assert_eq!(rig.take_all(place).len(), count);
         }

@@ -3,20 +3,19 @@
 //!
 //! Most of the time it is one [`Lane`]. A subject with much that is due at about the same time would make all
 //! others wait: its entries would fill the window, and what is due behind them would be loaded only when they
-//! are gone. Such a flood gets a lane of its own, and the others theirs, `rest`, which reads past the flood.
-//! Both begin at the same position, with what was in hand shared out. From then on they take turns.
+//! are gone. Such a flood gets a lane of its own, or several subjects that make one together, and the others theirs,
+//! `rest`, which reads past the flood. Both begin at the same position, with what was in hand shared out. From then
+//! on they take turns. Both may part again: `rest` where there is another flood, and a lane with several subjects
+//! where one of them has much more than the others, which would wait for it.
 //!
 //! A lane of a flood is never ahead of `rest`. So when it has come as far and little of it is in hand, it is at
-//! the position of `rest`, and what it has joins that.
+//! the position of `rest`, and what it has joins that. Where all lanes are in use one flood joins another one.
 //!
 //! Which lane has an entry follows from its subject alone. That of a moved entry is certain only when its origin
 //! was looked up; until then it is in nobody's lane.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::cursors::{Cursors, before};
-use super::entry::{DUE_MAX, Entry, sort_by_key};
+use super::entry::{DUE_MAX, Entry};
 use super::gather::{Gather, Of};
 use super::lane::Lane;
 use super::schedule::Schedule;
@@ -30,16 +29,19 @@ pub use super::lane::Loaded;
 const NEAR_MS: u64 = 4_000;
 /// Lanes at the same time, `rest` among them.
 const LANES_MAX: usize = 4;
-/// A subject with an eighth of what is in hand makes a flood, where that is a 32nd of what may be in hand: with
-/// four million of these, what takes longer than some 30 ms to hand over.
-const FLOOD_SHARE: usize = 8;
+/// It is looked for floods where a 32nd of what may be in hand is: with four million of these, what takes longer than
+/// some 30 ms to hand over.
 const FLOODED_SHARE: usize = 32;
 /// And where so many are in hand at least.
 const FLOODED_MIN: usize = 4;
 /// A lane with a flood ends when less than this share of what may be in hand is left of it.
 const EBB_SHARE: usize = 256;
-/// So many of what is in hand are looked at to find out whose it is.
-const SAMPLES: usize = 4_096;
+/// What is due so long and not taken makes others wait.
+const LATE_MS: u64 = 20;
+/// Who has down to half the share by which others flood goes with them; a lane of several parts where some have less
+/// than a quarter.
+const NEAR_SHARES: usize = 2;
+const KEPT_SHARES: usize = 4;
 
 /// How many entries may be taken.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +60,12 @@ pub struct Feed {
     floods: Vec<Lane>,
     /// What arrived below the position and has to be resolved before a lane has it.
     unresolved: Vec<Entry>,
-    /// How much `rest` had in hand when it was last looked for a flood.
-    judged: usize,
 }
 
 impl Feed {
     /// A feed that begins above `position`; see [`Self::resume_from`].
     pub fn new(position: DueKey, now: Millis) -> Self {
-        Self { rest: Lane::new(Of::All, position, now), floods: Vec::new(), unresolved: Vec::new(), judged: 0 }
+        Self { rest: Lane::new(Of::All, position, now), floods: Vec::new(), unresolved: Vec::new() }
     }
 
     /// Nothing above this is in hand or was handed over.
@@ -276,42 +276,44 @@ impl Feed {
         entries_max / self.lane_count()
     }
 
-    /// Gives subjects that flood a lane of their own; true where there are such.
+    /// Gives subjects that flood a lane of their own; true where there are such. A lane with several subjects parts
+    /// again where some have much less than the others.
     fn part(&mut self, now: Millis, entries_max: usize) -> bool {
-        let in_hand = self.rest.len();
         let flooded = (entries_max / FLOODED_SHARE).max(FLOODED_MIN);
-        if in_hand < flooded || self.lane_count() >= LANES_MAX {
-            self.judged = 0;
+        let has_place = self.lane_count() < LANES_MAX;
+        // With all lanes in use a flood goes with another one: only who makes others wait, and did so already.
+        let is_late = |due: Millis| now.since(due) >= LATE_MS;
+        let may_part = has_place || self.rest.next_due().is_some_and(is_late);
+        if may_part && self.rest.is_to_judge(flooded) {
+            let (shares, count) = self.rest.shares(if has_place { DUE_MAX } else { now });
+            let subjects = if count < flooded && !has_place { Vec::new() } else { shares.flooding(NEAR_SHARES) };
+            if !subjects.is_empty() {
+                let flood = self.rest.part(subjects.into(), now);
+                self.give_place(flood);
+                return true;
+            }
+        }
+        if !has_place {
             return false;
         }
-        self.judged = self.judged.min(in_hand.saturating_mul(2));
-        if in_hand < self.judged.saturating_add(self.judged / 4) {
-            return false;
-        }
-        self.judged = in_hand;
-        let subjects = self.flooding(in_hand);
-        if subjects.is_empty() {
-            return false;
-        }
-        let mut lane = Lane::new(Of::Only(subjects.into()), self.rest.position(), now);
-        let (flood, rest) = self.rest.take_in_hand().into_iter().partition(|entry| lane.of().has(entry.subject()));
-        lane.put_in_hand(flood);
-        self.rest.put_in_hand(rest);
-        self.floods.push(lane);
-        self.serve_the_rest();
-        true
+        let parted = self.floods.iter_mut().find_map(|lane| {
+            let subjects = lane.of().named().len();
+            let is_to_judge = subjects > 1 && lane.is_to_judge(flooded);
+            let heavy = if is_to_judge { lane.shares(DUE_MAX).0.flooding(KEPT_SHARES) } else { Vec::new() };
+            (!heavy.is_empty() && heavy.len() < subjects).then(|| lane.part(heavy.into(), now))
+        });
+        let has_parted = parted.is_some();
+        self.floods.extend(parted);
+        has_parted
     }
 
-    /// The subjects that have a large share of what is in hand of `rest`, in order.
-    fn flooding(&self, in_hand: usize) -> Vec<SubjectNumber> {
-        let mut counts: BTreeMap<SubjectNumber, usize> = BTreeMap::new();
-        let mut samples = 0_usize;
-        for entry in self.rest.sample(in_hand.div_ceil(SAMPLES)) {
-            let count = counts.entry(entry.subject()).or_default();
-            (*count, samples) = (count.saturating_add(1), samples.saturating_add(1));
+    /// A flood has a lane of its own, or goes with the fullest.
+    fn give_place(&mut self, flood: Lane) {
+        let is_full = self.lane_count() >= LANES_MAX;
+        match self.floods.iter_mut().max_by_key(|lane| lane.len()).filter(|_| is_full) {
+            Some(fullest) => fullest.join(flood),
+            None => self.floods.push(flood),
         }
-        let is_flood = |count: usize| count.saturating_mul(FLOOD_SHARE) >= samples;
-        counts.into_iter().filter(|(_, count)| is_flood(*count)).map(|(subject, _)| subject).collect()
     }
 
     /// What is left of floods that `rest` has not passed joins it.
@@ -319,29 +321,8 @@ impl Feed {
         let position = self.rest.position();
         let ebb = (entries_max / EBB_SHARE).max(1);
         let has_ended = |flood: &mut Lane| flood.position() >= position && flood.len() <= ebb;
-        let mut ended: Vec<Lane> = self.floods.extract_if(.., has_ended).collect();
-        if ended.is_empty() {
-            return;
+        for ended in self.floods.extract_if(.., has_ended) {
+            self.rest.join(ended);
         }
-        let mut left = self.rest.take_in_hand();
-        left.extend(ended.iter_mut().flat_map(Lane::take_in_hand));
-        sort_by_key(&mut left);
-        self.rest.put_in_hand(left);
-        self.serve_the_rest();
-    }
-
-    fn serve_the_rest(&mut self) {
-        self.rest.serve(self.others());
-    }
-
-    /// Those who have no lane of their own.
-    fn others(&self) -> Of {
-        let of = |flood: &Lane| match flood.of() {
-            Of::Only(subjects) => Arc::clone(subjects),
-            Of::All | Of::Without(_) => Arc::default(),
-        };
-        let mut subjects: Vec<SubjectNumber> = self.floods.iter().flat_map(|flood| of(flood).to_vec()).collect();
-        subjects.sort_unstable();
-        if subjects.is_empty() { Of::All } else { Of::Without(subjects.into()) }
     }
 }

@@ -27,6 +27,43 @@ impl Of {
             Self::Without(subjects) => subjects.binary_search(&subject).is_err(),
         }
     }
+
+    /// The subjects that it names, in order.
+    pub(super) fn named(&self) -> &[SubjectNumber] {
+        match self {
+            Self::All => &[],
+            Self::Only(subjects) | Self::Without(subjects) => subjects,
+        }
+    }
+
+    /// Without those that the other one has, which names its own.
+    pub(super) fn without(&self, other: &Self) -> Self {
+        match self {
+            Self::Only(subjects) => Self::Only(subjects.iter().copied().filter(|one| !other.has(*one)).collect()),
+            Self::All | Self::Without(_) => {
+                let subjects = both(self.named(), other.named());
+                if subjects.is_empty() { Self::All } else { Self::Without(subjects) }
+            }
+        }
+    }
+
+    /// With those that the other one has, which names its own.
+    pub(super) fn with(&self, other: &Self) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Only(subjects) => Self::Only(both(subjects, other.named())),
+            Self::Without(subjects) => {
+                let left: Arc<[_]> = subjects.iter().copied().filter(|one| !other.has(*one)).collect();
+                if left.is_empty() { Self::All } else { Self::Without(left) }
+            }
+        }
+    }
+}
+
+fn both(left: &[SubjectNumber], right: &[SubjectNumber]) -> Arc<[SubjectNumber]> {
+    let mut both = [left, right].concat();
+    both.sort_unstable();
+    both.into()
 }
 
 /// A slice that is being gathered. What is kept never exceeds the limit by more than a quarter,

@@ -8,19 +8,24 @@
 //! position back with them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::cursors::{Cursors, after, before};
 use super::entry::{Entry, sort_by_key};
 use super::gather::{Gather, Of};
 use super::schedule::Schedule;
+use super::shares::{Shares, sampled};
 use crate::planted::{Planted, is_on};
 use crate::run::DamagedBlock;
-use crate::units::{DueKey, Millis};
+use crate::units::{DueKey, Millis, SubjectNumber};
 use crate::wheel::Wheel;
 
 /// Entries of a slice at most: whoever loads one holds the owner, and others wait for it. So many take two to
 /// three milliseconds, and are enough that what of each run is read twice costs little.
 const SLICE_MAX: usize = 1 << 15;
+
+/// So many of what is in hand are looked at to find out whose it is.
+const SAMPLES: usize = 4_096;
 
 /// A sorted piece of the schedule.
 #[derive(Debug)]
@@ -57,6 +62,8 @@ pub(super) struct Lane {
     in_slices: usize,
     wheel: Wheel,
     cursors: Cursors,
+    /// How many came since it was last asked whose is what is in hand.
+    came: usize,
 }
 
 impl Lane {
@@ -69,17 +76,13 @@ impl Lane {
             in_slices: 0,
             wheel: Wheel::new(now),
             cursors: Cursors::default(),
+            came: 0,
         }
     }
 
     /// Whose entries it has.
     pub(super) fn of(&self) -> &Of {
         &self.of
-    }
-
-    /// From now on it has the entries of these. What is in hand of others stays.
-    pub(super) fn serve(&mut self, of: Of) {
-        self.of = of;
     }
 
     /// What is pending at or below this is in hand or was handed over.
@@ -102,6 +105,7 @@ impl Lane {
     #[inline]
     pub(super) fn arrive(&mut self, entry: Entry) {
         if entry.key() <= self.position && !is_on(Planted::FeedSkipsArrival) && !self.races(&entry) {
+            self.came = self.came.saturating_add(1);
             self.wheel.insert(entry);
         }
     }
@@ -144,6 +148,7 @@ impl Lane {
             schedule.ask_ahead(self.position, gathered.to, &mut self.cursors);
         }
         self.in_slices = self.in_slices.saturating_add(gathered.entries.len());
+        self.came = self.came.saturating_add(gathered.entries.len());
         if !gathered.entries.is_empty() {
             self.slices.push_back(Slice { entries: gathered.entries, taken: 0 });
         }
@@ -231,6 +236,7 @@ impl Lane {
     pub(super) fn take_in_hand(&mut self) -> Vec<Entry> {
         let mut all = self.wheel.take_all();
         let has_both = !all.is_empty() && self.in_slices > 0;
+        all.reserve_exact(self.in_slices);
         for slice in self.slices.drain(..) {
             all.extend_from_slice(slice.left());
         }
@@ -241,16 +247,66 @@ impl Lane {
         all
     }
 
-    /// Puts entries in hand, where nothing is: in order, and none above the position.
-    pub(super) fn put_in_hand(&mut self, entries: Vec<Entry>) {
-        self.in_slices = entries.len();
+    /// What of each slice is in hand.
+    fn take_slices(&mut self) -> Vec<Vec<Entry>> {
+        self.in_slices = 0;
+        let left = |mut slice: Slice| slice.entries.split_off(slice.taken.min(slice.entries.len()));
+        self.slices.drain(..).map(left).collect()
+    }
+
+    /// Puts entries in hand behind all that is: in order, and none above the position.
+    fn put_in_hand(&mut self, entries: Vec<Entry>) {
+        self.in_slices = self.in_slices.saturating_add(entries.len());
         self.slices.extend((!entries.is_empty()).then_some(Slice { entries, taken: 0 }));
     }
 
-    /// Each `stride`-th of what is in hand.
-    pub(super) fn sample(&self, stride: usize) -> impl Iterator<Item = &Entry> {
-        let slices = self.slices.iter().flat_map(move |slice| slice.left().iter().step_by(stride));
-        slices.chain(self.wheel.iter().step_by(stride))
+    /// True where so many are in hand at least, and a quarter of it came since this was last true.
+    pub(super) fn is_to_judge(&mut self, flooded: usize) -> bool {
+        let in_hand = self.len();
+        let is_to_judge = in_hand >= flooded && self.came.saturating_mul(4) >= in_hand;
+        if is_to_judge {
+            self.came = 0;
+        }
+        is_to_judge
+    }
+
+    /// Whose is what is in hand and due at `until` or before, and how many these are, about.
+    pub(super) fn shares(&self, until: Millis) -> (Shares, usize) {
+        let stride = self.len().div_ceil(SAMPLES).max(1);
+        let in_slices = self.slices.iter().flat_map(Slice::left);
+        let sample = sampled(in_slices.chain(self.wheel.iter()), stride);
+        let shares = Shares::of(sample.filter(|entry| entry.due() <= until));
+        let count = shares.samples().saturating_mul(stride);
+        (shares, count)
+    }
+
+    /// A lane with these of its subjects, and what it has in hand of them; the others stay.
+    pub(super) fn part(&mut self, subjects: Arc<[SubjectNumber]>, now: Millis) -> Self {
+        let mut parted = Self::new(Of::Only(subjects), self.position, now);
+        let arrived = !self.wheel.is_empty();
+        let all = if arrived { vec![self.take_in_hand()] } else { self.take_slices() };
+        for entries in all {
+            let theirs = entries.iter().filter(|entry| parted.of.has(entry.subject())).count();
+            let (mut taken, mut left) = (Vec::with_capacity(theirs), Vec::with_capacity(entries.len() - theirs));
+            for entry in entries {
+                (if parted.of.has(entry.subject()) { &mut taken } else { &mut left }).push(entry);
+            }
+            parted.put_in_hand(taken);
+            self.put_in_hand(left);
+        }
+        self.of = self.of.without(&parted.of);
+        parted
+    }
+
+    /// Takes over another lane, whose position may lie before or behind: what is above the first of the two comes
+    /// with the next slices, and what was handed over of it and is still pending comes again.
+    pub(super) fn join(&mut self, mut other: Self) {
+        self.give_back_above(other.position);
+        let mut in_hand = self.take_in_hand();
+        in_hand.extend(other.take_in_hand().into_iter().filter(|entry| entry.key() <= self.position));
+        sort_by_key(&mut in_hand);
+        self.put_in_hand(in_hand);
+        self.of = self.of.with(&other.of);
     }
 
     /// From where a new feed finds all that this one has not handed over, and what it has handed

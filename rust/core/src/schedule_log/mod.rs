@@ -24,6 +24,7 @@ mod pending;
 mod recent;
 mod reserve;
 mod schedule;
+mod shares;
 mod view;
 mod window;
 

@@ -25,9 +25,18 @@ fn entry(due: u64, sequence: u64) -> Entry {
     Entry::new(key, 1, Sequence(sequence), place, subject_of(sequence)).with_size(size)
 }
 
-/// One subject with much, which gets a lane of its own, and two others.
+const SUBJECTS: u32 = 7;
+
+/// One subject with much, which gets a lane of its own, two with a fifth each, and four that have a fifth together: lanes
+/// come to be with several subjects, part again, and join each other.
 fn subject_of(sequence: u64) -> SubjectNumber {
-    SubjectNumber(if sequence.is_multiple_of(5) { 2 + (sequence / 5) as u32 % 2 } else { 1 })
+    let of_four = |turn: u64| 4 + (turn % 4) as u32;
+    SubjectNumber(match sequence % 10 {
+        0 | 5 => of_four(sequence / 5),
+        1 | 2 => 2,
+        6 | 8 => 3,
+        _ => 1,
+    })
 }
 
 fn write(storage: &dyn Storage, part: FrozenPart, number: RunNumber) -> Result<Arc<Run>> {
@@ -255,7 +264,7 @@ impl Pair {
         assert!(taken.iter().all(|entry| entry.due().0 <= self.now), "early");
         // What was moved has the payload that it came with.
         assert!(taken.iter().all(|entry| self.is_in_its_place(entry)));
-        for subject in 1..=3 {
+        for subject in 1..=SUBJECTS {
             let of_subject: Vec<_> = taken.iter().filter(|entry| entry.subject().0 == subject).collect();
             assert!(of_subject.windows(2).all(|pair| pair[0].key() < pair[1].key()), "out of order");
         }

@@ -179,6 +179,7 @@ impl Wheel {
     /// Removes all entries and returns them, in order.
     pub fn take_all(&mut self) -> Vec<Entry> {
         let mut all = self.unstage();
+        all.reserve_exact(self.length.saturating_sub(all.len()));
         self.levels.move_to(&mut all, &mut self.pool);
         sort_by_key(&mut all);
         self.slots_quiet_until = self.quiet_until;

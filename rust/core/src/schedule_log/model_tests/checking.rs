@@ -14,7 +14,7 @@ impl Pair {
         listing.stayed.retain(|key| pending.contains_key(key));
         let view = self.schedule.view(listing.from, listing.to, limit.max(3));
         // What was moved is chosen by the subject that its fact says.
-        let of_all = |subject: SubjectNumber| (1..=3).contains(&subject.0);
+        let of_all = |subject: SubjectNumber| (1..=SUBJECTS).contains(&subject.0);
         let piece = view.read(&of_all, limit, &mut ScanBuffer::default()).unwrap();
         assert!(piece.hidden.is_empty() && piece.entries.len() <= limit);
         assert!(piece.entries.iter().all(|entry| self.pending.get(&entry.key()) == Some(entry)), "not pending");
