@@ -28,6 +28,8 @@ impl World {
         self.note("all runs are rebuilt");
         let staged = match self.rebuild_pieces(&identity) {
             Ok(staged) => staged,
+            // An opening that was refused was to end with the machine, and has not come to that call.
+            Err(_) if self.disk.storage().is_stopped() => return self.end_in_rebuilding(promised),
             Err(error) if error.is_no_space() => return self.note(&format!("no room to rebuild: {error}")),
             Err(error) => return self.oracle.blame(format!("runs cannot be rebuilt: {error}")),
         };
@@ -37,14 +39,14 @@ impl World {
         }
         let adopted = adopt_rebuilt(&self.disk.shared(), &identity, &staged.0, &staged.1);
         if self.disk.storage().is_stopped() {
-            return self.end_in_adoption(promised);
+            return self.end_in_rebuilding(promised);
         }
         match adopted {
             // Calls that were not made are not counted in what comes.
             Ok(adopted) => {
                 self.note(&format!("{adopted:?}"));
                 if ends {
-                    self.end_in_adoption(promised);
+                    self.end_in_rebuilding(promised);
                 }
             }
             Err(error) if error.is_no_space() => self.note(&format!("no room to adopt: {error}")),
@@ -52,13 +54,13 @@ impl World {
         }
     }
 
-    fn end_in_adoption(&mut self, promised: &mut Promised) {
+    fn end_in_rebuilding(&mut self, promised: &mut Promised) {
         let end = match self.rebuilding.below(3) {
             0 => End::Kill,
             1 => End::PowerCut,
             _ => End::PowerCutLosesAll,
         };
-        self.note(&format!("the machine ends while runs are adopted: {end:?}"));
+        self.note(&format!("the machine ends while runs are rebuilt: {end:?}"));
         promised.is_cut_by(end);
         self.disk.crash(end, &mut self.rebuilding);
     }
