@@ -60,10 +60,11 @@ bench: $(INSTALLED) ## Measure each row beside its limit; BENCH="append commit" 
 	$(BIN)/delaymq bench $(BENCH) $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=100000000 of them, and bursts of a tenth; 40 GB of disk, half an hour
+bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=100000000 of them, also within one hour, and bursts of a tenth; 40 GB of disk, half an hour
 	for scale in $$(( $(SCALE) / 100 )) $$(( $(SCALE) / 10 )) $(SCALE); do $(BIN)/delaymq bench restart --scale $$scale $(ARGS) || exit 1; done
 	for name in room changes lateness; do $(BIN)/delaymq bench $$name --scale $(SCALE) $(ARGS) || exit 1; done
 	$(BIN)/delaymq bench burst --scale $$(( $(SCALE) / 10 )) $(ARGS)
+	$(BIN)/delaymq bench hour --scale $(SCALE) $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(INSTALLED) ## A store of two million messages read in Spark, beside Parquet of the same rows; ARGS="--messages N --runs N"

@@ -13,6 +13,7 @@ mod consuming;
 mod forecast;
 mod frames;
 mod hostile;
+mod hour;
 mod lateness;
 mod listing;
 mod memory;
@@ -71,6 +72,7 @@ pub fn measure(name: &str, case: &Case) -> Result<Figures, Failure> {
         "forecast_limit" => limits::forecast::run(case),
         "held" => standing::held(case),
         "hostile" => hostile::run(case),
+        "hour" => hour::run(case),
         "idle" => standing::idle(case),
         "lateness" => lateness::run(case),
         "lateness_limit" => limits::tick::run(case),

@@ -113,7 +113,7 @@ class Store:
 
         Options are whole numbers but for durability ("disk" or "os"), create (bool) and clock (None, or what
         holds a `Clock` as `_core`; with one, "os" does not sync at all): segment_bytes, delay_ms_max, keep_finished_ms,
-        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_entries_max, keys_max, ids_max,
+        checkpoint_bytes, checkpoint_facts, copy_after_ms, window_ms, window_bytes, keys_max, ids_max,
         id_window_ms, warn_free_bytes, refuse_free_bytes. An unknown name is refused.
         """
     def publish(

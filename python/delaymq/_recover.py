@@ -29,6 +29,7 @@ DEDUPLICATE_FOR = timedelta(minutes=10)
 DEDUPLICATE_MS_MIN = 60_000  # clients publish again for nearly so long, and rely on it
 NAMES_MAX = 1_048_576  # keys of pending messages; ids that are remembered
 HOT_MINUTE_MESSAGES = 600_000  # ten thousand a second, for a minute
+WINDOW_BYTES = 512 * 1024 * 1024
 
 
 class Choices(NamedTuple):
@@ -64,6 +65,7 @@ class Choices(NamedTuple):
         progress: Callable[[Progress], object] | None,
         clock: Clock | None = None,
         hot_minute_messages: int = HOT_MINUTE_MESSAGES,
+        window_bytes: int = WINDOW_BYTES,
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
     ) -> Choices:
@@ -90,6 +92,7 @@ class Choices(NamedTuple):
             "ids_max": message_ids_max,
             "clock": clock,
             "hot_minute_messages": hot_minute_messages,
+            "window_bytes": window_bytes,
             "warn_free_bytes": warn_free_bytes,
             "refuse_free_bytes": refuse_free_bytes,
         }

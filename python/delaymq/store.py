@@ -73,6 +73,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
         hot_minute_messages: int = _recover.HOT_MINUTE_MESSAGES,
+        window_bytes: int = _recover.WINDOW_BYTES,
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
     ) -> Self:
@@ -83,25 +84,23 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             durability: `"disk"`: a call returns once `fdatasync` covered it, and survives a power
                 cut. `"os"`: once the operating system has it, and survives a killed process.
             create: False refuses a folder that is not a store yet.
-            segment_bytes: The size of a file of the log, fixed when the store is made: 64 KiB to 2 GiB,
-                128 MiB by default. One call publishes at most half of it.
+            segment_bytes: Of a file of the log, fixed when it is made: 64 KiB to 2 GiB, 128 MiB; a call publishes half.
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
             keep_finished_of: The same of single subjects. A file stays for the longest in it, the log from there on.
-            expire: For subjects, how long after it was due a message that nobody took is given up, by `expire`, about
-                once a minute. One that does not exist yet is looked for again. By default nothing unfinished goes.
+            expire: For subjects, how long after it was due what nobody took is given up; by default never.
             deduplicate_for: How long ids of what is published with `deduplicate` are remembered; a minute at least.
             keys_max: How many keys pending messages may have, up to 4,294,967,295; 1,048,576 by default.
             message_ids_max: How many ids may be remembered; the same.
             progress: Called now and then while the store recovers.
             clock: A `delaymq.testing.Clock` that a test turns, and `"os"` without any syncs; None is the system's.
             hot_minute_messages: A minute in which more are due is told in the log, once; 600,000 by default.
+            window_bytes: Memory for what is due soon, however much it is: 128 KiB to 64 GiB, 512 MiB by default.
             warn_free_bytes: Less free on the disk than this is told in the log, once; 0, the default, is no mark.
             refuse_free_bytes: With less free than this, publishes raise `DiskFull`; 0, the default, is no mark.
 
         Raises:
-            Locked: Another process has it open.
-            NotAStore, NewerFormat: The folder holds something else, or a later release wrote it.
+            Locked, NotAStore, NewerFormat: Another process has it; it is something else; a later release wrote it.
             Corrupt: Durable bytes are damaged; `path`, `offset`, `expected`, `found` name the place.
             MissingFile, StorageError: A file that the store needs is gone, or the operating system refused a call.
             WrongType, InvalidArgument: An option has the wrong type, or a value that is refused.
@@ -121,6 +120,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             progress=progress,
             clock=clock,
             hot_minute_messages=hot_minute_messages,
+            window_bytes=window_bytes,
             warn_free_bytes=warn_free_bytes,
             refuse_free_bytes=refuse_free_bytes,
         )
@@ -229,8 +229,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             The receipts, in the order of the messages.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As `publish`; `index` is the place of the refused
-                message, and nothing of the whole was stored.
+            WrongType, InvalidArgument, TooLarge: As `publish`; `index` says which is refused; nothing was stored.
             KeyTaken: A pending message has the key of one; `index` says which, and nothing of the whole was stored.
             DiskFull, NamesFull, Poisoned, Closed, ForkedProcess: As `publish`.
         """

@@ -52,6 +52,7 @@ def test_the_details_that_name_a_case() -> None:
     assert values("changes", "pending") == values("room", "pending") == [2_000_000] * 2
     assert values("burst", "consumer") == ["rust", "python", "rust", "rust", "rust"]
     assert values("burst", "subjects") == [1, 1, 6, 16, 40]
+    assert values("hour", "pending") == [2_000_000]
     assert values("subjects", "subjects") == [10_000]
     assert values("backlog", "ready") == [10_000_000, 2_000_000]
     assert values("backlog", "body_bytes") == [64, 1_024]
@@ -71,6 +72,7 @@ def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
         "changes": [(500_000, 1_000_000)] * 2,
         "room": [(1_000_000, 1_000_000)] * 2,
         "burst": [(1_000_000, None)] * 4,
+        "hour": [(1_000_000, 1_000_000)],
         "backlog": [(1_000_000, None)],
     }
 

@@ -23,7 +23,7 @@ from delaymq import (
     subscription,
 )
 from delaymq._blocking import THREADS_MAX
-from delaymq._recover import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES
+from delaymq._recover import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
 from delaymq.administration import DEAD_LETTERS
 from delaymq.cli import publish as publish_verb
 from delaymq.client import chosen as client_chosen
@@ -184,9 +184,14 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         default("reclaim_bytes"),
     ],
     "threads of its own": lambda: [threads(), THREADS_MAX],
-    "messages due within the next **4,000** ms, without their bodies": lambda: [
+    "`window_bytes`": lambda: [
+        *(constant(DEFAULTS, name) for name in ("WINDOW_BYTES_MIN", "WINDOW_BYTES_MAX")),
+        WINDOW_BYTES,
+    ],
+    "the window: messages due within the next **4,000** ms, or waiting to become ready": lambda: [
         default("window_ms"),
         matched("rust/core/src/schedule_log/entry.rs", r"assert!\(size_of::<Entry>\(\) == (\d+)\)"),
+        constant(DEFAULTS, "WINDOW_ENTRY_BYTES"),
         default("window_entries_max"),
     ],
     "ready messages that are recent": lambda: [default("ready_entries_max")],

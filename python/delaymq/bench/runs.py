@@ -16,6 +16,7 @@ from delaymq.bench import (
     commit,
     event_loop,
     forecast,
+    hour,
     lateness,
     listing,
     loopback,
@@ -45,6 +46,7 @@ BENCHES: dict[str, Callable[[bool], Sequence[Case]]] = {
     "room": changes.cases_room,
     "memory": memory.cases,
     "burst": burst.cases,
+    "hour": hour.cases,
     "asyncio": event_loop.cases,
     "subjects": subjects.cases,
     "backlog": backlog.cases,
@@ -66,6 +68,7 @@ SCALED: dict[str, Callable[[bool, int | None], Sequence[Case]]] = {
     "changes": changes.cases,
     "room": changes.cases_room,
     "burst": burst.cases,
+    "hour": hour.cases,
     "backlog": backlog.cases,
 }
 """Those that can be asked for at any size."""

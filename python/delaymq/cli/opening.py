@@ -202,6 +202,7 @@ PLAIN = (
     "keys_max",
     "message_ids_max",
     "hot_minute_messages",
+    "window_bytes",
     "warn_free_bytes",
     "refuse_free_bytes",
 )

@@ -135,6 +135,7 @@ KEYS = (
     Key("store.keys_max", "a whole number", _whole, "keys that pending messages may have", "1048576"),
     Key("store.message_ids_max", "a whole number", _whole, "ids that may be remembered", "1048576"),
     Key("store.hot_minute_messages", "a whole number", _whole, "more due in one minute is told in the log", "600000"),
+    Key("store.window_bytes", "a whole number", _whole, "what may be in memory of what is due soon", "512 MiB"),
     Key("store.warn_free_bytes", "a whole number", _whole, "less free on the disk is told in the log", "0: no mark"),
     Key("store.refuse_free_bytes", "a whole number", _whole, "with less free, publishes are refused", "0: no mark"),
     Key("consume.group", "a name", _text, "who consumes", "`--group` must be given"),

@@ -32,7 +32,10 @@ pub(crate) fn from_python(py: Python<'_>, chosen: Option<&Bound<'_, PyDict>>) ->
             "id_window_ms" => options.terms.id_window_ms = whole("deduplicate_for", &value)?,
             "clock" => options.clock = clock::chosen(&value)?,
             "window_ms" => options.owner.window_ms = whole("window", &value)?,
-            "window_entries_max" => options.owner.window_entries_max = whole("window_entries_max", &value)?,
+            "window_bytes" => {
+                let bytes = whole("window_bytes", &value)?;
+                options.owner.set_window_bytes(bytes).map_err(|error| errors::raised(py, error))?;
+            }
             _ => return Err(errors::refused(py, &key, "an option", "an unknown name")),
         }
     }

@@ -113,7 +113,7 @@ pub use load_jobs::{
 };
 pub use looking::ReadyEntry;
 pub use opening::{NewStore, create_folders, open_identity};
-pub use options::OwnerOptions;
+pub use options::{OwnerOptions, WINDOW_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_ENTRY_BYTES};
 pub use owing::Owed;
 pub use owner::{Owner, VisibleBatch};
 pub use pending_cursor::PendingCursor;

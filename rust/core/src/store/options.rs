@@ -1,6 +1,7 @@
 //! What an owner may use of memory and disk, and when it acts.
 
 use super::step::READY_ENTRIES_MAX;
+use crate::error::{Error, Result};
 use crate::record::queue::RANGE_BYTES;
 use crate::record::ready::READY_ENTRY_BYTES;
 use crate::schedule_log::MergeLimits;
@@ -44,6 +45,17 @@ pub struct OwnerOptions {
     pub hole_block_bytes: u32,
 }
 
+/// Memory of the window by default, in bytes.
+pub const WINDOW_BYTES: u64 = 512 << 20;
+/// The least that it may have: 1,024 entries.
+pub const WINDOW_BYTES_MIN: u64 = 128 << 10;
+/// And the most.
+pub const WINDOW_BYTES_MAX: u64 = 64 << 30;
+/// What one of the entries that the feed holds costs at most, in bytes. An entry has 36, and up to 39 in chunks of the
+/// wheel. Twice that is needed for a moment where much of one millisecond is put in order, and where a flood gets a
+/// lane of its own. A quarter more than the window has may arrive before some is given back.
+pub const WINDOW_ENTRY_BYTES: u64 = 128;
+
 /// Ten thousand a second, for a minute: what a small machine hands over with room to spare.
 pub(super) const HOT_MINUTE_MESSAGES: u64 = 600_000;
 
@@ -76,7 +88,26 @@ const LIST_OVERHEAD_BYTES: u64 = 64;
 /// A run is written again for itself where it is this share of what makes a checkpoint due.
 const WASTED_SHARE: u64 = 64;
 
+const _: () = assert!(WINDOW_BYTES / WINDOW_ENTRY_BYTES == 4 << 20, "the window of the default options");
+
 impl OwnerOptions {
+    /// The feed holds as many entries as need so many bytes of memory at most.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `window_bytes`.
+    pub fn set_window_bytes(&mut self, bytes: u64) -> Result<()> {
+        let entries = usize::try_from(bytes / WINDOW_ENTRY_BYTES).unwrap_or(usize::MAX);
+        if !(WINDOW_BYTES_MIN..=WINDOW_BYTES_MAX).contains(&bytes) {
+            return Err(Error::InvalidArgument {
+                argument: "window_bytes",
+                expected: format!("{WINDOW_BYTES_MIN} to {WINDOW_BYTES_MAX}"),
+                found: bytes.to_string(),
+            });
+        }
+        self.window_entries_max = entries;
+        Ok(())
+    }
+
     pub(super) fn merge_limits(&self) -> MergeLimits {
         MergeLimits {
             windows_min: self.merge_windows_min,
