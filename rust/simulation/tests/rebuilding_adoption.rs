@@ -1,6 +1,6 @@
 //! Adopting rebuilt runs: wherever the machine ends and whichever call fails, the store is as before or has all of them;
 //! ready messages that point into a run which is gone find their payloads again.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod rig;
 

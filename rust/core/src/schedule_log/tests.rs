@@ -528,3 +528,21 @@ fn what_holes_have_given_back_of_a_run_makes_it_worth_no_merge() {
     assert_eq!(judged(&hole(1, some)), (finished - some, true));
     assert_eq!(judged(&hole(1, length * 11 / 16)), (0, false), "a sixteenth is left");
 }
+
+#[test]
+fn a_part_of_the_bits_is_whole_words_of_them() {
+    let mut bits = TwoBits::new(Sequence(7));
+    for number in 0..8_250_u64 {
+        bits.push(if number % 7 == 0 { EntryState::Pending } else { EntryState::Dispatched });
+    }
+    let part = |from: u64, length: u64| bits.part(Sequence(from), length);
+    for (from, length) in [(7, 8_250), (7, 32), (39, 8_192), (7 + 8_192, 32), (7 + 8_224, 26), (7, 0)] {
+        let part = part(from, length).unwrap();
+        assert_eq!((part.first(), part.len()), (Sequence(from), length));
+        let pending = bits.pending().filter(|sequence| (from..from + length).contains(&sequence.0));
+        assert_eq!(part.pending().collect::<Vec<_>>(), pending.collect::<Vec<_>>(), "{from} {length}");
+    }
+    for (from, length) in [(8, 32), (7, 33), (7 + 8_224, 32), (6, 32), (7, 9_000), (u64::MAX, 32)] {
+        assert!(part(from, length).is_none(), "{from} {length}");
+    }
+}
