@@ -7,6 +7,7 @@ EXAMPLES_MAX = 5
 NAMES = {
     "lost": "answered as stored, and a group never had it",
     "stuck": "handed over, never acknowledged, and it never came again",
+    "doubled": "stored beside a pending message of its key, or twice under its id",
     "torn": "one ambiguous publish of which only a part came",
     "early": "handed over before it was due",
     "phantom": "never published there, or refused and handed over all the same",

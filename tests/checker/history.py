@@ -8,6 +8,7 @@ from collections import Counter
 from checker.findings import Findings
 from checker.ledger import Line, UnfitError
 from checker.message import Message, Share
+from checker.terms import Keys, Series
 
 
 def due_of(line: Line) -> int:
@@ -24,6 +25,8 @@ class History:
         self.findings = Findings()
         self.run: Line = {}
         self.messages: dict[str, Message] = {}
+        self.keys = Keys(self.findings, clocks_ms)
+        self.series: dict[str, Series] = {}
         self.groups: dict[str, dict[str, int]] = {}
         """By subject: each group, and the line from which on it is owed what is published."""
         self.batches: dict[str, list[str]] = {}
@@ -87,9 +90,14 @@ class History:
         name, batch = line["id"], line.get("batch")
         message = self.messages.get(name)
         if message is None:
-            self.messages[name] = Message(number, line["subject"], line["digest"], due_ms, batch)
+            message = self.messages[name] = Message(number, line["subject"], line["digest"], due_ms, batch)
+            message.is_deduplicated = line.get("deduplicate", False)
+            if "key" in line:
+                self.keys.asked(message, line)
         else:
-            if message.is_acknowledged:
+            if message.key is not None or message.is_deduplicated is not line.get("deduplicate", False):
+                raise UnfitError(f"line {number}: {name!r} is published again on other terms")
+            if message.is_acknowledged and not message.is_deduplicated:
                 raise UnfitError(f"line {number}: {name!r} is published again although it was answered")
             if (message.subject, message.digest) != (line["subject"], line["digest"]):
                 raise UnfitError(f"line {number}: {name!r} is published again as something else")
@@ -108,8 +116,47 @@ class History:
         self.counts[f"publish {result}"] += 1
         if result == "acknowledged":
             message.is_acknowledged = True
-        elif result == "refused":
+            self._once(f"line {number}: {line['id']!r}", message, line)
+        elif result in ("refused", "kept"):
             message.refused += 1
+        self.keys.answered(repr(line["id"]), message, line)
+
+    def _once(self, where: str, message: Message, line: Line) -> None:
+        """What is told by its id has one sequence, whatever became of it."""
+        if message.is_deduplicated and "sequence" in line:
+            if message.sequence not in (None, line["sequence"]):
+                self.findings.add("doubled", f"{where} has sequences {message.sequence} and {line['sequence']}")
+            message.sequence = line["sequence"]
+
+    def _series(self, number: int, line: Line) -> None:
+        self.series.setdefault(line["id"], Series(number, line))
+
+    def _series_made(self, number: int, line: Line) -> None:
+        self._known_series(number, line).made(line)
+
+    def _series_end(self, number: int, line: Line) -> None:
+        self._known_series(number, line).end_ms = line["next_ms"]
+
+    def _series_ended(self, number: int, line: Line) -> None:
+        series = self._known_series(number, line)
+        if line["result"] == "done":
+            series.ended_ms = line["at_ms"] + self.clocks_ms
+        elif line["result"] == "not_found":
+            self.findings.add("lost", f"line {number}: series {line['id']!r} was gone when it was ended")
+
+    def _known_series(self, number: int, line: Line) -> Series:
+        if line["id"] not in self.series:
+            raise UnfitError(f"line {number}: {line['kind']} of {line['id']!r}, which was never begun")
+        return self.series[line["id"]]
+
+    def _came(self, where: str, name: str | None) -> Message | None:
+        """The message of a delivery; an occurrence is known by its series."""
+        if name is None or name in self.messages:
+            return self.messages.get(name) if name is not None else None
+        series, _, due = name.rpartition("@")
+        if series in self.series and due.isdecimal():
+            self.messages[name] = self.series[series].occurrence(self.findings, where, int(due))
+        return self.messages.get(name)
 
     def _cancel(self, number: int, line: Line) -> None:
         self._known(number, line).cancel_open += 1
@@ -190,7 +237,7 @@ class History:
         name, group = line["id"], line["group"]
         where = f"line {number}: {name!r} in group {group!r}"
         self.groups.setdefault(line["subject"], {}).setdefault(group, 0)
-        message = self.messages.get(name) if name is not None else None
+        message = self._came(where, name)
         if message is None:
             self.findings.add("phantom", f"{where} was never published")
             return

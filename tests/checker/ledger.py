@@ -10,6 +10,7 @@ from typing import Any
 Line = dict[str, Any]
 
 PUBLISHED_RESULTS = frozenset({"acknowledged", "refused", "ambiguous"})
+KEYED_RESULTS = PUBLISHED_RESULTS | {"kept"}
 CHANGED_RESULTS = frozenset({"done", "already_dispatched", "not_found", "refused", "ambiguous"})
 STOP_CAUSES = frozenset({"kill", "cut", "stopped", "closed"})
 
@@ -18,6 +19,10 @@ REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "group": {"subject": str, "group": str},
     "publish": {"id": str, "subject": str, "digest": str},
     "published": {"id": str, "result": str},
+    "series": {"id": str, "subject": str, "digest": str, "every_ms": int},
+    "series_made": {"id": str, "result": str},
+    "series_end": {"id": str, "next_ms": int},
+    "series_ended": {"id": str, "result": str},
     "cancel": {"id": str},
     "cancelled": {"id": str, "result": str},
     "move": {"id": str},
@@ -33,7 +38,16 @@ REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "drained": {},
 }
 OPTIONAL: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "publish": {"due_ms": int, "delay_ms": int, "batch": str},
+    "publish": {
+        "due_ms": int,
+        "delay_ms": int,
+        "batch": str,
+        "key": str,
+        "if_exists": str,
+        "deduplicate": bool,
+    },
+    "published": {"sequence": int},
+    "series_made": {"next_ms": int},
     "move": {"due_ms": int, "delay_ms": int},
     "delivered": {
         "attempt": (int, type(None)),
@@ -44,7 +58,10 @@ OPTIONAL: dict[str, dict[str, type | tuple[type, ...]]] = {
     "returned": {"result": str},
 }
 CHOICES: dict[tuple[str, str], frozenset[str]] = {
-    ("published", "result"): PUBLISHED_RESULTS,
+    ("publish", "if_exists"): frozenset({"replace", "keep", "error"}),
+    ("published", "result"): KEYED_RESULTS,
+    ("series_made", "result"): PUBLISHED_RESULTS,
+    ("series_ended", "result"): CHANGED_RESULTS,
     ("cancelled", "result"): CHANGED_RESULTS,
     ("moved", "result"): CHANGED_RESULTS,
     ("acknowledged", "result"): PUBLISHED_RESULTS,
@@ -91,7 +108,7 @@ def _shape(number: int, line: Line) -> str:
     for name, wanted in OPTIONAL.get(kind, {}).items():
         if name in line:
             _typed(number, line, name, wanted)
-    for name in ("result", "cause"):
+    for name in ("result", "cause", "if_exists"):
         choices = CHOICES.get((kind, name))
         if choices is not None and name in line and line[name] not in choices:
             raise UnfitError(f"line {number}: {name} is {line[name]!r}, none of {sorted(choices)}")

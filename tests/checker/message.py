@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from checker.terms import Key
+
 NEVER_MS = -(1 << 62)
 
 
@@ -62,6 +67,7 @@ class Message:
     """One message."""
 
     __slots__ = (
+        "asked_ms",
         "attempts",
         "batch",
         "cancel_open",
@@ -71,12 +77,16 @@ class Message:
         "doubtful_dues",
         "due_ms",
         "is_acknowledged",
+        "is_deduplicated",
         "is_open",
+        "key",
         "line",
         "move_is_repeated",
         "move_open",
         "moves_asked",
         "refused",
+        "replaces",
+        "sequence",
         "shares",
         "subject",
     )
@@ -105,11 +115,20 @@ class Message:
         self.doubtful_dues: list[int] = []
         """Times of moves of which nobody knows what came of them."""
         self.shares: dict[str, Share] = {}
+        self.is_deduplicated = False
+        """However often it is published, it is one."""
+        self.sequence: int | None = None
+        """Of one that is deduplicated: under which it was answered as stored."""
+        self.key: Key | None = None
+        self.replaces = False
+        self.asked_ms = NEVER_MS
+        """When it was about to be published under its key."""
 
     @property
     def copies(self) -> int:
         """How many of it the server may have."""
-        return self.attempts - self.refused
+        copies = self.attempts - self.refused
+        return min(copies, 1) if self.is_deduplicated else copies
 
     @property
     def earliest_ms(self) -> int:

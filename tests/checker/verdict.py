@@ -41,6 +41,8 @@ def judge(path: Path, clocks_ms: int = 0) -> Verdict:
         _saw_something(history)
     except UnfitError as error:
         return Verdict(str(path), UNFIT, str(error), history.findings)
+    for name, series in history.series.items():
+        series.judge(history.findings, name)
     for name, message in history.messages.items():
         _whole(history, name, message)
     _batches(history)

@@ -21,7 +21,7 @@ START_SECONDS = 30
 ANSWER_SECONDS = 0.3
 DRAIN_SECONDS = 90
 SUBJECTS, GROUPS, IN_FLIGHT = 2, 2, 64
-IN_FLIGHT_SUM = (SUBJECTS + 1) * GROUPS * IN_FLIGHT
+IN_FLIGHT_SUM = (SUBJECTS + 2) * GROUPS * IN_FLIGHT
 ENDS_OF_A_CUT = (4, 5, -signal.SIGBUS, -signal.SIGKILL)
 """Poisoned, refused by the file system, SIGBUS where a mapped segment cannot be read any more, or killed by us."""
 
@@ -52,6 +52,7 @@ class Plan:
             "--in-flight": IN_FLIGHT,
             "--messages-per-second": self.messages_per_second,
             "--far-ms-max": self.far_ms_max,
+            "--terms": "yes",
         }
         options = [str(part) for pair in chosen.items() for part in pair]
         return [str(self.program), word, *options, *self.faults, *more]

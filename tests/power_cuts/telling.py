@@ -19,7 +19,9 @@ ENDED = b'{"kind":"ended"'
 START = b'{"kind":"start"'
 RECEIPTS_KEPT = 64
 RECEIPTED = ("published", "moved")
-RESULT = re.compile(rb'^(\{"kind":"(?:published|cancelled|moved|acknowledged)".*"result":")[a-z_]+"')
+RESULT = re.compile(
+    rb'^(\{"kind":"(?:published|cancelled|moved|acknowledged|series_made|series_ended)".*"result":")[a-z_]+"'
+)
 
 
 class Ledger(torture.ledger.Ledger):

@@ -29,6 +29,9 @@ FAULTS = {
     "AnswerBeforeVisible": ("served", 8),
     "AcknowledgedUnwritten": ("driven", 30),
     "AcknowledgementsForgotten": ("driven", 10),
+    "ReplacedStays": ("driven", 10),
+    "IdsNotSaved": ("driven", 20),
+    "RecurringNotSaved": ("driven", 20),
 }
 # How many are tried before it counts as unseen: few stores at once leave a kill little time between a false answer and
 # the write behind it, and half of them do not meet it.

@@ -16,7 +16,8 @@ from torture.ledger import Ledger
 from torture.lives import Ends, died_there, end, planted
 
 SUBJECTS, GROUPS, IN_FLIGHT = 2, 2, 48
-IN_FLIGHT_MAX = (SUBJECTS + 1) * GROUPS * IN_FLIGHT
+IN_FLIGHT_MAX = (SUBJECTS + 2) * GROUPS * IN_FLIGHT
+"""Beside the subjects there are one whose order is judged, and one of what recurs."""
 DRAIN_SECONDS = 120
 CHECKPOINT_FACTS = 300
 MESSAGES_PER_SECOND = 1_500
@@ -122,7 +123,12 @@ class DrivenStore:
         pace = IDLE_PER_SECOND if is_idle else MESSAGES_PER_SECOND
         options |= {"--durability": self.durability, "--messages-per-second": pace}
         options |= {"--subjects": SUBJECTS, "--groups": GROUPS, "--in-flight": IN_FLIGHT, "--delay-ms-max": 300}
-        options |= {"--far-ms-max": 1_500, "--copy-after-ms": 200, "--checkpoint-facts": CHECKPOINT_FACTS}
+        options |= {
+            "--terms": "yes",
+            "--far-ms-max": 1_500,
+            "--copy-after-ms": 200,
+            "--checkpoint-facts": CHECKPOINT_FACTS,
+        }
         self.lives += 1
         arguments = [str(part) for pair in options.items() for part in pair]
         with self.folder.with_suffix(".said").open("ab") as said:

@@ -38,6 +38,7 @@ pub(crate) struct Arguments {
     pub(crate) quiet_ms: u64,
     pub(crate) drain_seconds: u64,
     pub(crate) verify: bool,
+    pub(crate) has_terms: bool,
     pub(crate) forgets: Forgets,
     pub(crate) sync_after_ms: u64,
     pub(crate) planted: Option<String>,
@@ -68,6 +69,7 @@ impl Default for Arguments {
             quiet_ms: 1_000,
             drain_seconds: 60,
             verify: false,
+            has_terms: false,
             forgets: Forgets::Nothing,
             sync_after_ms: 0,
             planted: None,
@@ -121,7 +123,8 @@ impl Arguments {
             "--change" => self.changes.push(receipt(&value)?),
             "--quiet-ms" => self.quiet_ms = number(name, &value)?,
             "--drain-seconds" => self.drain_seconds = number(name, &value)?,
-            "--verify" => self.verify = one_of(name, &value, &[("yes", true), ("no", false)])?,
+            "--verify" => self.verify = one_of(name, &value, &YES_OR_NO)?,
+            "--terms" => self.has_terms = one_of(name, &value, &YES_OR_NO)?,
             "--forgets" => self.forgets = one_of(name, &value, &FORGETS)?,
             "--sync-after-ms" => self.sync_after_ms = number(name, &value)?,
             "--planted" => self.planted = Some(value),
@@ -131,6 +134,7 @@ impl Arguments {
     }
 }
 
+const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 const DURABILITIES: [(&str, Durability); 2] = [("disk", Durability::Disk), ("os", Durability::Os)];
 const FORGETS: [(&str, Forgets); 3] =
     [("nothing", Forgets::Nothing), ("syncs", Forgets::Syncs), ("folder-syncs", Forgets::FolderSyncs)];

@@ -11,6 +11,7 @@ use delaymq_engine::{Delivered, DeliveryKey, GroupStart, Store, SubscribeOptions
 use crate::arguments::Arguments;
 use crate::chance::Chance;
 use crate::publishing::digest;
+use crate::recurring;
 use crate::telling::{Line, Telling};
 
 const PULL_MAX: usize = 32;
@@ -48,7 +49,8 @@ pub(crate) struct Group {
 /// The subjects of a store.
 pub(crate) fn subjects(arguments: &Arguments) -> Vec<String> {
     let numbered = (0..arguments.subjects).map(|number| format!("s{number}"));
-    numbered.chain([String::from("ordered")]).collect()
+    let recurring = arguments.has_terms.then(|| String::from(recurring::SUBJECT));
+    numbered.chain([String::from("ordered")]).chain(recurring).collect()
 }
 
 /// Subscribes each group to each subject: they are there before anything is published.
@@ -138,7 +140,8 @@ impl Group {
         telling.tell(&lines);
         let mut acknowledged = Vec::new();
         for message in pulled {
-            let Some(id) = id_of(message.body()) else { continue };
+            let Some(id) = told_id(message) else { continue };
+            let id = id.as_str();
             match self.chance.below(100) {
                 _ if self.is_drain => acknowledged.push((id.to_owned(), message.key)),
                 0..86 => acknowledged.push((id.to_owned(), message.key)),
@@ -147,7 +150,9 @@ impl Group {
                     telling.tell(&[returned(id, &self.name, delay_ms)]);
                     consumer.subscription.give_back(message.key, delay_ms)?;
                 }
-                93 => consumer.subscription.dead_letter(message.key, "as its consumer chose")?,
+                93 if consumer.subject != recurring::SUBJECT => {
+                    consumer.subscription.dead_letter(message.key, "as its consumer chose")?;
+                }
                 _ => consumer.kept = consumer.kept.saturating_add(1),
             }
         }
@@ -196,7 +201,7 @@ fn returned(id: &str, group: &str, delay_ms: u64) -> Line {
 fn delivered(message: &Delivered, group: &str, consumer: &Consumer) -> Line {
     let line = Line::of("delivered");
     let id = id_of(message.body());
-    let line = id.map_or_else(|| line.clone().nothing("id"), |id| line.clone().text("id", id));
+    let line = told_id(message).map_or_else(|| line.clone().nothing("id"), |id| line.clone().text("id", &id));
     let line = line.text("subject", &message.subject).text("digest", &digest(message.body())).text("group", group);
     let line = line.text("consumer", &consumer.name).number("attempt", u64::from(message.attempt));
     let line = line.flag("redelivered", message.redelivered);
@@ -204,6 +209,13 @@ fn delivered(message: &Delivered, group: &str, consumer: &Consumer) -> Line {
         Some(number) => line.number("number", number),
         None => line,
     }
+}
+
+/// The id under which a message is told.
+fn told_id(message: &Delivered) -> Option<String> {
+    let id = id_of(message.body())?;
+    let is_occurrence = &*message.subject == recurring::SUBJECT;
+    Some(if is_occurrence { format!("{id}@{}", message.first_due.0) } else { id.to_owned() })
 }
 
 /// The id that a body begins with, where it does.

@@ -10,6 +10,7 @@ use delaymq_engine::Store;
 use crate::arguments::Arguments;
 use crate::consuming::{id_of, subjects, subscribe_all};
 use crate::ending::{Cause, end};
+use crate::recurring;
 use crate::telling::{Line, Telling};
 
 /// Dead letters of one group that are told, at most.
@@ -26,13 +27,15 @@ pub(crate) fn drain(arguments: &Arguments, telling: &Telling, store: Arc<Store>)
     let mut groups = subscribe_all(arguments, &store)?;
     let began = Instant::now();
     let mut last = Instant::now();
+    let mut recurs = arguments.has_terms;
     loop {
         let mut came = 0_usize;
         for group in &mut groups {
             came = came.saturating_add(group.round(telling)?);
         }
+        recurs = recurs && !recurring::end(telling, &store)?;
         let now = Instant::now();
-        let is_pending = store.status()?.pending > 0;
+        let is_pending = recurs || store.status()?.pending > 0;
         if came > 0 || is_pending {
             last = now;
         }

@@ -26,6 +26,7 @@
 //!   --quiet-ms N             `drain` ends when nothing came for this long and nothing is pending (1000)
 //!   --drain-seconds N        `drain` gives up after this long (60)
 //!   --verify yes|no          `drain` reads every byte of the closed store (no)
+//!   --terms yes|no           keys, ids that are told by, and a message that recurs (no)
 //!   --forgets NAME           a disk that lies: `syncs`, `folder-syncs`
 //!   --sync-after-ms N        a disk that begins each sync so late (0)
 //!   --planted NAME           a fault of the core, in builds with the feature `planted`
@@ -39,6 +40,12 @@
 //! | `start` | `epoch`, `opened_us`, `recovered_facts`, `pending` | the store is open |
 //! | `publish` | `id`, `subject`, `digest`, `batch`, and `due_ms` or `delay_ms` | before; all of a batch are one publish |
 //! | `published` | `id`, `result`: `acknowledged`, `refused`, `ambiguous`; `receipt` of one that is due late | after |
+//! | `publish` on terms | the same, and `key` with `if_exists`: `replace`, `keep`, `error`; or `deduplicate` | before |
+//! | `published` on terms | `result` may be `kept`, too; `sequence` of the one that is there | after |
+//! | `series` | `id`, `subject`, `digest`, `every_ms` | before it is begun, or found |
+//! | `series_made` | `id`, `result` as of `published`, `next_ms` | after; when its next one is due |
+//! | `series_end` | `id`, `next_ms` | before `drain` ends it; when its next one was due |
+//! | `series_ended` | `id`, `result`: `done`, `not_found` | after |
 //! | `cancel` | `id` | before |
 //! | `cancelled` | `id`, `result`: `done`, `already_dispatched`, `not_found`, `refused`, `ambiguous` | after |
 //! | `delivered` | `id`, `subject`, `digest`, `group`, `consumer`, `attempt`, `redelivered`; `number` on `ordered` | when it came |
@@ -51,7 +58,8 @@
 //!
 //! An act that was announced and of which nothing was told is in doubt. The id stands in the body, up to
 //! the first space; the digest is FNV-1a over the whole body. Messages on `ordered` are due at once and
-//! numbered, so that each consumer must get their first deliveries in ascending order.
+//! numbered, so that each consumer must get their first deliveries in ascending order. An occurrence of a series has the
+//! id of that, `@`, and when it was due first.
 //!
 //! | exit | `cause` | |
 //! |---|---|---|
@@ -73,8 +81,10 @@ mod consuming;
 mod draining;
 mod ending;
 mod forgetful;
+mod on_terms;
 mod planting;
 mod publishing;
+mod recurring;
 mod telling;
 
 use std::sync::Arc;
@@ -160,6 +170,9 @@ fn tell_start(telling: &Telling, store: &Store, began: Instant) -> Result<()> {
 /// steps, or the store ends.
 fn work(arguments: &Arguments, telling: &Telling, store: &Arc<Store>) -> Result<()> {
     let groups = consuming::subscribe_all(arguments, store)?;
+    if arguments.has_terms {
+        recurring::begin(telling, store)?;
+    }
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let consumers: Vec<_> = groups

@@ -9,6 +9,7 @@ use delaymq_engine::{CancelOutcome, Due, MoveOutcome, PublishBatch, Receipt, Rec
 
 use crate::arguments::Arguments;
 use crate::chance::Chance;
+use crate::on_terms::OnTerms;
 use crate::telling::{Line, Telling, wall_ms};
 
 const META: [u8; 5] = [0; 5];
@@ -46,6 +47,7 @@ pub(crate) fn publish(arguments: &Arguments, telling: &Telling, store: &Store) -
         under_way: VecDeque::new(),
         remembered: arguments.changes.clone().into(),
         began: Instant::now(),
+        on_terms: arguments.has_terms.then(|| OnTerms::new(arguments, telling, store)),
     };
     for _ in 0..arguments.changes.len() {
         publisher.change()?;
@@ -93,11 +95,19 @@ struct Publisher<'a> {
     under_way: VecDeque<(Vec<Announced>, Ticket)>,
     remembered: VecDeque<(String, Receipt)>,
     began: Instant,
+    /// Where such are published, too.
+    on_terms: Option<OnTerms<'a>>,
 }
 
 impl Publisher<'_> {
     fn step(&mut self) -> Result<()> {
         self.keep_pace();
+        if let Some(on_terms) = &mut self.on_terms
+            && self.chance.percent(30)
+        {
+            self.count = self.count.saturating_add(1);
+            return on_terms.publish();
+        }
         match self.chance.below(100) {
             0..88 => {
                 let is_batch = self.chance.percent(40);
