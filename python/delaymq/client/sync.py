@@ -129,8 +129,8 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As there.
             AmbiguousError: The connection was lost, or the time over, before the answer came: it may
-                have been stored or not. With `deduplicate` only where it was sent again and was refused then, or
-                had no answer in time; the same call again, under the same id, stores it once.
+                have been stored or not. With `deduplicate`, or a key, only where it was sent again and was refused
+                then, or had no answer in time; the same call again, under the same id, stores it once.
             Unreachable: There was no connection in time; nothing was stored.
             Busy, Stopping: The server takes nothing now; nothing was stored.
             Closed: The client is closed.
