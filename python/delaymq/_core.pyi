@@ -261,14 +261,6 @@ class Request:
     @staticmethod
     def move_to(moves: list[tuple[Receipt, int, bool]], stream: bytes, /) -> Request: ...
     @staticmethod
-    def cancel_key(subject: str, key: str, /) -> Request:
-        """Its answer: as that of `cancel`, of one."""
-    @staticmethod
-    def move_key(subject: str, key: str, due_ms: int, absolute: bool, /) -> Request: ...
-    @staticmethod
-    def look_up_key(subject: str, key: str, /) -> Request:
-        """Its answer: `Receipts`, of one or none."""
-    @staticmethod
     def subscribe(number: int, names: tuple[str, str, str], start: str, in_flight_max: int, /) -> Request:
         """A consumer without credit, by subject, group and its own name.
 

@@ -38,16 +38,25 @@ Meta: TypeAlias = tuple[str | None, Sequence[str], Mapping[str, str] | None]
 Row: TypeAlias = tuple[str, Body, int, bool, object, Terms | None]
 """subject, body, due_ms, absolute, meta, terms"""
 
-def cancel_key(store: Store, subject: str, key: str, /) -> str:
+def cancel_key(store: Store, subject: str, key: str, command_id: str | None, /) -> str:
     """The value of `Outcome`."""
 
 def move_key(
-    store: Store, subject: str, key: str, due_ms: int, absolute: bool, /
+    store: Store, subject: str, key: str, due_ms: int, absolute: bool, command_id: str | None, /
 ) -> tuple[tuple[str, Receipt | None], ...]:
     """As `Store.move_many`, of one."""
 
 def look_up_key(store: Store, subject: str, key: str, /) -> Receipt | None:
     """The receipt of the pending message that has a key."""
+
+def cancel_key_request(subject: str, key: str, command_id: str | None, /) -> Request:
+    """Its answer: as that of `Request.cancel`, of one."""
+
+def move_key_request(subject: str, key: str, due_ms: int, absolute: bool, command_id: str | None, /) -> Request:
+    """Its answer: as that of `Request.move_to`, of one."""
+
+def look_up_key_request(subject: str, key: str, /) -> Request:
+    """Its answer: `Receipts`, of one or none."""
 
 RecurAsked: TypeAlias = tuple[str, int | None, str | None, str, int | None, int, int]
 """Its name; the interval in milliseconds or the cron pattern, and None for the other; the zone; the start in

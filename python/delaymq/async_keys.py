@@ -28,16 +28,23 @@ class AsyncKeyed:
 
     _core: _core.Store
 
-    async def cancel_key(self, subject: str, key: str) -> Outcome:
+    async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`."""
-        return Outcome(await self._call(_core.cancel_key, self._core, subject, key))
+        return Outcome(await self._call(_core.cancel_key, self._core, subject, key, command_id))
 
     async def move_key(
-        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
     ) -> Moved:
         """Gives the message that is pending under a key another due time, as `delaymq.Store.move_key`."""
         due_ms, absolute = time_of(delay, at)
-        return moved(await self._call(_core.move_key, self._core, subject, key, due_ms, absolute))[0]
+        told = await self._call(_core.move_key, self._core, subject, key, due_ms, absolute, command_id)
+        return moved(told)[0]
 
     async def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`."""

@@ -79,20 +79,36 @@ class Keyed:
 
     _core: _core.Store
 
-    def cancel_key(self, subject: str, key: str) -> Outcome:
+    def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message of a subject that is pending under a key. The answer is durable.
+
+        Args:
+            subject: Its subject.
+            key: Its key.
+            command_id: Up to 100 characters, as a key has them. The same call again, under the same id, is answered
+                as the first time for ten minutes, whoever has the key by then. It takes the place of an id among
+                those of `deduplicate`.
 
         Returns:
             `DONE`, or `NOT_FOUND` where nothing is pending under that key: there was never such a message, or
             it was cancelled, or it is dispatched. A receipt tells these apart, a key does not.
 
         Raises:
-            WrongType, InvalidArgument: `subject` or `key` is refused; nothing was cancelled.
+            WrongType, InvalidArgument: `subject`, `key` or `command_id` is refused; nothing was cancelled.
+            NamesFull: No more ids are remembered; nothing was cancelled.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
-        return Outcome(_core.cancel_key(self._core, subject, key))
+        return Outcome(_core.cancel_key(self._core, subject, key, command_id))
 
-    def move_key(self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+    def move_key(
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
+    ) -> Moved:
         """Gives the message that is pending under a key another due time. It keeps its key and has a new receipt.
 
         Args:
@@ -100,16 +116,18 @@ class Keyed:
             key: Its key.
             delay: A timedelta or seconds from now, as `publish` takes it.
             at: An aware datetime instead; one that has passed is due now.
+            command_id: As `cancel_key` has it; the first answer has the first new receipt.
 
         Returns:
             `DONE` and the new receipt, or `NOT_FOUND` as `cancel_key` has it. It is durable.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused, as by `move`; nothing was moved.
+            NamesFull: As `cancel_key`.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         due_ms, absolute = time_of(delay, at)
-        return moved(_core.move_key(self._core, subject, key, due_ms, absolute))[0]
+        return moved(_core.move_key(self._core, subject, key, due_ms, absolute, command_id))[0]
 
     def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key; None where nothing is. It reads nothing from disk.

@@ -98,9 +98,15 @@ class DelayQueue(Protocol):
         delay: Duration | Sequence[Duration] | None = None,
         at: datetime | Sequence[datetime] | None = None,
     ) -> list[Moved]: ...
-    def cancel_key(self, subject: str, key: str) -> Outcome: ...
+    def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome: ...
     def move_key(
-        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
     ) -> Moved: ...
     def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
     def recur(
@@ -207,9 +213,15 @@ class AsyncDelayQueue(Protocol):
         delay: Duration | Sequence[Duration] | None = None,
         at: datetime | Sequence[datetime] | None = None,
     ) -> list[Moved]: ...
-    async def cancel_key(self, subject: str, key: str) -> Outcome: ...
+    async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome: ...
     async def move_key(
-        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
     ) -> Moved: ...
     async def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
     async def recur(

@@ -11,7 +11,7 @@ import pytest
 
 import delaymq
 from boundary.remote import FACES, Remote
-from delaymq import AmbiguousError, Closed, Outcome, Publish, TimedOut, Unreachable
+from delaymq import AmbiguousError, Closed, Moved, Outcome, Publish, Receipt, TimedOut, Unreachable
 from faces import Served
 from proxies import (
     ACKNOWLEDGE,
@@ -144,16 +144,50 @@ def test_what_the_server_may_have_forgotten_is_not_published_again(
         (MOVE_KEY, lambda client: client.move_key("a", "k", delay=60)),
     ],
 )
-def test_what_is_asked_by_key_is_not_asked_twice_by_itself(
+def test_what_is_asked_by_key_is_asked_again_and_answered_as_the_first_time(
     remote: Remote, served: Served, relay: Relay, command: int, ask: Callable[[Any], Any]
 ) -> None:
-    """Another message may have the key by then."""
-    served.store.publish("a", b"", delay=3600, key="k")
+    """Another message has the key by then, and keeps it."""
+    store = served.store
+    store.publish("a", b"old", delay=3600, key="k")
+    between: list[Receipt | None] = []
+
+    def meanwhile() -> None:
+        between.append(store.look_up_key("a", "k"))
+        between.append(store.publish("a", b"newer", delay=1800, key="k", if_exists="replace"))
+
     with remote.connected(relay.url) as client:
-        relay.lose_answer_of(command)
-        with pytest.raises(AmbiguousError, match="may have been done or not"):
-            remote.call(lambda: ask(client))
-    assert len(relay.bodies(command)) == 1
+        relay.lose_answer_of(command, meanwhile=meanwhile)
+        answer = remote.call(lambda: ask(client))
+    assert len(relay.bodies(command)) == 2
+    first, newer = between
+    assert store.look_up_key("a", "k") == newer
+    match answer:
+        case Moved():
+            assert answer == Moved(Outcome.DONE, first)
+        case Receipt():
+            assert answer == first
+        case _:
+            assert (answer, first) == (Outcome.DONE, None)
+
+
+@pytest.mark.parametrize(
+    ("command", "ask"),
+    [
+        (CANCEL_KEY, lambda client: client.cancel_key("a", "k")),
+        (MOVE_KEY, lambda client: client.move_key("a", "k", delay=60)),
+    ],
+)
+def test_what_found_nothing_finds_nothing_when_it_is_asked_again(
+    remote: Remote, served: Served, relay: Relay, command: int, ask: Callable[[Any], Any]
+) -> None:
+    store = served.store
+    with remote.connected(relay.url) as client:
+        relay.lose_answer_of(command, meanwhile=lambda: store.publish("a", b"newer", delay=1800, key="k"))
+        answer = remote.call(lambda: ask(client))
+    assert answer in (Outcome.NOT_FOUND, Moved(Outcome.NOT_FOUND, None))
+    assert len(relay.bodies(command)) == 2
+    assert store.status().pending == 1
 
 
 @pytest.mark.parametrize(

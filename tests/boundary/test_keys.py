@@ -21,6 +21,7 @@ from delaymq import (
     Receipt,
     TooLarge,
     WrongType,
+    _core,
 )
 from faces import Face, opened_async
 
@@ -165,24 +166,108 @@ def test_what_is_refused_by_key_changes_nothing(face: Face) -> None:
 
 
 def test_where_there_is_no_room_for_a_name_nothing_is_stored(face: Face, folder: Path) -> None:
-    store = face.call(lambda: face.opening(folder / "few", keys_max=1, message_ids_max=1))
+    ids = 3 if face.is_remote else 1  # a client gives an id to what has a key: here two
+    store = face.call(lambda: face.opening(folder / "few", keys_max=1, message_ids_max=ids))
 
     def put(how: Any) -> Receipt:
         receipt: Receipt = face.call(lambda: store.publish("a", b"", delay=HOUR, **how))
         return receipt
 
     cases: Any = [
-        ({"key": "k"}, {"key": "l"}, "key"),
-        ({"message_id": "m", "deduplicate": True}, {"message_id": "n", "deduplicate": True}, "message_id"),
+        ({"key": "k"}, {"key": "l"}, "key", 1),
+        ({"message_id": "m", "deduplicate": True}, {"message_id": "n", "deduplicate": True}, "message_id", ids),
     ]
-    for how, other, argument in cases:
+    for how, other, argument, limit in cases:
         first = put(how)
         with pytest.raises(NamesFull) as full:
             put(other)
         found: Any = full.value
-        assert (found.argument, found.limit) == (argument, 1)
+        assert (found.argument, found.limit) == (argument, limit)
         assert put({**how, "if_exists": "keep"} if "key" in how else how) == first
     assert face.call(store.status).pending == 2
+    face.call(store.close)
+
+
+def test_a_command_that_comes_again_under_its_id_is_answered_as_the_first_time(face: Face) -> None:
+    def move(**how: Any) -> Moved:
+        found: Moved = face.call(lambda: face.store.move_key("consumed", "k", **how))
+        return found
+
+    def cancel(**how: Any) -> Outcome:
+        found: Outcome = face.call(lambda: face.store.cancel_key("consumed", "k", **how))
+        return found
+
+    nothing = Moved(Outcome.NOT_FOUND, None)
+    assert move(delay=HOUR, command_id="early") == nothing
+    assert cancel(command_id="early") is Outcome.NOT_FOUND
+    published(face, key="k")
+    assert move(delay=HOUR, command_id="early") == nothing
+    assert cancel(command_id="early") is Outcome.NOT_FOUND
+    first = move(delay=2 * HOUR, command_id="one")
+    assert first.outcome is Outcome.DONE
+    assert move(delay=2 * HOUR, command_id="one") == first
+    second = move(delay=2 * HOUR, command_id="two")
+    assert second.outcome is Outcome.DONE
+    assert second != first
+    assert move(delay=2 * HOUR, command_id="one") == first, "whatever became of the message since"
+    third = move(at=FAR, command_id="one")
+    assert third not in (first, second, nothing), "it asks for something else"
+    assert cancel(command_id="one") is Outcome.DONE
+    newer = published(face, key="k")
+    assert cancel(command_id="one") is Outcome.DONE
+    assert move(at=FAR, command_id="one") == third
+    assert fate(face, newer) is Fate.PENDING
+    assert cancel(command_id="two") is Outcome.DONE
+    assert fate(face, newer) is Fate.CANCELLED
+    with pytest.raises(InvalidArgument) as refused:
+        cancel(command_id="a b")
+    assert refused.value.argument == "command_id"
+    with pytest.raises(WrongType):
+        move(delay=HOUR, command_id=5)
+
+
+def test_commands_by_key_are_remembered_over_a_restart(folder: Path) -> None:
+    with delaymq.open(folder, durability="os") as store:
+        store.publish("a", b"", delay=HOUR, key="k")
+        moved = store.move_key("a", "k", delay=HOUR, command_id="one")
+    for _ in range(2):
+        with delaymq.open(folder, durability="os") as store:
+            assert store.move_key("a", "k", delay=HOUR, command_id="one") == moved
+            assert store.look_up_key("a", "k") == moved.receipt
+    assert _core.verify(str(folder))["problems"] == []
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_command_by_key_is_forgotten_as_an_id_is(folder: Path, is_forgotten: bool) -> None:
+    clock = delaymq.testing.Clock(FAR - 100 * HOUR)
+    with delaymq.testing.open_store(folder, clock=clock) as store:
+        store.publish("a", b"", delay=9 * HOUR, key="k")
+        first = store.move_key("a", "k", delay=9 * HOUR, command_id="one")
+        clock.advance(timedelta(minutes=10 if is_forgotten else 9, seconds=59))
+        assert (store.move_key("a", "k", delay=9 * HOUR, command_id="one") == first) is not is_forgotten
+
+
+@pytest.mark.parametrize("face", Face.REMOTE, indirect=True)
+def test_a_client_goes_on_without_ids_where_no_more_are_remembered(face: Face, folder: Path) -> None:
+    store = face.call(lambda: face.opening(folder / "full", message_ids_max=1))
+    face.call(lambda: store.publish("a", b"", delay=HOUR, message_id="m", deduplicate=True))
+    how: Any = {"delay": HOUR, "key": "k", "if_exists": "replace"}
+    for publish in (
+        lambda: store.publish("a", b"", **how),
+        lambda: store.publish_many([Publish("a", b"", **how)]),
+    ):
+        published = face.call(publish)
+        receipt = published if isinstance(published, Receipt) else published[0]
+        assert face.call(lambda: store.look_up_key("a", "k")) == receipt
+    assert face.call(lambda: store.move_key("a", "k", delay=HOUR)).outcome is Outcome.DONE
+    for call in (
+        lambda: store.move_key("a", "k", delay=HOUR, command_id="mine"),
+        lambda: store.cancel_key("a", "k", command_id="mine"),
+        lambda: store.publish("a", b"", key="k", if_exists="replace", message_id="mine", deduplicate=True),
+    ):
+        with pytest.raises(NamesFull):
+            face.call(call)
+    assert face.call(lambda: store.cancel_key("a", "k")) is Outcome.DONE
     face.call(store.close)
 
 

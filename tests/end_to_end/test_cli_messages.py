@@ -237,7 +237,7 @@ def test_what_is_refused_is_one_line_and_a_code(folder: Path, tmp_path: Path) ->
     for arguments in (("--key", "k"), ("--subject", "a"), ("word", "--subject", "a", "--key", "k"), ()):
         assert "--subject" in refused(2, "cancel", *arguments, *place)
     assert "white space" in refused(2, "look-up", "--subject", "a b", "--key", "k", *place)
-    assert "if_exists" in refused(2, "publish", "a", "b", "--if-exists", "keep", *place)
+    assert "--if-exists: expected a key" in refused(2, "publish", "a", "b", "--if-exists", "keep", *place)
     assert "unrecognized arguments: --nothing" in refused(2, "consume", "a", "--nothing")
     assert "invalid choice" in refused(2, "sell")
     assert "white space" in refused(2, "publish", "a b", "x", *place)

@@ -135,9 +135,17 @@ class Replay:
 
     def _by_key(self, record: Record) -> None:
         held = self._keys.get(record.fields["key"])
-        if record.fields["what"] == "cancel":
+        is_cancel = record.fields["what"] == "cancel"
+        is_judged = is_cancel or held in (None, record.fields["target_sequence"])
+        _, name, _ = self._standing.pop(record.sequence, (None, None, 0))
+        now = self._batch.batch.header["trusted_ms"]
+        if not is_judged or (name is not None and self._ids.get(name, 0) > now):
+            return
+        if name is not None:
+            self._ids[name] = now + self._id_window_ms
+        if is_cancel:
             self._end(held)
-        elif held is not None and held == record.fields["target_sequence"]:
+        elif held is not None:
             self._moved(record, held)
 
     def _ready(self, record: Record) -> None:

@@ -96,10 +96,11 @@ class World:
 
     def _by_key(self, which: int, count: int) -> None:
         subject, key = SUBJECTS[which % 3], f"k{count % 4}"
+        command_id = None if which % 3 else f"c{count % 3}"
         if which % 2:
-            self.store.cancel_key(subject, key)
+            self.store.cancel_key(subject, key, command_id=command_id)
         else:
-            self.store.move_key(subject, key, delay=DELAYS[count % 6])
+            self.store.move_key(subject, key, delay=DELAYS[count % 6], command_id=command_id)
 
     def _advance(self, which: int, count: int) -> None:
         self.clock.advance(which * which * 5 + count)

@@ -192,3 +192,20 @@ def test_one_of_several_receipts_that_another_store_gave_out_is_named(
     assert "delaymq: receipt 2: receipt: expected a receipt that this store gave out" in capfd.readouterr().err
     assert main([*verb.split(), receipts[1], *place]) == 2
     assert "delaymq: receipt: expected a receipt" in capfd.readouterr().err
+
+
+def test_a_command_by_key_that_comes_again_under_its_id_prints_the_same(
+    folder: Path, refused: Refused, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with delaymq.open(folder) as store:
+        store.publish("a", b"", delay=3600, key="k")
+    move = ["move", "--subject", "a", "--key", "k", "--delay", "2h", "--id", "one", "--store", str(folder)]
+    cancel = ["cancel", "--subject", "a", "--key", "k", "--id", "one", "--store", str(folder)]
+    for command in (move, cancel):
+        said = []
+        for _ in range(2):
+            assert main(command) == 0
+            said.append(capfd.readouterr().out)
+        assert said[0] == said[1]
+        assert said[0].startswith("done  ")
+    assert "--id goes with --key" in refused(2, "cancel", "--id", "one", "--store", folder)

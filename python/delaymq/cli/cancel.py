@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.keys import add_names, line_of_key, named_key
+from delaymq.cli.keys import add_id, add_names, line_of_key, named_key
 from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.receipt import Outcome
@@ -36,6 +36,7 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     add_names(verb)
+    add_id(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(verb)
 
@@ -45,7 +46,7 @@ def run(chosen: argparse.Namespace) -> int:
     settings = settings_of(chosen)
     if (named := named_key(chosen)) is not None:
         with open_queue(chosen, settings) as store:
-            outcome = store.cancel_key(*named)
+            outcome = store.cancel_key(*named, command_id=chosen.command_id)
         print(line_of_key(named, outcome.value, {}, as_json=chosen.json))
         return Exit.DONE if outcome is Outcome.DONE else Exit.PART
     given = read_receipts(chosen.receipts)

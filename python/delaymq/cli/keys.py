@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Mapping
 
-__all__ = ["add_names", "line_of_key", "named_key"]
+__all__ = ["add_id", "add_names", "line_of_key", "named_key"]
 
 
 def add_names(verb: ArgumentParser) -> None:
@@ -20,6 +20,12 @@ def add_names(verb: ArgumentParser) -> None:
     verb.add_argument("receipts", nargs="*", metavar="RECEIPT", help="what publish printed; - reads standard input")
     verb.add_argument("--subject", metavar="SUBJECT", help="of the message that --key names")
     verb.add_argument("--key", metavar="TEXT", help="instead of receipts: the pending message that has this key")
+
+
+def add_id(verb: ArgumentParser) -> None:
+    """Lets a command by a key have an id."""
+    words = "with --key: the same command again, under the same id, is answered as the first time"
+    verb.add_argument("--id", dest="command_id", metavar="TEXT", help=words)
 
 
 def named_key(chosen: argparse.Namespace) -> tuple[str, str] | None:
@@ -31,6 +37,8 @@ def named_key(chosen: argparse.Namespace) -> tuple[str, str] | None:
     if chosen.key is None and chosen.subject is None:
         if not chosen.receipts:
             raise UsageError("expected RECEIPT (- reads them from standard input), or --subject and --key")
+        if getattr(chosen, "command_id", None) is not None:
+            raise UsageError("--id goes with --key: a receipt needs none")
         return None
     if chosen.key is None or chosen.subject is None:
         raise UsageError("--subject and --key go together: a key is one of a subject")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb, delay, moment
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.keys import add_names, line_of_key, named_key
+from delaymq.cli.keys import add_id, add_names, line_of_key, named_key
 from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.receipt import Outcome
@@ -37,6 +37,7 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES,
     )
     add_names(verb)
+    add_id(verb)
     when = verb.add_mutually_exclusive_group(required=True)
     when.add_argument("--delay", type=delay, metavar="TIME", help="how long from now: 250ms, 10s, 1h30m, 7d")
     when.add_argument("--at", type=moment, metavar="TIME", help="when, with its zone: 2030-12-31T18:00:00Z")
@@ -49,7 +50,7 @@ def run(chosen: argparse.Namespace) -> int:
     settings = settings_of(chosen)
     if (named := named_key(chosen)) is not None:
         with open_queue(chosen, settings) as store:
-            found = store.move_key(*named, delay=chosen.delay, at=chosen.at)
+            found = store.move_key(*named, delay=chosen.delay, at=chosen.at, command_id=chosen.command_id)
         print(line_of_key(named, found.outcome.value, _new(found), as_json=chosen.json))
         return Exit.DONE if found.outcome is Outcome.DONE else Exit.PART
     given = read_receipts(chosen.receipts)

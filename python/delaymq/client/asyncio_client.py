@@ -33,7 +33,7 @@ from delaymq.client.recurring import AsyncClientRepeating
 from delaymq.client.sync import IN_FLIGHT_MAX
 from delaymq.client.waiting import into
 from delaymq.durations import Duration
-from delaymq.errors import InvalidArgument, StoreError
+from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
@@ -175,9 +175,14 @@ class AsyncClient(
         )
 
     async def _published(self, publication: Publication) -> Receipts:
+        receipts: Receipts
         try:
             request, again = publication.request, publication.is_safe
-            receipts: Receipts = await self._call(request, again=again, again_for_s=AGAIN_FOR_S)
+            receipts = await self._call(request, again=again, again_for_s=AGAIN_FOR_S)
+        except NamesFull as error:
+            if publication.plain is None or error.argument != "message_id":
+                raise
+            receipts = await self._call(publication.plain())
         except InvalidArgument as error:
             raise publication.raised(error) from None
         return receipts

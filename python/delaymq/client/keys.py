@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from delaymq._core import Request
+from delaymq import _core
 from delaymq._moving import moved, time_of
-from delaymq.errors import InvalidArgument
+from delaymq.client.publishing import AGAIN_FOR_S
+from delaymq.errors import InvalidArgument, NamesFull
+from delaymq.keys import made
 from delaymq.receipt import Moved, Outcome, Receipt
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from delaymq._core import Request
     from delaymq.durations import Duration
 
 __all__ = ["AsyncClientKeyed", "ClientKeyed"]
@@ -20,31 +24,53 @@ __all__ = ["AsyncClientKeyed", "ClientKeyed"]
 class ClientKeyed:
     """The part of a client that speaks of messages by their keys; `Client` has these methods."""
 
-    def cancel_key(self, subject: str, key: str) -> Outcome:
+    def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`.
 
+        Where its answer is lost it is asked again by itself, under an id that the client makes where none is given, and
+        answered as the first time. Where the server remembers no more ids, one without an id of yours is asked without.
+
         Raises:
-            WrongType, InvalidArgument: As there.
-            AmbiguousError: The answer was lost: it may be cancelled or not. It is not asked again by itself, since
-                another message may have the key by then; `look_up_key` tells.
+            WrongType, InvalidArgument, NamesFull: As there.
+            AmbiguousError: The answer was lost: it may be cancelled or not. Either none came in time when it was asked
+                again, or it had no id, since no more are remembered. `look_up_key` tells, and so does the same call
+                again under the same `command_id`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        outcomes: tuple[str, ...] = self._call(Request.cancel_key(subject, key))
+        outcomes: tuple[str, ...]
+        try:
+            outcomes = self._told(_core.cancel_key_request(subject, key, _named(command_id)))
+        except NamesFull:
+            if command_id is not None:
+                raise
+            outcomes = self._call(_core.cancel_key_request(subject, key, None))
         return Outcome(outcomes[0])
 
-    def move_key(self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+    def move_key(
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
+    ) -> Moved:
         """Gives the message that is pending under a key another due time, as `delaymq.Store.move_key`.
 
         Raises:
-            WrongType, InvalidArgument, TooLarge: As there.
+            WrongType, InvalidArgument, TooLarge, NamesFull: As there.
             AmbiguousError: As `cancel_key`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         due_ms, absolute = time_of(delay, at)
         try:
-            return moved(self._call(Request.move_key(subject, key, due_ms, absolute)))[0]
+            return moved(self._told(_core.move_key_request(subject, key, due_ms, absolute, _named(command_id))))[0]
+        except NamesFull:
+            if command_id is not None:
+                raise
+            return moved(self._call(_core.move_key_request(subject, key, due_ms, absolute, None)))[0]
         except InvalidArgument as error:
-            raise _named(error, absolute) from None
+            raise _as_given(error, absolute) from None
 
     def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`.
@@ -53,9 +79,15 @@ class ClientKeyed:
             WrongType, InvalidArgument: As there.
             Poisoned, Closed, ForkedProcess, Unreachable, TimedOut: As `publish`.
         """
-        return next(iter(self._call(Request.look_up_key(subject, key), reads=True)), None)
+        return next(iter(self._call(_core.look_up_key_request(subject, key), reads=True)), None)
 
-    def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401
+    def _told(self, request: Request) -> Any:  # noqa: ANN401
+        """Asks what the server knows again, and waits."""
+        return self._call(request, again=True, again_for_s=AGAIN_FOR_S)
+
+    def _call(
+        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+    ) -> Any:  # noqa: ANN401
         """Asks and waits."""
         raise NotImplementedError
 
@@ -66,31 +98,59 @@ class AsyncClientKeyed:
     Each does what its twin of `delaymq.Client` does; errors are the same, and WrongLoop.
     """
 
-    async def cancel_key(self, subject: str, key: str) -> Outcome:
+    async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message that is pending under a key, as `delaymq.Client.cancel_key`."""
-        outcomes: tuple[str, ...] = await self._call(Request.cancel_key(subject, key))
+        outcomes: tuple[str, ...]
+        try:
+            outcomes = await self._told(_core.cancel_key_request(subject, key, _named(command_id)))
+        except NamesFull:
+            if command_id is not None:
+                raise
+            outcomes = await self._call(_core.cancel_key_request(subject, key, None))
         return Outcome(outcomes[0])
 
     async def move_key(
-        self, subject: str, key: str, *, delay: Duration | None = None, at: datetime | None = None
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
     ) -> Moved:
         """Gives the message that is pending under a key another due time, as `delaymq.Client.move_key`."""
         due_ms, absolute = time_of(delay, at)
         try:
-            return moved(await self._call(Request.move_key(subject, key, due_ms, absolute)))[0]
+            request = _core.move_key_request(subject, key, due_ms, absolute, _named(command_id))
+            return moved(await self._told(request))[0]
+        except NamesFull:
+            if command_id is not None:
+                raise
+            return moved(await self._call(_core.move_key_request(subject, key, due_ms, absolute, None)))[0]
         except InvalidArgument as error:
-            raise _named(error, absolute) from None
+            raise _as_given(error, absolute) from None
 
     async def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Client.look_up_key`."""
-        return next(iter(await self._call(Request.look_up_key(subject, key), reads=True)), None)
+        return next(iter(await self._call(_core.look_up_key_request(subject, key), reads=True)), None)
 
-    async def _call(self, request: Request, *, reads: bool = False) -> Any:  # noqa: ANN401
+    async def _told(self, request: Request) -> Any:  # noqa: ANN401
+        """Asks what the server knows again, and waits."""
+        return await self._call(request, again=True, again_for_s=AGAIN_FOR_S)
+
+    async def _call(
+        self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
+    ) -> Any:  # noqa: ANN401
         """Asks and waits."""
         raise NotImplementedError
 
 
-def _named(error: InvalidArgument, absolute: bool) -> InvalidArgument:
+def _named(command_id: str | None) -> str:
+    """The id of a command, made where it has none."""
+    return made(1)[0] if command_id is None else command_id
+
+
+def _as_given(error: InvalidArgument, absolute: bool) -> InvalidArgument:
     """The error as a store in this process would raise it, which knows what the time is called."""
     if error.argument != "due":
         return error

@@ -27,7 +27,7 @@ from delaymq.client.recurring import ClientRepeating
 from delaymq.client.socket_thread import SocketThread
 from delaymq.client.waiting import Answer, into, waited
 from delaymq.durations import Duration
-from delaymq.errors import InvalidArgument, StoreError
+from delaymq.errors import InvalidArgument, NamesFull, StoreError
 from delaymq.message import NO_TAGS, Publish
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
 from delaymq.status import Status
@@ -129,8 +129,8 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As there.
             AmbiguousError: The connection was lost, or the time over, before the answer came: it may
-                have been stored or not. With `deduplicate` only where it was sent again and was refused then, or
-                had no answer in time; the same call again, under the same id, stores it once.
+                have been stored or not. With `deduplicate`, or a key, only where it was sent again and was refused
+                then, or had no answer in time; the same call again, under the same id, stores it once.
             Unreachable: There was no connection in time; nothing was stored.
             Busy, Stopping: The server takes nothing now; nothing was stored.
             Closed: The client is closed.
@@ -174,8 +174,14 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         )
 
     def _published(self, publication: Publication) -> Receipts:
+        receipts: Receipts
         try:
-            receipts: Receipts = self._call(publication.request, again=publication.is_safe, again_for_s=AGAIN_FOR_S)
+            request, again = publication.request, publication.is_safe
+            receipts = self._call(request, again=again, again_for_s=AGAIN_FOR_S)
+        except NamesFull as error:
+            if publication.plain is None or error.argument != "message_id":
+                raise
+            receipts = self._call(publication.plain())
         except InvalidArgument as error:
             raise publication.raised(error) from None
         return receipts

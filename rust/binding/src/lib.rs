@@ -90,6 +90,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(terms::cancel_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key, module)?)?;
+    module.add_function(wrap_pyfunction!(terms::cancel_key_request, module)?)?;
+    module.add_function(wrap_pyfunction!(terms::move_key_request, module)?)?;
+    module.add_function(wrap_pyfunction!(terms::look_up_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(recurring::recur, module)?)?;
     module.add_function(wrap_pyfunction!(recurring::end_recurring, module)?)?;
     module.add_function(wrap_pyfunction!(recurring::recurring, module)?)?;

@@ -14,12 +14,10 @@ use delaymq_core::wire::extension::moves::put_moves;
 use delaymq_core::wire::extension::pending::{CountsAsked, PendingAsked};
 use delaymq_core::wire::extension::publish::{DueTime, put_receipts};
 use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
-use delaymq_core::wire::extension::terms::{KeyAsked, put_key_move};
 use delaymq_core::wire::extension::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION, FLUSH,
-    FORECAST, GIVE_BACK, GROUPS, HELLO, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING, PUBLISH,
-    PUBLISH_ON_TERMS, PUT_AWAY, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE,
-    UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, EXPIRE, EXTENSION_VERSION, FLUSH, FORECAST,
+    GIVE_BACK, GROUPS, HELLO, LOOK_UP, MOVE, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY,
+    REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use delaymq_core::wire::pull::ConsumerName;
 use delaymq_engine::Due;
@@ -59,11 +57,6 @@ impl Request {
 
     fn of_number(command: i16, number: u32) -> Self {
         Self { command, body: number.to_be_bytes().to_vec() }
-    }
-
-    fn of_key(command: i16, subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
-        Self::filled(py, command, |out| KeyAsked { subject: &subject, key: &key }.put(out))
     }
 
     fn of_group_at(
@@ -152,27 +145,6 @@ impl Request {
         };
         let timed: Vec<(CoreReceipt, DueTime)> = chosen.into_iter().map(timed).collect();
         Self::filled(moves.py(), MOVE, |out| put_moves(out, &timed))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (subject, key, /))]
-    fn cancel_key(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::of_key(CANCEL_KEY, subject, key)
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (subject, key, due_ms, absolute, /))]
-    fn move_key(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>, due_ms: u64, absolute: bool) -> PyResult<Self> {
-        let (py, subject, key) = (key.py(), message::text("subject", subject)?, message::text("key", key)?);
-        let asked = KeyAsked { subject: &subject, key: &key };
-        let due = if absolute { DueTime::At(Millis(due_ms)) } else { DueTime::After(due_ms) };
-        Self::filled(py, MOVE_KEY, |out| put_key_move(out, &asked, due))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (subject, key, /))]
-    fn look_up_key(subject: &Bound<'_, PyAny>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Self::of_key(LOOK_UP_KEY, subject, key)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]

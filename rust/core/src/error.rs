@@ -143,7 +143,7 @@ pub enum Error {
     /// There is no room for one more key, or id; nothing was stored.
     #[error("{argument}: {limit} are known already, and that is the limit")]
     NamesFull {
-        /// `key` or `message_id`.
+        /// `key`, `message_id` or `command_id`.
         argument: &'static str,
         /// The limit.
         limit: u64,

@@ -9,7 +9,7 @@ use delaymq_core::message_log::{Class, Submission};
 use delaymq_core::record::limits::{at_most, check_name};
 use delaymq_core::record::meta::MetaView;
 use delaymq_core::record::name::encode_subject;
-use delaymq_core::record::terms::{MessageTerms, NameHash, TERMS_ROW_BYTES, encode_terms};
+use delaymq_core::record::terms::{MessageTerms, NameHash, TERMS_ROW_BYTES, TermsLimits, encode_terms};
 use delaymq_core::store::{Outcome, Receipt, ReceiptBook, SIZE_UNKNOWN, name_hash};
 use delaymq_core::units::Sequence;
 
@@ -107,7 +107,9 @@ impl PublishBatch {
         for subject in &self.new_subjects {
             encode_subject(&mut records, subject.number, &subject.name);
         }
-        encode_terms(&mut records, messages, shared.options.terms, &self.terms.rows);
+        let is_keyed = self.terms.rows.iter().any(|row| row.key.is_some() && row.id.is_some());
+        let limits = if is_keyed { with_a_key(shared.options.terms) } else { shared.options.terms };
+        encode_terms(&mut records, messages, limits, &self.terms.rows);
         records.extend_from_slice(&self.records);
         at_most("messages", shared.submission_bytes_max(), records.len())?;
         let facts = self.new_subjects.len().saturating_add(1);
@@ -170,6 +172,12 @@ impl Drop for Ticket {
             }
         }
     }
+}
+
+/// An id that comes with a key, which clients give by themselves, is one of three quarters of them: however many of these
+/// come, who asks for an id has the rest.
+pub(crate) const fn with_a_key(limits: TermsLimits) -> TermsLimits {
+    TermsLimits { ids_max: limits.ids_max - limits.ids_max / 4, ..limits }
 }
 
 /// What the subjects and the terms take beside the rows, about.

@@ -78,29 +78,76 @@ fn what_is_asked_by_key_is_asked_of_the_message_that_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), options(Durability::Disk));
     let messages = subscribe(&store, "orders", "billing");
-    assert_eq!(store.cancel_key("orders", "17").unwrap(), CancelOutcome::NotFound);
-    assert_eq!(store.move_key("orders", "17", FAR).unwrap(), MoveOutcome::NotFound);
+    assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::NotFound);
+    assert_eq!(store.move_key("orders", "17", FAR, None).unwrap(), MoveOutcome::NotFound);
     let first = keyed(&store, "17", IfExists::Replace, b"a").unwrap();
-    let MoveOutcome::Done(moved) = store.move_key("orders", "17", Due::After(2 * HOUR_MS)).unwrap() else {
+    let MoveOutcome::Done(moved) = store.move_key("orders", "17", Due::After(2 * HOUR_MS), None).unwrap() else {
         panic!("it is pending")
     };
     assert_eq!((fate(&store, &first), fate(&store, &moved)), (Fate::NotFound, Fate::Pending));
     store.checkpoint().unwrap();
     let store = reopened(store, folder.path(), options(Durability::Disk));
     assert_eq!(store.look_up_key("orders", "17").unwrap().unwrap().key, moved.key);
-    assert_eq!(store.cancel_key("orders", "17").unwrap(), CancelOutcome::Done);
-    assert_eq!(store.cancel_key("orders", "17").unwrap(), CancelOutcome::NotFound);
+    assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::Done);
+    assert_eq!(store.cancel_key("orders", "17", None).unwrap(), CancelOutcome::NotFound);
     assert_eq!(fate(&store, &moved), Fate::Cancelled);
     drop(messages);
     let messages = subscribe(&store, "orders", "billing");
     keyed(&store, "18", IfExists::Replace, b"b").unwrap();
-    assert!(matches!(store.move_key("orders", "18", Due::After(0)).unwrap(), MoveOutcome::Done(_)));
+    assert!(matches!(store.move_key("orders", "18", Due::After(0), None).unwrap(), MoveOutcome::Done(_)));
     assert_eq!(bodies(&collect(&messages, 1)), ["b"]);
     assert_eq!(store.look_up_key("orders", "18").unwrap(), None, "what is dispatched has no key");
     keyed(&store, "18", IfExists::Refuse, b"c").unwrap();
     for (subject, key) in [("or ders", "18"), ("orders", ""), ("orders", "a/b")] {
-        assert!(matches!(store.cancel_key(subject, key), Err(Error::InvalidArgument { .. })), "{subject} {key}");
+        assert!(matches!(store.cancel_key(subject, key, None), Err(Error::InvalidArgument { .. })), "{subject} {key}");
     }
+}
+
+/// Another message is put under the key again and again while one is moved: what `move_key` answers is remembered.
+#[test]
+fn a_command_by_a_key_with_an_id_is_answered_as_the_first_time_whatever_others_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    keyed(&store, "17", IfExists::Refuse, b"first").unwrap();
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| {
+            for round in 0..200_u8 {
+                keyed(&store, "17", IfExists::Replace, &[round]).unwrap();
+            }
+        });
+        for round in 0..50 {
+            let id = format!("m-{round}");
+            let again = || store.move_key("orders", "17", Due::After(2 * HOUR_MS), Some(&id)).unwrap();
+            let first = again();
+            assert!(matches!(first, MoveOutcome::Done(_)), "{first:?}");
+            assert_eq!(again(), first);
+        }
+        replacing.join().unwrap();
+    });
+    assert_eq!(store.cancel_key("orders", "17", Some("c")).unwrap(), CancelOutcome::Done);
+    keyed(&store, "17", IfExists::Refuse, b"last").unwrap();
+    assert_eq!(store.cancel_key("orders", "17", Some("c")).unwrap(), CancelOutcome::Done);
+    assert_eq!(store.status().unwrap().pending, 1);
+    store.close().unwrap();
+}
+
+#[test]
+fn ids_that_come_with_keys_leave_a_quarter_to_those_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let terms = TermsLimits { ids_max: 4, ..TermsLimits::default() };
+    let store = open(folder.path(), Options { terms, ..options(Durability::Os) });
+    for id in ["a", "b", "c"] {
+        assert_eq!(store.cancel_key("orders", "17", Some(id)).unwrap(), CancelOutcome::NotFound);
+    }
+    let refused = store.cancel_key("orders", "17", Some("d")).unwrap_err();
+    assert!(matches!(refused, Error::NamesFull { argument: "command_id", limit: 3 }), "{refused}");
+    assert_eq!(store.cancel_key("orders", "17", Some("a")).unwrap(), CancelOutcome::NotFound, "it is known");
+    let with_a_key = put(&store, FAR, &[((Some("17"), IfExists::Replace, Some("e")), b"x")]).unwrap_err();
+    assert!(matches!(with_a_key, Error::NamesFull { argument: "message_id", limit: 3 }), "{with_a_key}");
+    put(&store, FAR, &[((None, IfExists::Refuse, Some("f")), b"x")]).unwrap();
+    let full = put(&store, FAR, &[((None, IfExists::Refuse, Some("g")), b"x")]).unwrap_err();
+    assert!(matches!(full, Error::NamesFull { argument: "message_id", limit: 4 }), "{full}");
+    store.close().unwrap();
 }
 
 #[test]
@@ -242,7 +289,7 @@ fn what_is_moved_by_its_key_while_others_replace_it_is_moved() {
             });
         }
         for _ in 0..200 {
-            let moved = store.move_key("orders", "17", Due::After(2 * HOUR_MS)).unwrap();
+            let moved = store.move_key("orders", "17", Due::After(2 * HOUR_MS), None).unwrap();
             assert!(matches!(moved, MoveOutcome::Done(_)), "{moved:?}");
         }
     });

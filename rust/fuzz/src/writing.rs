@@ -22,7 +22,7 @@ use delaymq_core::wire::extension::hello::put_ping;
 use delaymq_core::wire::extension::moves::put_moves;
 use delaymq_core::wire::extension::publish::{Publish, PublishWriter, put_receipts};
 use delaymq_core::wire::extension::request::OwnRequest;
-use delaymq_core::wire::extension::terms::{PublishOnTerms, TermsWriter, put_key_move};
+use delaymq_core::wire::extension::terms::{PublishOnTerms, TermsWriter, put_command_id, put_key_move};
 use delaymq_core::wire::message::{FLAG_TAGS, WireMessage};
 use delaymq_core::wire::pull::put_pull;
 use delaymq_core::wire::register::put_register;
@@ -81,8 +81,9 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
             terms.iter().try_for_each(|asked| writer.push(asked))?;
             writer.put(out, &written(publish)?, publish.wants_receipts)
         }
-        OwnRequest::CancelKey(asked) | OwnRequest::LookUpKey(asked) => asked.put(out),
-        OwnRequest::MoveKey(asked, due) => put_key_move(out, asked, *due),
+        OwnRequest::LookUpKey(asked) => asked.put(out),
+        OwnRequest::CancelKey(asked, id) => asked.put(out).and_then(|()| put_command_id(out, *id)),
+        OwnRequest::MoveKey(asked, due, id) => put_key_move(out, asked, *due).and_then(|()| put_command_id(out, *id)),
         OwnRequest::Cancel(receipts) | OwnRequest::LookUp(receipts) => put_receipts(out, receipts.iter().copied()),
         OwnRequest::Move(moves) => put_moves(out, moves),
         OwnRequest::Subscribe(subscribe) => subscribe.put(out),

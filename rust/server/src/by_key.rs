@@ -7,18 +7,19 @@ use delaymq_core::wire::extension::terms::KeyAsked;
 use crate::administration::{ask, cancelled, due_of, filled, look, moved};
 use crate::asking::Asking;
 
-pub(crate) fn cancel(asking: Asking, asked: &KeyAsked<'_>) {
-    let (subject, key) = (asked.subject.to_owned(), asked.key.to_owned());
+pub(crate) fn cancel(asking: Asking, asked: &KeyAsked<'_>, id: Option<&str>) {
+    let (subject, key, id) = (asked.subject.to_owned(), asked.key.to_owned(), id.map(str::to_owned));
     ask(asking, move |store| {
-        let told = cancelled(store.cancel_key(&subject, &key)?);
+        let told = cancelled(store.cancel_key(&subject, &key, id.as_deref())?);
         filled(|out| put_outcomes(out, &[told]))
     });
 }
 
-pub(crate) fn move_message(asking: Asking, asked: &KeyAsked<'_>, due: DueTime) {
+pub(crate) fn move_message(asking: Asking, asked: &KeyAsked<'_>, due: DueTime, id: Option<&str>) {
     let (subject, key, due) = (asked.subject.to_owned(), asked.key.to_owned(), due_of(due));
+    let id = id.map(str::to_owned);
     ask(asking, move |store| {
-        let told = moved(store.move_key(&subject, &key, due)?);
+        let told = moved(store.move_key(&subject, &key, due, id.as_deref())?);
         filled(|out| put_moved(out, &[told]))
     });
 }

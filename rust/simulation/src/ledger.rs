@@ -124,8 +124,9 @@ impl Ledger {
             }
             Fact::Occurrence(occurrence) => self.take_occurrence(at, *occurrence),
             Fact::ByKey(asked) => {
-                let outcome = self.ask_by_key(at, time, asked);
-                self.commands.insert(at, outcome);
+                if let Some(outcome) = self.ask_by_key(at, time, asked) {
+                    self.commands.insert(at, outcome);
+                }
             }
             Fact::Ready(list) => {
                 for (key, _) in list.entries() {

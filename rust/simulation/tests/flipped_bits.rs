@@ -93,7 +93,7 @@ fn load(rig: &mut Rig) {
 }
 
 fn cancel_by_key(rig: &mut Rig, key: &str) {
-    assert_eq!(asked(rig, |node| node.cancel_key("s", key).unwrap()), Outcome::Done);
+    assert_eq!(asked(rig, |node| node.cancel_key("s", key, None).unwrap()), Outcome::Done);
 }
 
 /// A message that recurs, with its first occurrence.

@@ -7,7 +7,7 @@ mod rig;
 use delaymq_core::planted::Planted;
 use delaymq_core::record::terms::{IfExists, TermsLimits};
 use delaymq_core::store::{Outcome, name_hash};
-use delaymq_core::units::DueKey;
+use delaymq_core::units::{DueKey, Sequence};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::{Due, NewMessage, NewTerms};
 use rig::keyed::{asked, tried};
@@ -31,11 +31,20 @@ fn keyed(rig: &mut Rig, body: &str, if_exists: IfExists) -> Outcome {
 }
 
 fn cancel(rig: &mut Rig) -> Outcome {
-    asked(rig, |node| node.cancel_key("s", "k").unwrap())
+    asked(rig, |node| node.cancel_key("s", "k", None).unwrap())
+}
+
+/// As its producer sends it again.
+fn cancel_as(rig: &mut Rig, id: &str) -> Outcome {
+    asked(rig, |node| node.cancel_key("s", "k", Some((id, LIMITS))).unwrap())
+}
+
+fn move_as(rig: &mut Rig, due: Due, id: &str) -> Outcome {
+    asked(rig, |node| node.move_key("s", "k", due, Some((id, LIMITS))).unwrap().map(|asked| asked.key.sequence))
 }
 
 fn move_to(rig: &mut Rig, due: Due) -> Outcome {
-    asked(rig, |node| node.move_key("s", "k", due).unwrap().map(|asked| asked.key.sequence))
+    asked(rig, |node| node.move_key("s", "k", due, None).unwrap().map(|asked| asked.key.sequence))
 }
 
 /// The entry that has the key.
@@ -216,4 +225,78 @@ fn a_key_goes_along_with_what_is_moved_and_is_free_where_that_is_ready() {
     assert_eq!(keyed(&mut rig, "two", IfExists::Refuse), Outcome::Done);
     rig.compare_with_log();
     assert_eq!(rig.drain("s", "g"), ["one", "two"]);
+}
+
+/// A command by a key with an id, sent again behind an end of the machine, a checkpoint, and somebody else's message under
+/// that key: it is answered as the first time, and changes nothing.
+#[test]
+fn a_command_by_a_key_that_comes_again_is_answered_as_the_first_time() {
+    for end in [None, Some(End::Kill), Some(End::PowerCutLosesAll)] {
+        for frozen in [false, true] {
+            let mut rig = Rig::new(lean());
+            let again = |rig: &mut Rig| {
+                if frozen {
+                    rig.checkpoint();
+                }
+                if let Some(end) = end {
+                    rig.settle();
+                    rig.reopen(end);
+                }
+            };
+            assert_eq!(move_as(&mut rig, Due::After(FIRST_MS), "early"), Outcome::NotFound);
+            assert_eq!(keyed(&mut rig, "first", IfExists::Refuse), Outcome::Done);
+            again(&mut rig);
+            assert_eq!(move_as(&mut rig, Due::After(FIRST_MS), "early"), Outcome::NotFound);
+            let Outcome::Moved(moved) = move_as(&mut rig, Due::After(2 * FIRST_MS), "m") else {
+                panic!("it is pending")
+            };
+            again(&mut rig);
+            assert_eq!(move_as(&mut rig, Due::After(2 * FIRST_MS), "m"), Outcome::There(moved, 5));
+            assert_eq!(holder(&mut rig), Some(moved));
+            assert_eq!(cancel_as(&mut rig, "c"), Outcome::Done);
+            assert_eq!(keyed(&mut rig, "second", IfExists::Refuse), Outcome::Done);
+            let second = holder(&mut rig);
+            again(&mut rig);
+            assert_eq!(cancel_as(&mut rig, "c"), Outcome::Done);
+            assert_eq!(move_as(&mut rig, Due::After(2 * FIRST_MS), "m"), Outcome::There(moved, 5));
+            assert_eq!((holder(&mut rig), second.is_some()), (second, true));
+            // What lies before a checkpoint is not kept here.
+            if !frozen {
+                rig.compare_with_log();
+            }
+        }
+    }
+}
+
+/// Another message has the key since: the move is not judged, and its id is free for whoever asks again.
+#[test]
+fn a_move_that_another_one_had_the_key_of_is_judged_when_it_is_asked_again() {
+    let mut rig = Rig::new(lean());
+    keyed(&mut rig, "first", IfExists::Refuse);
+    let terms = NewTerms { key: Some("k".to_owned()), if_exists: IfExists::Replace, id: None };
+    let message = NewMessage { subject: "s", due: Due::After(FIRST_MS), body: b"second" };
+    let asked = tried(&mut rig, |node| {
+        node.publish_on_terms(&[(message, terms.clone())], LIMITS).unwrap()?;
+        node.move_key("s", "k", Due::After(9_000), Some(("m", LIMITS))).unwrap()
+    });
+    assert_eq!(rig.node().take_outcome(asked.key.sequence), Some(Outcome::NotFound));
+    assert!(matches!(move_as(&mut rig, Due::After(9_000), "m"), Outcome::Moved(_)));
+    rig.compare_with_log();
+}
+
+#[test]
+fn a_command_for_whose_id_there_is_no_room_is_not_done() {
+    let mut rig = Rig::new(lean());
+    keyed(&mut rig, "first", IfExists::Refuse);
+    let none = TermsLimits { ids_max: 0, ..LIMITS };
+    let asked = tried(&mut rig, |node| node.cancel_key("s", "k", Some(("c", none))).unwrap());
+    assert_eq!(rig.node().take_outcome(asked), None);
+    assert_eq!(rig.node().take_outcome(asked_before(asked)), Some(Outcome::IdsFull(0)));
+    assert!(holder(&mut rig).is_some());
+    rig.compare_with_log();
+}
+
+/// The terms stand before what they are of.
+fn asked_before(sequence: Sequence) -> Sequence {
+    Sequence(sequence.0 - 1)
 }

@@ -119,11 +119,11 @@ fn what_was_asked_by_a_key_behind_what_is_lost_is_believed() {
     publish_keyed(&mut rig, "orders", "both", HOUR_MS, "both");
     rig.checkpoint();
     rig.publish("orders", HOUR_MS, "a fact that is lost");
-    let cancel = asked(&mut rig, |node| node.cancel_key("orders", "cancelled").unwrap());
+    let cancel = asked(&mut rig, |node| node.cancel_key("orders", "cancelled", None).unwrap());
     assert_eq!(cancel, Outcome::Done);
     let moved = move_keyed(&mut rig, "orders", "moved", 3 * HOUR_MS);
     move_keyed(&mut rig, "orders", "both", 3 * HOUR_MS);
-    assert_eq!(asked(&mut rig, |node| node.cancel_key("orders", "both").unwrap()), Outcome::Done);
+    assert_eq!(asked(&mut rig, |node| node.cancel_key("orders", "both", None).unwrap()), Outcome::Done);
     let (path, at) = rig::saving::place_of(&rig, "a fact that is lost");
     // The header of its record, before the body.
     flip(&rig, &path, at - 60);

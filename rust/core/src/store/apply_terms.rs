@@ -137,28 +137,63 @@ fn cancel(state: &mut State, effects: &mut Effects, held: Named) -> Result<Outco
 ///
 /// A move is of the entry that its fact names, where that has the key still, and of no other: so whoever finds the
 /// fact in the log knows what it moved, without knowing who had the key. Who asked asks again.
+///
+/// One with an id in the terms before it is answered as the first one of that id, which is remembered as that of a
+/// message is.
 pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Arrival, asked: &ByKey) -> Result<()> {
-    let Some(held) = state.keys.get(asked.key) else {
+    let is_on_terms = state.terms.hold_for(arrival.sequence);
+    if is_on_terms && state.terms.is_refused {
         state.schedule.skip(arrival.sequence);
-        effects.outcomes.push((arrival.sequence, Outcome::NotFound));
         return Ok(());
-    };
-    match asked.command {
-        KeyCommand::Cancel => {
+    }
+    let id = if is_on_terms { state.terms.take(arrival.sequence).and_then(|row| row.id) } else { None };
+    let now = arrival.time.trusted();
+    if let Some(before) = id.and_then(|id| state.ids.get(id, now)) {
+        state.schedule.skip(arrival.sequence);
+        effects.outcomes.push((arrival.sequence, answered_before(asked, before)));
+        return Ok(());
+    }
+    let held = state.keys.get(asked.key);
+    let is_its = |held: &Named| asked.target == Some(held.key) && asked.subject == held.subject;
+    match (asked.command, held) {
+        (KeyCommand::Cancel, Some(held)) => {
             state.schedule.skip(arrival.sequence);
             let outcome = cancel(state, effects, held)?;
             effects.outcomes.push((arrival.sequence, outcome));
-            Ok(())
         }
-        KeyCommand::Move { .. } if asked.target != Some(held.key) || asked.subject != held.subject => {
+        (KeyCommand::Move { due, delay_ms }, Some(held)) if is_its(&held) => {
+            let Named { key: target, subject, size } = held;
+            apply_move(state, effects, arrival, &Move { target, due, delay_ms, subject, size })?;
+        }
+        _ => {
             state.schedule.skip(arrival.sequence);
             effects.outcomes.push((arrival.sequence, Outcome::NotFound));
-            Ok(())
         }
-        KeyCommand::Move { due, delay_ms } => {
-            let Named { key: target, subject, size } = held;
-            apply_move(state, effects, arrival, &Move { target, due, delay_ms, subject, size })
-        }
+    }
+    // A move that another message had the key of is not judged yet: who asked asks again.
+    let is_judged = asked.command == KeyCommand::Cancel || held.as_ref().is_none_or(is_its);
+    if let Some(id) = id.filter(|_| is_judged) {
+        let outcome = effects.outcomes.last().map(|(_, outcome)| *outcome);
+        let until = now.plus(state.terms.limits.id_window_ms);
+        state.ids.note(id, remembered(held, outcome), arrival.sequence, until);
+    }
+    Ok(())
+}
+
+/// What is remembered of a command by a key.
+fn remembered(held: Option<Named>, outcome: Option<Outcome>) -> Named {
+    match (held, outcome) {
+        (Some(held), Some(Outcome::Done)) => held,
+        (Some(held), Some(Outcome::Moved(key))) => Named { key, ..held },
+        _ => Named::NOTHING,
+    }
+}
+
+fn answered_before(asked: &ByKey, before: Named) -> Outcome {
+    match asked.command {
+        _ if before.is_nothing() => Outcome::NotFound,
+        KeyCommand::Cancel => Outcome::Done,
+        KeyCommand::Move { .. } => Outcome::There(before.key, before.size),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::codec::{FieldReader, FieldWriter};
 use super::siphash::siphash_2_4;
 use crate::error::Result;
-use crate::record::terms::NameHash;
+use crate::record::terms::{KeyCommand, NameHash};
 use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 /// Shards: 4,096 keys each where there are four million.
@@ -30,6 +30,26 @@ pub fn name_hash(subject: &str, name: &str) -> NameHash {
     NameHash { low, high: siphash_2_4(b"delaymq name top", &bytes) | 1 }
 }
 
+/// The name of a command by a key, as facts have it: of all that is asked, and of the id that whoever sends it again sends
+/// with it. No message id has it.
+pub fn command_hash(subject: &str, key: &str, asked: KeyCommand, id: &str) -> NameHash {
+    let (what, when) = match asked {
+        KeyCommand::Cancel => (0_u64, 0),
+        KeyCommand::Move { due, delay_ms: None } => (1, due.0),
+        // When a delay comes to is another time whenever it is asked for.
+        KeyCommand::Move { delay_ms: Some(delay_ms), .. } => (2, delay_ms),
+    };
+    let mut bytes = Vec::new();
+    for number in [what, when, subject.len() as u64, key.len() as u64] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    for text in [subject, key, id] {
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    let low = siphash_2_4(b"delaymq asks low", &bytes);
+    NameHash { low, high: siphash_2_4(b"delaymq asks top", &bytes) | 1 }
+}
+
 /// What a receipt says of a message that is known by a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Named {
@@ -39,6 +59,17 @@ pub struct Named {
     pub subject: SubjectNumber,
     /// Bytes of its body.
     pub size: u32,
+}
+
+impl Named {
+    /// What a command by a key that found nothing is remembered by.
+    pub(super) const NOTHING: Self =
+        Self { key: DueKey { due: Millis(0), sequence: Sequence(0) }, subject: SubjectNumber(0), size: 0 };
+
+    /// True where a command found nothing.
+    pub fn is_nothing(&self) -> bool {
+        self.key.sequence == Sequence(0)
+    }
 }
 
 /// A map in shards that copies share until one of them changes.
@@ -226,6 +257,24 @@ mod tests {
         assert_eq!(name_hash("a", "k"), name_hash("a", "k"));
         for (subject, name) in [("b", "k"), ("ak", ""), ("", "ak"), ("a", "l")] {
             assert_ne!(name_hash("a", "k"), name_hash(subject, name), "{subject} {name}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_told_by_all_that_it_asks() {
+        let after = |due, delay_ms| KeyCommand::Move { due: Millis(due), delay_ms };
+        let first = command_hash("a", "k", after(5, Some(3)), "id");
+        assert_eq!(command_hash("a", "k", after(9, Some(3)), "id"), first, "the same delay, later");
+        for other in [
+            command_hash("a", "k", after(5, Some(4)), "id"),
+            command_hash("a", "k", after(3, None), "id"),
+            command_hash("a", "k", KeyCommand::Cancel, "id"),
+            command_hash("a", "k", after(5, Some(3)), "other"),
+            command_hash("a", "ki", after(5, Some(3)), "d"),
+            command_hash("ak", "", after(5, Some(3)), "id"),
+            name_hash("a", "id"),
+        ] {
+            assert_ne!(other, first);
         }
     }
 

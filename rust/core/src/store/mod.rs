@@ -105,7 +105,7 @@ pub use inspected_files::{FileKind, InspectedFile, KeptForAge};
 pub use inspection::{InspectedGroup, InspectedSubject, Inspection, inspect};
 pub use inspection_damaged::inspect_damaged;
 pub use keeping::KeepFinished;
-pub use keys::{Keys, Named, name_hash};
+pub use keys::{Keys, Named, command_hash, name_hash};
 pub use listing::{ConsumerListed, GroupListed, SubjectListed};
 pub use load_jobs::{
     LOAD_AGE_MS_MAX, LOAD_JOB_KEPT_MS, LOAD_JOBS_MAX, LOAD_NAMES_MAX, LOAD_SWEPT_MS, LoadJob, LoadJobs, is_too_old,

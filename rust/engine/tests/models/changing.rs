@@ -87,7 +87,7 @@ pub(crate) fn by_key(world: &Arc<World>) {
         })
     };
     let publishers = [publisher(IfExists::Replace, "replaces"), publisher(IfExists::Keep, "keeps")];
-    let canceller = changer(world, &store, |_, store| store.cancel_key(SUBJECT, KEY).unwrap());
+    let canceller = changer(world, &store, |_, store| store.cancel_key(SUBJECT, KEY, None).unwrap());
     let written = checkpoint(&store);
     let mut receipts = publishers.map(|publisher| publisher.join().unwrap()).to_vec();
     receipts.dedup();

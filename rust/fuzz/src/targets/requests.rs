@@ -92,7 +92,7 @@ fn unwritable(request: &Request<'_>, error: &Error) -> Judged {
     use OwnRequest::{CancelKey, EndRecurring, Load, LookUpKey, MoveKey, Recur};
     let is_named = matches!(
         request,
-        Request::Own(CancelKey(_) | LookUpKey(_) | MoveKey(..) | Recur(_) | EndRecurring(_) | Load(_))
+        Request::Own(CancelKey(..) | LookUpKey(_) | MoveKey(..) | Recur(_) | EndRecurring(_) | Load(_))
     );
     let is_limit = matches!(error, Error::TooLarge { .. } | Error::InvalidArgument { .. });
     holds(&format!("{request:?} can be written: {error}"), (is_named || batch_of(request).is_some()) && is_limit)?;

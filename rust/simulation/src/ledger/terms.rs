@@ -147,19 +147,43 @@ impl Ledger {
         }
     }
 
-    pub(super) fn ask_by_key(&mut self, at: Sequence, time: Time, asked: &ByKey) -> Outcome {
-        let Some(held) = self.holder(asked.key) else { return Outcome::NotFound };
-        match asked.command {
-            KeyCommand::Cancel => self.cancel(held.due.sequence),
-            // A move is of the entry that it names, while that has the key.
-            KeyCommand::Move { .. } if asked.target != Some(held.due) || asked.subject != held.subject => {
-                Outcome::NotFound
-            }
-            KeyCommand::Move { due, delay_ms } => {
-                let Came { due: target, subject, size } = held;
-                self.move_to(at, time, &Move { target, due, delay_ms, subject, size })
-            }
+    /// `None` where it is not judged, since no more ids are remembered.
+    pub(super) fn ask_by_key(&mut self, at: Sequence, time: Time, asked: &ByKey) -> Option<Outcome> {
+        let standing = self.names.standing.get(&at).copied();
+        if standing.is_some() && self.names.is_refused {
+            return None;
         }
+        let id = standing.flatten().and_then(|terms| terms.id);
+        let is_move = asked.command != KeyCommand::Cancel;
+        if let Some(before) = id.and_then(|id| self.names.known(id)) {
+            return Some(match before.due {
+                due if due.sequence == Sequence(0) => Outcome::NotFound,
+                due if is_move => Outcome::There(due, before.size),
+                _ => Outcome::Done,
+            });
+        }
+        let held = self.holder(asked.key);
+        let (outcome, came) = match (asked.command, held) {
+            (_, None) => (Outcome::NotFound, None),
+            (KeyCommand::Cancel, Some(held)) => (self.cancel(held.due.sequence), Some(held)),
+            // A move is of the entry that it names, while that has the key; else it is not judged yet.
+            (KeyCommand::Move { .. }, Some(held))
+                if asked.target != Some(held.due) || asked.subject != held.subject =>
+            {
+                return Some(Outcome::NotFound);
+            }
+            (KeyCommand::Move { due, delay_ms }, Some(held)) => {
+                let Came { due: target, subject, size } = held;
+                let outcome = self.move_to(at, time, &Move { target, due, delay_ms, subject, size });
+                let moved = matches!(outcome, Outcome::Moved(_));
+                (outcome, moved.then_some(Came { due: DueKey { due, sequence: at }, ..held }))
+            }
+        };
+        let nothing = Came { due: DueKey::default(), subject: SubjectNumber(0), size: 0 };
+        let until = self.names.now.plus(self.names.limits.id_window_ms);
+        let known = Known { message: came.unwrap_or(nothing), until };
+        self.names.ids.extend(id.map(|id| (id, known)));
+        Some(outcome)
     }
 
     /// A message was moved: what key it has, it has under its new sequence.

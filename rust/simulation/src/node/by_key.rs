@@ -7,7 +7,7 @@ use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::terms::{
     ByKey, IfExists, KeyCommand, MessageTerms, TermsLimits, encode_by_key, encode_terms,
 };
-use delaymq_core::store::{Receipt, name_hash};
+use delaymq_core::store::{Receipt, command_hash, name_hash};
 use delaymq_core::units::{DueKey, Sequence};
 
 use super::{Due, NewMessage, Node};
@@ -22,6 +22,9 @@ pub struct NewTerms {
     /// The id that a repetition is told by.
     pub id: Option<String>,
 }
+
+/// The id of a command by a key, where it has one, and how many of which age are remembered.
+pub type CommandId<'a> = Option<(&'a str, TermsLimits)>;
 
 /// A publish on terms that the log's queue has accepted.
 #[derive(Clone, Debug)]
@@ -98,22 +101,22 @@ impl Node {
     ///
     /// # Errors
     /// As [`Self::submit`].
-    pub fn cancel_key(&mut self, subject: &str, key: &str) -> Result<Option<Sequence>> {
-        self.ask_by_key(subject, key, KeyCommand::Cancel)
+    pub fn cancel_key(&mut self, subject: &str, key: &str, id: CommandId<'_>) -> Result<Option<Sequence>> {
+        self.ask_by_key(subject, key, KeyCommand::Cancel, id)
     }
 
     /// Asks to move the message that has a key, as [`Self::cancel`] asks; beside the command, what it asks to move.
     ///
     /// # Errors
     /// As [`Self::move_to`].
-    pub fn move_key(&mut self, subject: &str, key: &str, due: Due) -> Result<Option<MovedByKey>> {
+    pub fn move_key(&mut self, subject: &str, key: &str, due: Due, id: CommandId<'_>) -> Result<Option<MovedByKey>> {
         let delay_ms = match due {
             Due::After(delay_ms) => Some(delay_ms),
             Due::At(_) => None,
         };
         let due = self.due_time(due)?;
         let target = self.key_holder(subject, key);
-        let asked = self.ask_by_key(subject, key, KeyCommand::Move { due, delay_ms })?;
+        let asked = self.ask_by_key(subject, key, KeyCommand::Move { due, delay_ms }, id)?;
         Ok(asked.map(|sequence| MovedByKey { key: DueKey { due, sequence }, target, delay_ms }))
     }
 
@@ -122,11 +125,28 @@ impl Node {
         self.owner().state().keys.get(name_hash(subject, key)).map(|held| held.key)
     }
 
-    fn ask_by_key(&mut self, subject: &str, key: &str, command: KeyCommand) -> Result<Option<Sequence>> {
+    fn ask_by_key(
+        &mut self,
+        subject: &str,
+        key: &str,
+        command: KeyCommand,
+        id: CommandId<'_>,
+    ) -> Result<Option<Sequence>> {
         let mut records = Vec::new();
+        if let Some((id, limits)) = id {
+            let id = Some(command_hash(subject, key, command, id));
+            encode_terms(
+                &mut records,
+                1,
+                limits,
+                &[MessageTerms { place: 0, key: None, if_exists: IfExists::Replace, id }],
+            );
+        }
+        let ahead = u32::from(id.is_some());
         let target = self.key_holder(subject, key);
         let number = self.subject_number(subject).unwrap_or_default();
         encode_by_key(&mut records, &ByKey { key: name_hash(subject, key), subject: number, target, command });
-        Ok(self.submit(&records, 1, Class::Finishing, false)?.map(|range| range.start))
+        let range = self.submit(&records, ahead.saturating_add(1), Class::Finishing, false)?;
+        Ok(range.map(|range| range.start.plus(u64::from(ahead))))
     }
 }

@@ -118,12 +118,20 @@ impl World {
         }
     }
 
+    /// An id that no other command has, or none.
+    fn command_id(&mut self) -> (Option<String>, TermsLimits) {
+        let id = self.chance.percent(50).then(|| format!("command-{}", self.chance.below(1 << 40)));
+        (id, TermsLimits { id_window_ms: self.plan.id_window_ms, ..TermsLimits::default() })
+    }
+
     /// Cancels what has a key.
     pub(super) fn cancel_by_key(&mut self) {
         let known: Vec<Key> = self.keyed.holders.keys().cloned().collect();
         let Some(key) = self.chance.pick(&known).cloned() else { return };
+        let (id, limits) = self.command_id();
         let Some(node) = &mut self.node else { return };
-        let asked = node.cancel_key(&key.0, &key.1);
+        let id = id.as_deref().map(|id| (id, limits));
+        let asked = node.cancel_key(&key.0, &key.1, id);
         let Some(Some(command)) = self.survive("cancel by key", asked) else { return };
         self.note(&format!("cancel {key:?} by {command}"));
         self.keyed.cancels.insert(command, key);
@@ -135,6 +143,7 @@ impl World {
         let known: Vec<Key> = self.keyed.holders.keys().cloned().collect();
         let Some(key) = self.chance.pick(&known).cloned() else { return };
         let due = self.due();
+        let (id, limits) = self.command_id();
         let Some(node) = &mut self.node else { return };
         let holder = node.key_holder(&key.0, &key.1);
         let receipt = self.receipts.iter().find(|kept| Some(kept.receipt.key) == holder).map(|kept| kept.receipt);
@@ -142,7 +151,8 @@ impl World {
         if holder.is_some() && receipt.is_none() {
             return;
         }
-        let asked = node.move_key(&key.0, &key.1, due);
+        let id = id.as_deref().map(|id| (id, limits));
+        let asked = node.move_key(&key.0, &key.1, due, id);
         let Some(Some(MovedByKey { key: moved, target, delay_ms })) = self.survive("move by key", asked) else {
             return;
         };

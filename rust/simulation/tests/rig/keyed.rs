@@ -41,7 +41,7 @@ pub fn asked(rig: &mut Rig, ask: impl Fn(&mut Node) -> Option<Sequence>) -> Outc
 /// Moves what has the key; its new receipt.
 pub fn move_keyed(rig: &mut Rig, subject: &str, key: &str, delay_ms: u64) -> Receipt {
     let outcome = asked(rig, |node| {
-        let moved = node.move_key(subject, key, Due::After(delay_ms)).unwrap();
+        let moved = node.move_key(subject, key, Due::After(delay_ms), None).unwrap();
         moved.map(|moved| moved.key.sequence)
     });
     let Outcome::Moved(moved) = outcome else { panic!("{outcome:?}") };

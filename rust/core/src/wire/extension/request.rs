@@ -12,7 +12,7 @@ use super::pending::{CountsAsked, PendingAsked};
 use super::publish::{DueTime, Publish, read_receipts};
 use super::recurring::{RecurAsked, SeriesAsked, SeriesName};
 use super::settle::{Acknowledge, GiveBack, PutAway};
-use super::terms::{KeyAsked, PublishOnTerms, read_key_move};
+use super::terms::{KeyAsked, PublishOnTerms, read_command_id, read_key_move};
 use super::{
     ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
     FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING,
@@ -40,9 +40,9 @@ pub enum OwnRequest<'a> {
     /// Messages to be moved to other times.
     Move(Vec<(Receipt, DueTime)>),
     /// The message that has a key is to be cancelled.
-    CancelKey(KeyAsked<'a>),
+    CancelKey(KeyAsked<'a>, Option<&'a str>),
     /// The message that has a key is to be moved to another time.
-    MoveKey(KeyAsked<'a>, DueTime),
+    MoveKey(KeyAsked<'a>, DueTime, Option<&'a str>),
     /// Begins to consume.
     Subscribe(Subscribe<'a>),
     /// Lets the server send more.
@@ -113,8 +113,11 @@ impl<'a> OwnRequest<'a> {
             PUBLISH_ON_TERMS => Self::PublishOnTerms(PublishOnTerms::read(reader)?),
             CANCEL => Self::Cancel(read_receipts(reader)?),
             MOVE => Self::Move(read_moves(reader)?),
-            CANCEL_KEY => Self::CancelKey(KeyAsked::read(reader)?),
-            MOVE_KEY => read_key_move(reader).map(|(asked, due)| Self::MoveKey(asked, due))?,
+            CANCEL_KEY => Self::CancelKey(KeyAsked::read(reader)?, read_command_id(reader)?),
+            MOVE_KEY => {
+                let (asked, due) = read_key_move(reader)?;
+                Self::MoveKey(asked, due, read_command_id(reader)?)
+            }
             SUBSCRIBE => Self::Subscribe(Subscribe::read(reader)?),
             CREDIT => Self::Credit(Credit::read(reader)?),
             ACKNOWLEDGE => Self::Acknowledge(Acknowledge::read(reader)?),

@@ -13,7 +13,7 @@
 //! It is answered as PUBLISH: what was there already has the receipt that it has.
 //!
 //! What is asked by a key begins with `subject str | key str`; a move goes on with `due_kind u8 | due_ms u64`
-//! as in MOVE (212). A cancel is answered as CANCEL (203), a move as MOVE, a look-up as PUBLISH, with one
+//! as in MOVE (212). A cancel and a move end with an `id str` by which one that comes again is told, where it has one. A cancel is answered as CANCEL (203), a move as MOVE, a look-up as PUBLISH, with one
 //! receipt or none.
 
 use bytes::BufMut;
@@ -175,6 +175,24 @@ impl<'a> KeyAsked<'a> {
         put_text(out, "subject", self.subject)?;
         put_text(out, "key", self.key)
     }
+}
+
+/// Reads the id that a command by a key may end with.
+///
+/// # Errors
+/// `Malformed` naming `command_id`.
+pub(super) fn read_command_id<'a>(reader: &mut Reader<'a>) -> Read<Option<&'a str>> {
+    if reader.is_empty() { Ok(None) } else { reader.text("command_id").map(Some) }
+}
+
+/// Appends the id of a command by a key, where it has one.
+///
+/// # Errors
+/// `InvalidArgument` naming `command_id`.
+pub fn put_command_id(out: &mut Vec<u8>, id: Option<&str>) -> Result<()> {
+    let Some(id) = id else { return Ok(()) };
+    check_name("command_id", id)?;
+    put_text(out, "command_id", id)
 }
 
 /// Reads a move of the message that has a key.

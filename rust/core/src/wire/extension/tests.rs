@@ -223,7 +223,7 @@ fn terms_and_what_is_asked_by_key_read_back() {
     let mut asked = Vec::new();
     put_key_move(&mut asked, &ORDER_17, DueTime::At(Millis(9))).unwrap();
     let read = OwnRequest::read(super::MOVE_KEY, &asked);
-    assert_eq!(read, Ok(Some(OwnRequest::MoveKey(ORDER_17, DueTime::At(Millis(9))))));
+    assert_eq!(read, Ok(Some(OwnRequest::MoveKey(ORDER_17, DueTime::At(Millis(9)), None))));
     let kind = asked.len() - 9;
     asked[kind] = 2;
     assert!(OwnRequest::read(super::MOVE_KEY, &asked).is_err());
