@@ -117,8 +117,8 @@ RebuiltRunTold: TypeAlias = tuple[str, int, int, int]
 def rebuild_plan(
     path: str, piece_sequences: int, /
 ) -> tuple[bytes, list[tuple[int, int, int, int]], list[tuple[int, int, str]]]:
-    """The plan; index, first sequence, sequences and run number of each piece; first sequence and sequences of what stays
-    as it is, and why.
+    """The plan; index, first sequence, sequences and run number of each piece; first sequence and sequences of what
+    stays as it is, and why.
     """
 
 def rebuild_piece(
