@@ -60,19 +60,20 @@ pub fn sift(storage: &Arc<dyn Storage>, stream: Stream, holes: &Holes, show: &mu
             Opening::Unreadable(error) => show(Find::Damage(error)),
             Opening::Missing => continue,
         }
-        sieve.segment(holes, show)?;
+        sieve.segment(holes, u32::MAX, show)?;
     }
     Ok(())
 }
 
-/// As [`sift`], of one segment, whose first fact has this sequence.
+/// As [`sift`], of one segment, whose first fact has this sequence, up to where a batch begins; a writer may be at work
+/// behind that.
 ///
 /// # Errors
 /// As [`sift`].
 pub fn sift_segment(
     storage: &Arc<dyn Storage>,
     stream: Stream,
-    (number, first): (SegmentNumber, Sequence),
+    (number, first, to): (SegmentNumber, Sequence, u32),
     holes: &Holes,
     show: &mut dyn FnMut(Find<'_>),
 ) -> Result<()> {
@@ -86,7 +87,7 @@ pub fn sift_segment(
             return Ok(());
         }
     }
-    sieve.segment(holes, show)
+    sieve.segment(holes, to, show)
 }
 
 /// The segments that are there: none, and damage, where their folder is gone.
@@ -128,9 +129,9 @@ impl Sieve {
         Self { window: Window::new(Arc::clone(storage), stream), scratch: Scratch::new(), next }
     }
 
-    fn segment(&mut self, holes: &Holes, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
+    fn segment(&mut self, holes: &Holes, to: u32, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
         let mut at = SEGMENT_HEADER_BYTES;
-        while at < self.window.end() {
+        while at < self.window.end().min(to) {
             if let Some(hole) = holes.beginning_at(self.window.at(at)) {
                 (at, self.next) = (hole.to.end.offset(), self.next.max(hole.to.next_sequence));
                 continue;

@@ -85,7 +85,7 @@ fn places_of(
         if wanted.range(segment.sequences.clone()).next().is_none() {
             continue;
         }
-        let place = (segment.number, segment.sequences.start);
+        let place = (segment.number, segment.sequences.start, segment.to);
         sift_segment(&basis.storage, basis.stream, place, &basis.read.files.holes, &mut |find| {
             each_record(&find, &mut |record, location| {
                 let is_meant = record.header.kind == KIND_MESSAGE && wanted.contains_key(&record.sequence);

@@ -32,6 +32,8 @@ pub(super) struct Basis {
 #[derive(Clone, Debug)]
 pub(super) struct SegmentFacts {
     pub(super) number: SegmentNumber,
+    /// Behind its last batch as of the checkpoint, where another one may follow since.
+    pub(super) to: u32,
     pub(super) sequences: Range<Sequence>,
 }
 
@@ -74,12 +76,14 @@ impl Basis {
     /// The segments that are kept as of the checkpoint, the newest first.
     pub(super) fn segments(&self) -> Vec<SegmentFacts> {
         let starts = &self.read.snapshot.segments;
+        let end_of_log = self.read.snapshot.position.end;
         let ends = starts.iter().skip(1).map(|next| next.position.next_sequence);
         let ends = ends.chain([self.read.snapshot.position.next_sequence]);
-        let facts = starts
-            .iter()
-            .zip(ends)
-            .map(|(start, end)| SegmentFacts { number: start.segment, sequences: start.position.next_sequence..end });
+        let facts = starts.iter().zip(ends).map(|(start, end)| SegmentFacts {
+            number: start.segment,
+            to: if end_of_log.segment() == Some(start.segment) { end_of_log.offset() } else { u32::MAX },
+            sequences: start.position.next_sequence..end,
+        });
         let mut facts: Vec<SegmentFacts> = facts.collect();
         facts.reverse();
         facts

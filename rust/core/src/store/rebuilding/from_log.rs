@@ -145,7 +145,7 @@ impl Search<'_> {
     /// Reads the segment once, for the pending ones of the piece, where they are asked for, and for these.
     fn read(&mut self, segment: &SegmentFacts, is_asked: bool, wanted: &BTreeSet<Sequence>) -> Result<Links> {
         let mut links = Links::new();
-        let place = (segment.number, segment.sequences.start);
+        let place = (segment.number, segment.sequences.start, segment.to);
         let (storage, holes) = (&self.basis.storage, &self.basis.read.files.holes);
         let (bits, made, others, movers) = (self.bits, &mut self.made, &mut self.others, &mut self.movers);
         let (beside, damage) = (&mut self.beside, &mut self.damage);
