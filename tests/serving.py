@@ -229,10 +229,15 @@ class Peer:
         return bytes(data)
 
 
-def publish(subject: str, bodies: Sequence[bytes], delay_ms: int, *, wants_receipts: bool = False) -> bytes:
-    """The body of a PUBLISH."""
+def publish(
+    subject: str, bodies: Sequence[bytes], delay_ms: int, *, wants_receipts: bool = False, meta: bytes = b""
+) -> bytes:
+    """The body of a PUBLISH; all its messages have the same meta."""
     head = struct.pack(">bI", wants_receipts, 1) + text(subject) + struct.pack(">I", len(bodies))
-    rows = (struct.pack(">HBQIII", 0, 0, delay_ms, 0, len(body), zlib.crc32(body)) + body for body in bodies)
+    rows = (
+        struct.pack(">HBQIII", 0, 0, delay_ms, len(meta), len(body), zlib.crc32(meta + body)) + meta + body
+        for body in bodies
+    )
     return head + b"".join(rows)
 
 

@@ -79,7 +79,7 @@ class Keys:
         """Another one was said to be pending: it must be one, and not have come before this was asked."""
         other = key.by_sequence.get(line.get("sequence", -1))
         if other is None:
-            if not key.open:
+            if "sequence" in line and not key.open:
                 self.findings.add("phantom", f"{where} was not stored for one that nobody published")
             return
         shares = [share for share in other.shares.values() if share.deliveries]

@@ -29,10 +29,16 @@ from serving import (
     number,
     publish,
     subscribe,
+    text,
 )
 from torture.ledger import Ledger
 
-CANCEL, GIVE_BACK, MOVE = 203, 208, 212
+CANCEL, GIVE_BACK, MOVE, PUBLISH_ON_TERMS = 203, 208, 212, 213
+KEY_TAKEN = 1016
+HAS_KEY, DEDUPLICATES = 1, 2
+IF_EXISTS = (("replace", 0), ("replace", 0), ("error", 2))
+# What is due sooner may be ready before it has its key.
+KEYED_MS_MIN = 60
 OUTCOMES = ("done", "already_dispatched", "not_found")
 SUBJECT = "ledger"
 GROUPS = ("g", "h")
@@ -70,6 +76,10 @@ class World:
     settled: set[tuple[str, str]] = field(default_factory=set)
     again: deque[tuple[list[bytes], int]] = field(default_factory=deque)
     """Batches that ended ambiguous and are sent again."""
+    told: deque[bytes] = field(default_factory=lambda: deque(maxlen=16))
+    """What is told by its id, and may be sent again whatever came of it."""
+    holders: dict[str, str] = field(default_factory=dict)
+    """What was answered as stored under each key last."""
     receipts: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=64))
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_seen: float = 0
@@ -136,6 +146,8 @@ def produce(world: World, where: Where, chance: random.Random) -> None:
             time.sleep(chance.choice((0, 0.002, 0.008)))
             if world.receipts and chance.random() < 0.3:
                 change(world, peer, chance)
+            if chance.random() < 0.3:
+                publish_on_terms(world, peer, chance)
             publish_one(world, peer, chance)
         while not world.is_over and world.where is where:
             time.sleep(0.02)
@@ -169,6 +181,59 @@ def publish_one(world: World, peer: Peer, chance: random.Random) -> None:
         (count,) = struct.unpack_from(">I", answer)
         assert count == len(bodies), answer
         world.receipts.append((names[0], answer[4 : 4 + RECEIPT_BYTES]))
+
+
+@dataclass(frozen=True)
+class OnTerms:
+    """A message, its terms in bytes, and what the ledger is told of them."""
+
+    body: bytes
+    delay_ms: int
+    meta: bytes
+    terms: bytes
+    told: dict[str, object]
+
+
+def publish_on_terms(world: World, peer: Peer, chance: random.Random) -> None:
+    """One message under the key of this thread, or one that is told by its id, new or once more."""
+    if chance.random() < 0.5:
+        # Who publishes under a key waits for each answer: nobody else has this one.
+        key = f"k-{id(chance)}"
+        if_exists, number = chance.choice(IF_EXISTS)
+        if if_exists == "replace":
+            world.lets_go(world.holders.get(key, ""))
+        delay_ms = KEYED_MS_MIN + chance.randrange(2 * DELAY_MS_MAX)
+        body, terms = body_of(chance), struct.pack(">BB", HAS_KEY, number) + text(key)
+        if send_on_terms(world, peer, OnTerms(body, delay_ms, b"", terms, {"key": key, "if_exists": if_exists})):
+            world.holders[key] = name_of(body)
+        return
+    body = world.told.popleft() if world.told and chance.random() < 0.5 else body_of(chance)
+    message_id = name_of(body).encode()
+    meta = struct.pack("<H", len(message_id)) + message_id + bytes(3)
+    terms = struct.pack(">BB", DEDUPLICATES, 0) + text("")
+    try:
+        delay_ms = chance.randrange(DELAY_MS_MAX)
+        send_on_terms(world, peer, OnTerms(body, delay_ms, meta, terms, {"deduplicate": True}))
+    finally:
+        world.told.append(body)
+
+
+def send_on_terms(world: World, peer: Peer, sent: OnTerms) -> bool:
+    """True where it is stored."""
+    name = name_of(sent.body)
+    line = {"id": name, "digest": digest_of(sent.body), "subject": SUBJECT, "delay_ms": sent.delay_ms, **sent.told}
+    world.ledger.tell("publish", **line)
+    asked = publish(SUBJECT, [sent.body], sent.delay_ms, meta=sent.meta) + struct.pack(">II", 1, 0) + sent.terms
+    try:
+        code, answer = peer.ask(PUBLISH_ON_TERMS, asked)
+    except OSError:
+        world.ledger.tell("published", id=name, result="ambiguous")
+        raise
+    assert code in (0, KEY_TAKEN), (code, answer)
+    if code == 0:
+        world.owes(GROUPS, [name])
+    world.ledger.tell("published", id=name, result="kept" if code else "acknowledged")
+    return code == 0
 
 
 def body_of(chance: random.Random) -> bytes:
