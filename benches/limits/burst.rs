@@ -14,14 +14,15 @@ const MESSAGE_BYTES: u64 = 104;
 
 pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
     let messages = case.count("messages")?;
-    let steps = messages.div_ceil(STEP_MESSAGES);
-    let write = vec![0xA5_u8; usize::try_from(STEP_MESSAGES * READY_BYTES + FACT_BYTES).unwrap_or(0)];
-    let mut read = vec![0_u8; usize::try_from(STEP_MESSAGES * MESSAGE_BYTES).unwrap_or(0)];
+    let step_messages = case.count("step_messages").unwrap_or(STEP_MESSAGES).max(1);
+    let steps = messages.div_ceil(step_messages);
+    let write = vec![0xA5_u8; usize::try_from(step_messages * READY_BYTES + FACT_BYTES).unwrap_or(0)];
+    let mut read = vec![0_u8; usize::try_from(step_messages * MESSAGE_BYTES).unwrap_or(0)];
     let log = zeroed(&case.folder.join("log"), steps * write.len() as u64)?;
     let bodies = zeroed(&case.folder.join("bodies"), steps * read.len() as u64)?;
     let read_bytes = read.len() as u64;
     let started = Instant::now();
-    let (mut sum, mut taken) = (0_u64, Vec::with_capacity(usize::try_from(STEP_MESSAGES).unwrap_or(0)));
+    let (mut sum, mut taken) = (0_u64, Vec::with_capacity(usize::try_from(step_messages).unwrap_or(0)));
     for step in 0..steps {
         log.write_all_at(&write, step * write.len() as u64)?;
         if case.flag("disk") {

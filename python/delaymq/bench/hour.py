@@ -28,7 +28,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
     """
     messages = scale or (MESSAGES_QUICK if quick else MESSAGES)
     numbers = {"messages": messages, "disk": 1}
-    seconds = measurement("burst_limit", **numbers)
+    seconds = measurement("burst_limit", step_messages=IN_FLIGHT_MAX, **numbers)
 
     def ours(folder: Path) -> Figures:
         return own_process("hour", folder, **numbers)
@@ -43,7 +43,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             durability="disk",
             n=messages,
             pairs=interleaved(ours, limit, quick=quick or scale is not None),
-            limit_words="ready facts and acknowledgements written with a sync for each 1,024, every message read once",
+            limit_words="ready facts and acknowledgements written with a sync for each 16,384, each message read once",
             detail={"pending": messages, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX, "from": "rust"},
         )
     ]
