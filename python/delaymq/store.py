@@ -84,7 +84,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             durability: `"disk"`: a call returns once `fdatasync` covered it, and survives a power
                 cut. `"os"`: once the operating system has it, and survives a killed process.
             create: False refuses a folder that is not a store yet.
-            segment_bytes: Of a file of the log, fixed when made: 64 KiB to 2 GiB, 128 MiB; a call publishes half at most.
+            segment_bytes: Of a file of the log, fixed when made: 64 KiB to 2 GiB, 128 MiB; a call fills half at most.
             delay_max: The longest delay that is accepted, a timedelta or seconds; ten years by default.
             keep_finished: How long files are kept after all in them is finished; 72 hours by default.
             keep_finished_of: The same of single subjects. A file stays for the longest in it, the log from there on.
