@@ -112,7 +112,11 @@ fn compare_newest(
     newest: &ReadCheckpoint,
     found: &mut Verification,
 ) -> Result<()> {
-    let Ok(mut owner) = restored_owner(storage, stream, Some(newest)) else { return Ok(()) };
+    let mut owner = match restored_owner(storage, stream, Some(newest)) {
+        Ok(owner) => owner,
+        Err(error @ Error::Storage { .. }) if !error.is_not_found() => return Err(error),
+        Err(_) => return Ok(()),
+    };
     owner.settle_counts()?;
     let mut own = Verification::default();
     compare_forecast(owner.state(), storage, &mut own)?;
