@@ -103,8 +103,8 @@ def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("wheel", "--scale", "5"), "--scale is for lateness, restart, changes, room, burst, hour, backlog alone"),
-        (("--scale", "5"), "--scale is for lateness, restart, changes, room, burst, hour, backlog alone"),
+        (("wheel", "--scale", "5"), "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"),
+        (("--scale", "5"), "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"),
         (("backlog", "--scale", "0"), "'0' is not a number from 1 to"),
         (("backlog", "--scale", "1e6"), "'1e6' is not a number from 1 to"),
     ],
