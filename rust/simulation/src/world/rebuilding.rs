@@ -31,6 +31,11 @@ impl World {
             // An opening that was refused was to end with the machine, and has not come to that call.
             Err(_) if self.disk.storage().is_stopped() => return self.end_in_rebuilding(promised),
             Err(error) if error.is_no_space() => return self.note(&format!("no room to rebuild: {error}")),
+            // One that an opening was to meet.
+            Err(error @ Error::Storage { .. }) if self.a_fault_is_planned => {
+                self.a_fault_is_planned = false;
+                return self.note(&format!("not rebuilt for now: {error}"));
+            }
             Err(error) => return self.oracle.blame(format!("runs cannot be rebuilt: {error}")),
         };
         let ends = self.rebuilding.percent(ENDS_PERCENT);
@@ -42,15 +47,20 @@ impl World {
             return self.end_in_rebuilding(promised);
         }
         match adopted {
-            // Calls that were not made are not counted in what comes.
-            Ok(adopted) => {
-                self.note(&format!("{adopted:?}"));
-                if ends {
-                    self.end_in_rebuilding(promised);
-                }
-            }
+            Ok(adopted) => self.note(&format!("{adopted:?}")),
             Err(error) if error.is_no_space() => self.note(&format!("no room to adopt: {error}")),
+            Err(error @ Error::Storage { .. }) if self.a_fault_is_planned => {
+                self.a_fault_is_planned = false;
+                self.note(&format!("not adopted for now: {error}"));
+            }
+            Err(Error::Corrupt { path, .. }) if self.unreadable.as_ref().is_some_and(|(newer, _)| *newer == path) => {
+                self.note("nothing is adopted behind a checkpoint that cannot be read");
+            }
             Err(error) => self.oracle.blame(format!("what was rebuilt is not adopted: {error}")),
+        }
+        if ends {
+            // Calls that were not made are not counted in what comes.
+            self.end_in_rebuilding(promised);
         }
     }
 

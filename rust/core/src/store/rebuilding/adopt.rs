@@ -9,11 +9,11 @@ use super::basis::{Basis, newest_checkpoint};
 use super::plan::{RebuildPlan, bits_of, plan_again};
 use super::staged::{CheckedRun, check_run, refuse_vanishing};
 use crate::error::{Error, Result};
-use crate::message_log::{Identity, LOG_FOLDER};
+use crate::message_log::{Identity, LOG_FOLDER, Stream};
 use crate::planted::{Planted, is_on};
 use crate::run::{LOAD_FOLDER, RUN_FOLDER, StagedRun, run_path};
 use crate::storage::Storage;
-use crate::store::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints};
+use crate::store::checkpoint_file::{CHECKPOINT_FOLDER, ReadCheckpoint, list_checkpoints, read_checkpoint};
 use crate::store::retention::checkpoint_path;
 use crate::store::salvage_payloads::Payloads;
 use crate::store::salvage_storage::PatientStorage;
@@ -33,8 +33,8 @@ pub struct Adopted {
 ///
 /// # Errors
 /// `InvalidArgument` naming `plan` where the store has another checkpoint by now; naming `index` where a piece is not
-/// there, is missing or comes twice; naming `staged` where a message would vanish. `MissingFile`, `Corrupt`,
-/// `DamagedPayload` where a staged run is not as it was told, or something that stays cannot be read. `NewerFormat`; `Storage`: done or
+/// there, is missing or comes twice; naming `staged` where a message would vanish. `Corrupt` where there is a newer
+/// checkpoint and it cannot be read. `MissingFile`, `Corrupt`, `DamagedPayload` where a staged run is not as it was told, or something that stays cannot be read. `NewerFormat`; `Storage`: done or
 /// not, as the next open finds it.
 pub fn adopt_rebuilt(
     storage: &Arc<dyn Storage>,
@@ -55,6 +55,7 @@ pub fn adopt_rebuilt(
         let found = || format!("the newest is {}", checkpoint_path(read.number));
         return done_before(&read, plan, &told).ok_or_else(|| plan_again(number, &found()));
     }
+    refuse_behind_newer(disk, &stream, number)?;
     let patient: Arc<dyn Storage> = Arc::new(PatientStorage::new(storage));
     let basis = Basis::of(&patient, stream, read)?;
     let checked = check_all(disk, &basis, plan, &told)?;
@@ -63,6 +64,14 @@ pub fn adopt_rebuilt(
     let next = list_checkpoints(disk)?.last().copied().unwrap_or(number).max(number).saturating_add(1);
     files.save(disk, stream, next)?;
     Ok(adopted(told.iter().flatten()))
+}
+
+/// A newer checkpoint that cannot be read may be read again one day. Behind one of an older position it would not be the
+/// older one of two: what only it needs would go.
+fn refuse_behind_newer(storage: &dyn Storage, stream: &Stream, number: u32) -> Result<()> {
+    let Some(newer) = list_checkpoints(storage)?.into_iter().find(|found| *found > number) else { return Ok(()) };
+    let unread = read_checkpoint(storage, stream, newer).err();
+    Err(unread.unwrap_or_else(|| plan_again(number, &format!("the newest is {}", checkpoint_path(newer)))))
 }
 
 /// What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
