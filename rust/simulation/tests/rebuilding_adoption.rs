@@ -224,3 +224,20 @@ fn ready_messages_whose_payloads_are_nowhere_else_are_named_and_nothing_is_adopt
     assert!(matches!(&refused, Error::MissingFile { path, .. } if *path == run), "{refused}");
     assert!(refused.to_string().contains("6 ready messages"), "{refused}");
 }
+
+/// One that reads again later would be the older of two with a later position, and what only the other needs would go.
+#[test]
+fn nothing_is_adopted_behind_a_newer_checkpoint_that_cannot_be_read() {
+    let spoiled = |rig: &Rig| rig.newest("checkpoints/");
+    let (rig, plan, pieces) = with_pieces(&|rig| {
+        let newest = spoiled(rig);
+        assert!(rig.disk.storage().damage(&newest, 70, 1));
+    });
+    let newest = spoiled(&rig);
+    let before = rig.disk.storage().image();
+    let refused = adopt(&rig, &plan, &pieces);
+    assert!(matches!(&refused, Err(Error::Corrupt { path, .. }) if *path == newest), "{refused:?}");
+    assert!(rig.disk.storage().image() == before, "something was changed");
+    // A comparison is of the older one all the same.
+    assert!(sum(&pieces).pending > 0);
+}
