@@ -22,6 +22,8 @@ from delaymq.bench.served import served
 from delaymq.cli import bench as cli_bench
 from delaymq.cli.failures import UsageError
 
+SCALED_ALONE = "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"
+
 ROW = re.compile(r"wheel +pending 200,000 +none +([0-9.,]+) +([0-9.,]+) +ns +[0-9,]+% *(.*)")
 
 
@@ -103,8 +105,8 @@ def test_a_backlog_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("wheel", "--scale", "5"), "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"),
-        (("--scale", "5"), "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"),
+        (("wheel", "--scale", "5"), SCALED_ALONE),
+        (("--scale", "5"), SCALED_ALONE),
         (("backlog", "--scale", "0"), "'0' is not a number from 1 to"),
         (("backlog", "--scale", "1e6"), "'1e6' is not a number from 1 to"),
     ],
