@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
@@ -13,6 +14,7 @@ from delaymq.keys import made
 from delaymq.receipt import Moved, Outcome, Receipt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from delaymq._core import Request
@@ -37,13 +39,7 @@ class ClientKeyed:
                 again under the same `command_id`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
-        outcomes: tuple[str, ...]
-        try:
-            outcomes = self._told(_core.cancel_key_request(subject, key, _named(command_id)))
-        except NamesFull:
-            if command_id is not None:
-                raise
-            outcomes = self._call(_core.cancel_key_request(subject, key, None))
+        outcomes: tuple[str, ...] = self._told(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
     def move_key(
@@ -64,11 +60,7 @@ class ClientKeyed:
         """
         due_ms, absolute = time_of(delay, at)
         try:
-            return moved(self._told(_core.move_key_request(subject, key, due_ms, absolute, _named(command_id))))[0]
-        except NamesFull:
-            if command_id is not None:
-                raise
-            return moved(self._call(_core.move_key_request(subject, key, due_ms, absolute, None)))[0]
+            return moved(self._told(partial(_core.move_key_request, subject, key, due_ms, absolute), command_id))[0]
         except InvalidArgument as error:
             raise _as_given(error, absolute) from None
 
@@ -81,9 +73,14 @@ class ClientKeyed:
         """
         return next(iter(self._call(_core.look_up_key_request(subject, key), reads=True)), None)
 
-    def _told(self, request: Request) -> Any:  # noqa: ANN401
-        """Asks what the server knows again, and waits."""
-        return self._call(request, again=True, again_for_s=AGAIN_FOR_S)
+    def _told(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
+        """Asks under an id, which the server knows again; without one where it remembers no more and none was given."""
+        try:
+            return self._call(request_of(_named(command_id)), again=True, again_for_s=AGAIN_FOR_S)
+        except NamesFull:
+            if command_id is not None:
+                raise
+            return self._call(request_of(None))
 
     def _call(
         self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
@@ -100,13 +97,7 @@ class AsyncClientKeyed:
 
     async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message that is pending under a key, as `delaymq.Client.cancel_key`."""
-        outcomes: tuple[str, ...]
-        try:
-            outcomes = await self._told(_core.cancel_key_request(subject, key, _named(command_id)))
-        except NamesFull:
-            if command_id is not None:
-                raise
-            outcomes = await self._call(_core.cancel_key_request(subject, key, None))
+        outcomes: tuple[str, ...] = await self._told(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
     async def move_key(
@@ -120,13 +111,9 @@ class AsyncClientKeyed:
     ) -> Moved:
         """Gives the message that is pending under a key another due time, as `delaymq.Client.move_key`."""
         due_ms, absolute = time_of(delay, at)
+        request_of = partial(_core.move_key_request, subject, key, due_ms, absolute)
         try:
-            request = _core.move_key_request(subject, key, due_ms, absolute, _named(command_id))
-            return moved(await self._told(request))[0]
-        except NamesFull:
-            if command_id is not None:
-                raise
-            return moved(await self._call(_core.move_key_request(subject, key, due_ms, absolute, None)))[0]
+            return moved(await self._told(request_of, command_id))[0]
         except InvalidArgument as error:
             raise _as_given(error, absolute) from None
 
@@ -134,9 +121,14 @@ class AsyncClientKeyed:
         """The receipt of the message that is pending under a key, as `delaymq.Client.look_up_key`."""
         return next(iter(await self._call(_core.look_up_key_request(subject, key), reads=True)), None)
 
-    async def _told(self, request: Request) -> Any:  # noqa: ANN401
-        """Asks what the server knows again, and waits."""
-        return await self._call(request, again=True, again_for_s=AGAIN_FOR_S)
+    async def _told(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
+        """Asks under an id, which the server knows again; without one where it remembers no more and none was given."""
+        try:
+            return await self._call(request_of(_named(command_id)), again=True, again_for_s=AGAIN_FOR_S)
+        except NamesFull:
+            if command_id is not None:
+                raise
+            return await self._call(request_of(None))
 
     async def _call(
         self, request: Request, *, reads: bool = False, again: bool = False, again_for_s: float = math.inf
