@@ -131,5 +131,5 @@ def test_ctrl_c_at_any_moment_leaves_a_client_that_goes_on(folder: Path) -> None
                 assert time.monotonic() - began < TIMEOUT_S, interrupter.place
         everything.close()
     served.close()
-    assert moment > 300  # of some 390: that it came at the moments of a whole use
+    assert moment > 380  # 447 on a quiet machine and 393 on a busy one: so often it came within a whole use
     assert [(body, count) for body, count in stored.items() if count != 1] == []
