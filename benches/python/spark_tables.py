@@ -31,6 +31,7 @@ BODY_BYTES = 160  # with the rest of its record 244, as where the budgets were m
 SUBJECTS = 10
 BATCH = 1_000
 RUNS = 5
+WARM_UP_RUNS = 4  # what is compiled and started once is no part of a figure: Java goes on compiling for some runs
 TASKS = 128
 CONSUMED = 8
 Action = Callable[[], object]
@@ -215,18 +216,20 @@ def beside_ready(spark: SparkSession, store: Path, ready: Path, messages: int, r
     def limit() -> None:
         read(frames.load(str(ready)))
 
+    for _ in range(WARM_UP_RUNS):
+        ours()
+        limit()
     before = Moment.now()
-    ours()
-    limit()
     pairs = [(seconds(ours), seconds(limit)) for _ in range(runs)]
     return row("read, beside what is ready", pairs, messages, "a source of Python that gives a batch it has", before)
 
 
 def measured(name: str, ours: Action, limit: Action, messages: int, runs: int) -> str:
     """A row, as one line of JSON."""
+    for _ in range(WARM_UP_RUNS):
+        ours()
+        limit()
     before = Moment.now()
-    for action in (ours, limit):
-        action()  # what is compiled and started once is no part of it
     pairs = [(seconds(ours), seconds(limit)) for _ in range(runs)]
     return row(name, pairs, messages, "the same action on Parquet (zstd) of the same rows", before)
 

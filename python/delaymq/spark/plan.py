@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import delaymq
 from delaymq._refusals import refused
-from delaymq.tables import TABLES, columns_of
+from delaymq.tables import SPLIT_BYTES, TABLES, columns_of
 
 if TYPE_CHECKING:
     from delaymq.tables import Range, Snapshot
@@ -19,7 +19,6 @@ __all__ = ["NAMES", "Named", "Part", "TableOptions", "explain", "parts_of", "pla
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
 """What an option stands for, and how its text is read, given its name and the text."""
 
-SPLIT_BYTES = 64 << 20
 PINNED_FOR = timedelta(hours=6)
 """How long what a plan names is kept by its pin alone: a job that takes longer may find files gone."""
 

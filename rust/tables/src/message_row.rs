@@ -29,6 +29,8 @@ pub(crate) struct MessageRow<'a> {
 }
 
 impl Row for MessageRow<'_> {
+    #[expect(clippy::inline_always, reason = "a column is matched once then, not a second time by its cell")]
+    #[inline(always)]
     fn cell(&self, column: Column, written: &mut String) -> Cell<'_> {
         match column {
             Column::Sequence => Cell::Number(self.sequence.0),
@@ -46,6 +48,8 @@ impl Row for MessageRow<'_> {
     }
 }
 
+#[expect(clippy::inline_always, reason = "as of the cells that call it")]
+#[inline(always)]
 fn content_cell<'a>(content: &'a Content<'_>, column: Column, written: &mut String) -> Cell<'a> {
     match column {
         Column::MessageId => Cell::text(Some(content.message_id).filter(|id| !id.is_empty())),
