@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from delaymq import Publish, Receipt, Store
+from delaymq import Fate, Publish, Receipt, Store
 
 BODY = bytes(256)
 DELAY_S = 600
@@ -40,6 +42,21 @@ def test_cancel(benchmark: BenchmarkFixture, store: Store) -> None:
 
     benchmark.pedantic(store.cancel, setup=published, rounds=5 * ROUNDS)
     assert store.status().pending == 0
+
+
+def test_look_up(benchmark: BenchmarkFixture, store: Store) -> None:
+    receipts = iter(_in_runs(store))
+    found = benchmark.pedantic(lambda: store.look_up(next(receipts)), rounds=5 * ROUNDS)
+    assert found.fate is Fate.PENDING
+
+
+def test_look_up_by_key(benchmark: BenchmarkFixture, store: Store) -> None:
+    keys = [f"order-{number}" for number in range(BATCH)]
+    receipts = store.publish_many([Publish("bench", BODY, delay=DELAY_S, key=key) for key in keys])
+    store.checkpoint()
+    drawn = iter(Random(1).sample(keys, BATCH))
+    found = benchmark.pedantic(lambda: store.look_up_key("bench", next(drawn)), rounds=5 * ROUNDS)
+    assert found in receipts
 
 
 def test_get_and_acknowledge(benchmark: BenchmarkFixture, store: Store) -> None:
@@ -87,6 +104,13 @@ def test_give_back_and_get_again(benchmark: BenchmarkFixture, store: Store) -> N
 def test_receipts_as_text(benchmark: BenchmarkFixture, store: Store) -> None:
     receipt = store.publish("bench", BODY, delay=DELAY_S)
     assert benchmark(lambda: Receipt.parse(str(receipt))) == receipt
+
+
+def _in_runs(store: Store) -> list[Receipt]:
+    """Receipts of messages that a checkpoint has copied into runs, in no order."""
+    receipts = [one for _ in range(ROUNDS) for one in store.publish_many("bench", [BODY] * BATCH, 10 * DELAY_S)]
+    store.checkpoint()
+    return Random(1).sample(receipts, len(receipts))
 
 
 def _fill(store: Store) -> None:
