@@ -81,10 +81,10 @@ class BadRow:
     found: str
     limit: int | None
 
-    def error(self) -> InvalidArgument:
-        """The error that names the row and the column."""
+    def error(self, task: int | None = None) -> InvalidArgument:
+        """The error that names the row, of a task where several read rows, and the column."""
         details = {"argument": self.column, "expected": self.expected, "found": self.found, "index": self.row}
-        words = f"row {self.row}: {self.words}"
+        words = f"row {self.row}{'' if task is None else f' of task {task}'}: {self.words}"
         return InvalidArgument(words, **details) if self.limit is None else TooLarge(words, limit=self.limit, **details)
 
 

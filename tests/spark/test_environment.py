@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import delaymq
 from delaymq import DelaymqError
 from delaymq.spark import MissingSpark
-from delaymq.spark.environment import require_java, require_spark
+from delaymq.spark.environment import require_java, require_spark, unusable_java
 
 
 def test_packages_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,9 +35,49 @@ def test_no_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     with pytest.raises(MissingSpark, match=r"there is no bin/java in it") as caught:
         require_java()
     assert isinstance(caught.value, DelaymqError | ImportError)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").touch()
+    java(tmp_path, "exit 1")
     require_java()
+
+
+def java(home: Path, script: str) -> None:
+    """A Java that does this."""
+    (home / "bin").mkdir(exist_ok=True)
+    (home / "bin" / "java").write_text(f"#!/bin/sh\n{script}\n")
+    (home / "bin" / "java").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("""echo 'openjdk version "11.0.2" 2019-01-15' >&2""", 'java is openjdk version "11.0.2" 2019-01-15'),
+        ("""echo 'java version "1.8.0_51"' >&2""", 'java is java version "1.8.0_51"'),
+        ("echo broken >&2; exit 1", r"says no version \(broken\)"),
+    ],
+)
+def test_a_java_that_cannot_start_spark_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, words: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    java(tmp_path, script)
+    told = unusable_java()
+    assert isinstance(told, MissingSpark)
+    assert re.search(words + r".*: Spark needs Java 17 or later$", str(told))
+    (tmp_path / "bin" / "java").write_bytes(b"no program")
+    assert "does not run" in str(unusable_java())
+    java(tmp_path, """echo 'openjdk version "21.0.1" 2023-10-17' >&2""")
+    assert unusable_java() is None, "it is something else"
+
+
+def test_a_verb_says_in_one_line_that_java_is_too_old(tmp_path: Path) -> None:
+    java(tmp_path, """echo 'openjdk version "11.0.2" 2019-01-15' >&2; [ "$1" = -version ]""")
+    with delaymq.open(tmp_path / "store") as store:
+        store.publish("orders", b"one")
+    verb = [sys.executable, "-m", "delaymq", "spark", "audit", "--store", str(tmp_path / "store")]
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(verb, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert 'is openjdk version "11.0.2"' in done.stderr
+    assert (done.returncode, done.stdout) == (3, "")
 
 
 def test_nothing_else_of_the_package_imports_pyspark() -> None:

@@ -108,7 +108,7 @@ def test_lines_that_cannot_be_read_are_rows_that_are_no_messages(spark: Any, fol
         more.write('{"subject": "orders", "due": \n')
         more.write('{"subject": "orders", "due": "2035-01-01T00:00:00", "body": "naive"}\n')
     found, into = rows_of(spark, [str(file)], "json"), [Destination(path=str(folder))]
-    with pytest.raises(Exception, match="row 5: _corrupt_record"):
+    with pytest.raises(Exception, match="row 5 of task 0: _corrupt_record"):
         load(found, into, job="job")
     assert pending(folder) == []
     done = load(found, into, job="job", bad_rows=str(tmp_path / "bad"))

@@ -148,7 +148,7 @@ def test_what_is_no_load_is_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_a_row_that_is_no_message_ends_it_and_nothing_is_stored(spark: Any, folder: Path) -> None:
     wrong = messages(spark).withColumn("subject", sources_expr("IF(body = '1500', 'a/b', subject)"))
-    with pytest.raises(Exception, match="row 500: subject"):
+    with pytest.raises(Exception, match="row 500 of task 1: subject"):
         save(wrong, folder, jobId="job")
     assert (bodies(folder), staged(folder)) == ([], [])
 
@@ -158,10 +158,10 @@ def test_rows_that_are_no_messages_are_put_aside_where_that_is_asked(spark: Any,
     for _ in range(2):
         save(wrong, folder, jobId="job", onBadRow=str(tmp_path / "bad"))
         found = pyarrow.parquet.read_table(tmp_path / "bad").sort_by("body").to_pylist()
-        assert [(row["body"], row["bad_row"], row["bad_column"]) for row in found] == [
-            ("1007", 7, "due"),
-            ("2007", 7, "due"),
-            ("7", 7, "due"),
+        assert [(row["body"], row["bad_task"], row["bad_row"], row["bad_column"]) for row in found] == [
+            ("1007", 1, 7, "due"),
+            ("2007", 2, 7, "due"),
+            ("7", 0, 7, "due"),
         ]
         assert all(row["reason"].startswith("due") for row in found)
         assert len(bodies(folder)) == ROWS - 3

@@ -251,12 +251,17 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
+    "what has ended of runs and is in their cells, so that a subject's forecast reads no rows": lambda: [
+        constant("rust/core/src/schedule_log/ended.rs", name) for name in ("CELLS_MIN", "ROWS_PER_CELL")
+    ],
     "floods at the same time, each with a lane of its own": lambda: [
         constant(FEED, "LANES_MAX") - 1,
         constant("rust/core/src/schedule_log/shares.rs", "SMALLEST_SHARE"),
     ],
 }
 WITHOUT_A_NUMBER = {
+    "keys and ids of messages",
+    "the forecast of all subjects",
     "due time",
     "marks of free room",
     "what is missed and caught up with by `all`",

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from delaymq.errors import DelaymqError
 
-__all__ = ["MissingSpark", "require_connect", "require_java", "require_spark"]
+__all__ = ["MissingSpark", "require_connect", "require_java", "require_spark", "unusable_java"]
 
 PACKAGES = ("pyspark", "pyarrow", "pandas")
+JAVA_LEAST = 17
+NEEDED = f"Spark needs Java {JAVA_LEAST} or later"
+VERSION_S = 30
 CONNECT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
@@ -57,8 +62,37 @@ def require_java() -> None:
         MissingSpark: There is none.
     """
     home = os.environ.get("JAVA_HOME")
+    if _java() is not None:
+        return
     if home:
-        if not (Path(home) / "bin" / "java").is_file():
-            raise MissingSpark(f"JAVA_HOME is {home}, and there is no bin/java in it: Spark needs Java 17 or later")
-    elif shutil.which("java") is None:
-        raise MissingSpark("no java was found: Spark needs Java 17 or later, on the PATH or by JAVA_HOME")
+        raise MissingSpark(f"JAVA_HOME is {home}, and there is no bin/java in it: {NEEDED}")
+    raise MissingSpark(f"no java was found: {NEEDED}, on the PATH or by JAVA_HOME")
+
+
+def unusable_java() -> MissingSpark | None:
+    """Why a Java that is there did not start Spark: it does not run, or it is too old. None where neither is so. It is
+    asked when something has failed, since the answer takes as long as Java needs to start.
+    """
+    java = _java()
+    if java is None:
+        return None
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=VERSION_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return MissingSpark(f"{java} does not run ({error}): {NEEDED}")
+    said = (done.stderr or done.stdout).strip().partition("\n")[0]
+    version = re.search(r'version "(\d+)', said)
+    if done.returncode or version is None:
+        return MissingSpark(f"{java} says no version ({said}): {NEEDED}")
+    if int(version[1]) < JAVA_LEAST:
+        return MissingSpark(f"{java} is {said}: {NEEDED}")
+    return None
+
+
+def _java() -> str | None:
+    """The Java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    if not home:
+        return shutil.which("java")
+    java = Path(home) / "bin" / "java"
+    return str(java) if java.is_file() else None

@@ -8,12 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from delaymq.spark.environment import require_connect, require_java
+from delaymq.spark.environment import MissingSpark, require_connect, require_java, unusable_java
 
 __all__ = ["LOCAL", "local_session", "session_at", "silenced"]
 
+NO_JAVA = "JAVA_GATEWAY_EXITED"
 LOCAL = {
     # The name of the machine may stand for another of its addresses.
     "spark.driver.host": "127.0.0.1",
@@ -34,7 +36,7 @@ def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
         settings: Settings of Spark, with `__` for each dot: `spark__driver__memory="2g"`.
 
     Raises:
-        MissingSpark: There is no Java.
+        MissingSpark: There is no Java, or it is too old, or does not run.
     """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -42,7 +44,13 @@ def local_session(master: str = "local[*]", **settings: str) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("delaymq")
     for name, value in (LOCAL | {name.replace("__", "."): value for name, value in settings.items()}).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        why = unusable_java() if error.getCondition() == NO_JAVA else None
+        if why is None:
+            raise
+        raise why from error
 
 
 def session_at(master: str) -> SparkSession:
@@ -60,7 +68,8 @@ def session_at(master: str) -> SparkSession:
 @contextmanager
 def silenced() -> Iterator[None]:
     """Keeps what the Java of a session that is begun in this block writes, for as long as it runs, from standard output
-    and error: it tells of its settings whatever it is told. Where the block fails what was written is shown.
+    and error: it tells of its settings whatever it is told. Where the block fails what was written is shown, but where
+    the error says what is missing.
     """
     with tempfile.TemporaryFile() as said:
         sys.stdout.flush()
@@ -70,6 +79,8 @@ def silenced() -> Iterator[None]:
             for number, _ in before:
                 os.dup2(said.fileno(), number)
             yield
+        except MissingSpark:
+            raise
         except Exception:
             said.seek(0)
             os.write(before[1][1], said.read())

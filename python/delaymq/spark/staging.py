@@ -83,8 +83,8 @@ def check_columns(rules: StagingRules, schema: pyarrow.Schema) -> None:
         stage(path, table, due_before=rules.due_before, ignore_others=rules.ignore_others)
 
 
-def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch]) -> StagedRows:
-    """Stages the rows of one task.
+def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: int | None = None) -> StagedRows:
+    """Stages the rows of one task, which has this number where the engine says so.
 
     Raises:
         InvalidArgument, TooLarge: A row is no message; `argument` is its column and `index` its place in the task.
@@ -96,13 +96,13 @@ def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch]) -> Stage
     runs = list[tuple[StagedRun, ...]]()
     with ExitStack() as stack:
         stagers = [stack.enter_context(_stager(rules, path)) for path in rules.paths]
-        aside = None if rules.bad_rows is None else stack.enter_context(Aside(Path(rules.bad_rows)))
+        aside = None if rules.bad_rows is None else stack.enter_context(Aside(Path(rules.bad_rows), task))
         for batch in batches:
             bad = sorted(_added(rules, stagers, batch), key=lambda one: one.place)
             if bad:
                 bad = [replace(one, row=rows + one.place) for one in bad]
                 if aside is None:
-                    raise bad[0].error()
+                    raise bad[0].error(task)
                 aside.add(batch, bad)
             rows += batch.num_rows
             bad_rows += len(bad)
@@ -153,8 +153,8 @@ def _misfit(place: int, column: str, expected: str, found: str) -> BadRow:
 class Aside:
     """Writes rows that are no messages, with what is wrong with each, into a file that nobody reads yet."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, task: int | None) -> None:
+        self._folder, self._task = folder, task
         self._name = f".load-{uuid.uuid4().hex}.parquet"  # readers pass over what begins with a dot
         self._writer: pyarrow.parquet.ParquetWriter | None = None
         self._kept = False
@@ -162,6 +162,7 @@ class Aside:
     def add(self, batch: pyarrow.RecordBatch, bad: Sequence[BadRow]) -> None:
         """Takes the bad rows of a batch."""
         rows = batch.take(pyarrow.array([one.place for one in bad], pyarrow.int64()))
+        rows = rows.append_column("bad_task", pyarrow.array([self._task] * len(bad), pyarrow.int32()))
         rows = rows.append_column("bad_row", pyarrow.array([one.row for one in bad], pyarrow.int64()))
         rows = rows.append_column("bad_column", pyarrow.array([one.column for one in bad], pyarrow.string()))
         rows = rows.append_column("reason", pyarrow.array([one.words for one in bad], pyarrow.string()))

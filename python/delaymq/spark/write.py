@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -22,7 +23,7 @@ from delaymq.spark.staging import StagedRows, StagingRules, check_columns, disca
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BatchLoad", "LoadOptions", "StagedPart", "StreamLoad", "stream_writer_of", "writer_of"]
+__all__ = ["BatchLoad", "LoadOptions", "StagedPart", "StreamLoad", "number_of_task", "stream_writer_of", "writer_of"]
 
 FAIL = "fail"
 """The word of `onBadRow` that ends a job with the first row that is no message."""
@@ -156,7 +157,7 @@ class _Load:
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Stages the rows of one task."""
-        return StagedPart(staged(self._options.rules, iterator))
+        return StagedPart(staged(self._options.rules, iterator, number_of_task()))
 
     def _adopt(self, job: str, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: the store adopts what they staged."""
@@ -173,6 +174,12 @@ class _Load:
 
 def _staged_in(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
     return [part.staged for part in messages if isinstance(part, StagedPart)]
+
+
+def number_of_task() -> int | None:
+    """Which part of a frame this task has; None where the engine does not say, as Sail."""
+    task = TaskContext.get()
+    return None if task is None else task.partitionId()
 
 
 class BatchLoad(_Load, DataSourceArrowWriter):

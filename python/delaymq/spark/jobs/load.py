@@ -18,6 +18,7 @@ from delaymq._refusals import refused
 from delaymq.loaded import check_job
 from delaymq.loading import StagedRun, discard
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
+from delaymq.spark.write import number_of_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -191,7 +192,7 @@ def _routed(rows: DataFrame, stores: int, by: Sequence[str] | None) -> DataFrame
 
 def _staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """What a task does, and the one row that it tells."""
-    done = staged(rules, batches)
+    done = staged(rules, batches, number_of_task())
     try:
         yield pyarrow.RecordBatch.from_pydict({"staged": [json.dumps(asdict(done))]})
     except GeneratorExit:  # nobody took it
