@@ -8,6 +8,7 @@ store of which most is consumed, and the limit is to read all its files once and
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -63,6 +64,7 @@ def main() -> None:
             print(measured(name, ours, limit, chosen.messages, chosen.runs), flush=True)
         print(beside_ready(spark, store, Path(temporary) / "ready", chosen.messages, chosen.runs), flush=True)
         print(per_task(spark, store, chosen.messages, chosen.runs), flush=True)
+        print(loaded(spark, parquet, Path(temporary), chosen.messages, chosen.runs), flush=True)
         spark.stop()
 
 
@@ -232,6 +234,28 @@ def measured(name: str, ours: Action, limit: Action, messages: int, runs: int) -
     before = Moment.now()
     pairs = [(seconds(ours), seconds(limit)) for _ in range(runs)]
     return row(name, pairs, messages, "the same action on Parquet (zstd) of the same rows", before)
+
+
+def loaded(spark: SparkSession, parquet: Path, folder: Path, messages: int, runs: int) -> str:
+    """All messages of the table loaded into an empty store, staged and adopted, beside as many written as Parquet."""
+    frame, numbers = spark.read.parquet(str(parquet)).select("subject", "due", "body"), count()
+
+    def ours() -> Figures:
+        into = folder / f"loaded-{next(numbers)}"
+        delaymq.open(into).close()
+        taken = seconds(lambda: frame.write.format("delaymq").mode("append").save(str(into)))
+        shutil.rmtree(into)
+        return taken
+
+    def limit() -> Figures:
+        into = frame.write.mode("overwrite").option("compression", "zstd")
+        return seconds(lambda: into.parquet(str(folder / "written")))
+
+    for _ in range(WARM_UP_RUNS):
+        ours()
+        limit()
+    before, pairs = Moment.now(), [(ours(), limit()) for _ in range(runs)]
+    return row("load", pairs, messages, "the same rows written as Parquet (zstd), not synced", before)
 
 
 def per_task(spark: SparkSession, store: Path, messages: int, runs: int) -> str:
