@@ -70,7 +70,7 @@ class Requests:
         """Hands one over; False where there is no room for it now."""
         now = self.said_at = time.monotonic()
         if asked.is_too_late(now):
-            words = f"{self._where} was lost for too long to publish again what it may have stored"
+            words = f"{self._where} was lost for too long to ask again for what it may have done"
             asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
             return True
         if asked.one_way:
