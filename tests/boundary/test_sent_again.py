@@ -230,3 +230,31 @@ def test_an_id_that_cannot_be_is_refused_by_name_and_nothing_is_done(remote: Rem
                 remote.call(call)
             assert caught.value.argument == argument
     assert served.store.status().pending == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "ask"),
+    [
+        (PUBLISH_ON_TERMS, lambda client, _: client.publish("a", b"x", delay=HOUR_S, deduplicate=True)),
+        (CANCEL_KEY, lambda client, _: client.cancel_key("a", "k")),
+        (MOVE, lambda client, receipt: client.move(receipt, delay=60)),
+    ],
+)
+def test_what_another_store_at_the_address_does_not_know_again_is_in_doubt(
+    remote: Remote, relay: Relay, folder: Path, command: int, ask: Callable[[Any, Any], Any]
+) -> None:
+    """A server was replaced by one of an empty store: the publish would be stored in both."""
+    other = Served(folder.with_name("other"))
+    host, port = other.url.removeprefix("delaymq://").split(":")
+    with remote.connected(relay.url) as client:
+        receipt = remote.call(lambda: client.publish("a", b"", delay=HOUR_S))
+
+        def replace() -> None:
+            relay._server = (host, int(port))
+
+        relay.lose_answer_of(command, meanwhile=replace)
+        with pytest.raises(AmbiguousError, match="has another store now"):
+            remote.call(lambda: ask(client, receipt))
+        remote.call(lambda: client.publish("a", b"", delay=HOUR_S))
+    assert other.store.status().pending == 1
+    other.close()
