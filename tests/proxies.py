@@ -15,7 +15,7 @@ from contextlib import contextmanager
 __all__ = ["HELLO", "Relay", "answer", "frame", "hello_answer", "played"]
 
 HELLO, PING, PUBLISH, CANCEL, SUBSCRIBE, CREDIT, DELIVER, ACKNOWLEDGE, GIVE_BACK = range(200, 209)
-PUBLISH_ON_TERMS, CANCEL_KEY, MOVE_KEY = range(213, 216)
+MOVE, PUBLISH_ON_TERMS, CANCEL_KEY, MOVE_KEY = range(212, 216)
 FLUSH, UNSUBSCRIBE, STATUS, GROUPS, START_GROUP = 210, 211, 220, 221, 223
 RESET_GROUP, REMOVE_GROUP, REDRIVE, EXPIRE = 224, 225, 227, 228
 HEAD = struct.Struct(">ihIhhiih")

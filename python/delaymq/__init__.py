@@ -15,7 +15,7 @@ The whole face, on one page; `help(delaymq.Store)` and so on say more:
 
     open(path, *, durability="disk", create=True, …) -> Store         `durability="os"` is faster
     open_async(path, *, …) -> AsyncStore             to be awaited, or entered with `async with`
-    connect(url, *, token, timeout, retry_ambiguous) -> Client      a server's store, over TCP
+    connect(url, *, token, timeout, deduplicate, …) -> Client       a server's store, over TCP
     connect_async(url, *, …) -> AsyncClient          to be awaited, or entered with `async with`
     backoff(first, factor, longest, jitter)          delays for `message.nack(…)` by `attempt`
     inspect(path) -> Inspection, snapshot(path) -> Snapshot     a folder, open or not; its tables

@@ -99,7 +99,7 @@ def test_a_publish_that_never_arrives_is_in_doubt_too(remote: Remote, served: Se
 def test_a_publish_in_doubt_is_sent_again_under_its_id_and_stored_once_where_that_is_asked_for(
     remote: Remote, served: Served, relay: Relay, publish: Callable[[Any], Any], is_stored: bool
 ) -> None:
-    with remote.connected(relay.url, retry_ambiguous=True) as client:
+    with remote.connected(relay.url, deduplicate=True) as client:
         (relay.lose_answer_of if is_stored else relay.lose_request)(PUBLISH_ON_TERMS)
         assert remote.call(lambda: publish(client))
     assert len(relay.bodies(PUBLISH_ON_TERMS)) == 1 + is_stored
@@ -127,7 +127,7 @@ def test_what_the_server_may_have_forgotten_is_not_published_again(
 ) -> None:
     for module in ("sync", "asyncio_client"):
         monkeypatch.setattr(f"delaymq.client.{module}.AGAIN_FOR_S", -1.0)  # as if the server had been away for long
-    with remote.connected(relay.url, retry_ambiguous=True) as client:
+    with remote.connected(relay.url, deduplicate=True) as client:
         relay.lose_answer_of(PUBLISH_ON_TERMS)
         with pytest.raises(AmbiguousError, match="for too long"):
             remote.call(lambda: client.publish("a", b"", delay=3600))
@@ -241,7 +241,7 @@ def test_what_is_refused_when_it_is_asked_again_is_in_doubt_all_the_same(
     remote: Remote, served: Served, relay: Relay, command: int, ask: Callable[[Any, Any], Any]
 ) -> None:
     """The first time it was done, and the store was closed before the second: that was not the answer to the first."""
-    with remote.connected(relay.url, retry_ambiguous=True) as client:
+    with remote.connected(relay.url, deduplicate=True) as client:
         receipt = remote.call(lambda: client.publish("a", b"", delay=3600))
         relay.lose_answer_of(command, meanwhile=served.store.close)
         with pytest.raises(AmbiguousError, match="after a lost answer: it may have been done or not") as caught:

@@ -93,7 +93,7 @@ def test_nothing_that_was_answered_is_lost_and_threads_go_on(process: Process) -
                 done.set()
 
     with (
-        delaymq.connect(process.url, retry_ambiguous=True, timeout=PATIENCE_S) as producer,
+        delaymq.connect(process.url, deduplicate=True, timeout=PATIENCE_S) as producer,
         delaymq.connect(process.url) as consumer,
     ):
         messages = consumer.subscribe("a", group="g")
@@ -129,7 +129,7 @@ def test_coroutines_go_on_too(process: Process) -> None:
         answered: set[bytes] = set()
         seen: set[bytes] = set()
         connect = delaymq.connect_async
-        async with connect(process.url, retry_ambiguous=True, timeout=PATIENCE_S) as producer:
+        async with connect(process.url, deduplicate=True, timeout=PATIENCE_S) as producer:
             consumer = await connect(process.url)
             messages = await consumer.subscribe("a", group="g")
             async with asyncio.timeout(2 * PATIENCE_S), asyncio.TaskGroup() as group:

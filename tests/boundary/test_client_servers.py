@@ -84,6 +84,7 @@ def test_what_is_no_address_is_refused(remote: Remote, url: str) -> None:
         ({"timeout": -1}, InvalidArgument, "timeout"),
         ({"timeout": "1"}, WrongType, "timeout"),
         ({"retry_ambiguous": 1}, WrongType, "retry_ambiguous"),
+        ({"deduplicate": None}, WrongType, "deduplicate"),
     ],
 )
 def test_an_option_of_no_sense_is_refused(
@@ -209,7 +210,7 @@ def test_who_would_try_again_is_not_told_that_a_server_stops_and_is_in_no_doubt(
     # Had the first try left a doubt, the second could not say that nothing was done.
     with (
         played(play) as url,
-        remote.connected(url, retry_ambiguous=True) as client,
+        remote.connected(url, deduplicate=True) as client,
         pytest.raises(Busy, match="why not"),
     ):
         remote.call(lambda: client.publish("a", b""))

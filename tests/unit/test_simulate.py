@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import delaymq
 from delaymq import errors
 from delaymq.durations import moment
-from delaymq.simulate import simulate
+from delaymq.simulate import copying, simulate
 from delaymq.simulate.consumers import Modelled
 from delaymq.testing import Clock, open_store
 
@@ -113,9 +114,50 @@ def test_what_cannot_be_is_refused_by_name(folder: Path, given: dict[str, Any], 
     assert list(folder.parent.iterdir()) == [folder]
 
 
-def test_a_store_that_is_open_and_a_folder_that_is_none_are_refused(folder: Path, tmp_path: Path) -> None:
-    with delaymq.testing.open_store(folder, Clock(START)), pytest.raises(errors.Locked, match="is open"):
+def test_a_store_that_is_open_is_simulated_and_goes_on(folder: Path) -> None:
+    """The copy is of the moment; what comes later is in the store, and no file and no pin is left behind."""
+    with open_store(folder, Clock(START)) as store:
+        receipt = store.publish("burst", b"not in any checkpoint", delay=HOUR)
+        [burst, _] = simulate(folder, start=START, until=START + 2 * HOUR, rate=10)
+        assert burst.messages == 3_001
+        assert store.cancel(receipt) is delaymq.Outcome.DONE
+        assert not list((folder / "pins").iterdir())
+        assert list(folder.parent.iterdir()) == [folder], "the copy is gone"
+        [burst, _] = simulate(folder, start=START, until=START + 2 * HOUR, rate=10)
+        assert burst.messages == 3_000
+    with open_store(folder, Clock(START)) as store:
+        assert store.pending_counts()["burst"] == 3_000
+
+
+def test_an_open_store_that_no_pin_can_be_left_in_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("delaymq.tables.Snapshot.pinned_until", None)
+    with open_store(folder, Clock(START)), pytest.raises(errors.Locked, match="a snapshot of the disk"):
         simulate(folder, start=START, until=START + HOUR, rate=1)
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_segment_is_copied_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes to it in the midst leaves nothing in the copy whose beginning is not in it."""
+    piece, source, to = copying.PIECE_BYTES, tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"1" * piece + bytes(3 * piece))
+    read, asked = os.pread, list[int]()
+
+    def written_meanwhile(descriptor: int, size: int, start: int) -> bytes:
+        found = read(descriptor, size, start)
+        asked.append(start)
+        if len(asked) == 2:
+            with source.open("r+b") as file:
+                file.seek(piece)
+                file.write(b"2" * (3 * piece))
+        return found
+
+    monkeypatch.setattr(os, "pread", written_meanwhile)
+    copying._copy(source, to)
+    assert to.read_bytes() == b"1" * piece + b"2" * piece + bytes(2 * piece)
+    assert len(asked) == 4
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with pytest.raises(errors.NotAStore):
         simulate(tmp_path / "other", start=START, until=START + HOUR, rate=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
@@ -33,12 +34,14 @@ COUNTED = "as many bytes on an event loop that counts them and nothing else"
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Published and consumed, each beside as many bytes on an event loop that only counts them."""
+    """Published, so that each is stored once however often it is sent, and consumed; beside as many bytes on an event
+    loop that only counts them.
+    """
     messages = MESSAGES_QUICK if quick else MESSAGES
 
-    def publishing(folder: Path) -> Figures:
+    def publishing(folder: Path, *, deduplicate: bool = False) -> Figures:
         with served(folder / "store", "disk", settled=not quick) as server:
-            return {"value": messages / asyncio.run(_publish(server.port, messages))}
+            return {"value": messages / asyncio.run(_publish(server.port, messages, deduplicate=deduplicate))}
 
     def consuming(folder: Path) -> Figures:
         with served(folder / "store", "disk", settled=not quick) as server:
@@ -56,6 +59,7 @@ def cases(quick: bool) -> Sequence[Case]:
 
     return [
         _case("publish", messages, publishing, sending, quick=quick),
+        _case("publish with deduplicate", messages, partial(publishing, deduplicate=True), sending, quick=quick),
         _case("consume", messages, consuming, receiving, quick=quick),
     ]
 
@@ -80,9 +84,9 @@ def _numbers(messages: int) -> dict[str, float]:
     return {"messages": messages, "requests": requests, "frame_bytes": FRAME_BYTES, "disk": 1, **shape}
 
 
-async def _publish(port: int, messages: int) -> float:
+async def _publish(port: int, messages: int, *, deduplicate: bool) -> float:
     """Seconds until all are durable, in batches, so many of them under way."""
-    async with connect_async(f"delaymq://{HOST}:{port}") as store:
+    async with connect_async(f"delaymq://{HOST}:{port}", deduplicate=deduplicate) as store:
         left = iter(range(messages // BATCH))
 
         async def publish() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from delaymq.cli.arguments import add_verb, count, delay, moment
@@ -36,6 +37,7 @@ EXAMPLES = (
     "delaymq publish report - --delay 1h30m --store ./data <report.pdf",
     "delaymq publish order.timeout 42 --delay 30m --key 17 --if-exists replace --store ./data",
     "delaymq publish --jsonl - --store ./data <messages.jsonl",
+    "delaymq publish --jsonl - --deduplicate --server delaymq://127.0.0.1:20801 <messages.jsonl",
     "delaymq publish order.timeout 42 --delay 30m --server delaymq://127.0.0.1:20801",
     """echo '{"subject": "order.timeout", "body": "42", "delay": "30m"}' | delaymq publish --jsonl - --store ./data""",
 )
@@ -77,7 +79,8 @@ def add_to(verbs: Verbs) -> None:
         "--deduplicate",
         action="store_true",
         default=None,
-        help="store a message of one id once within ten minutes, however often it is published",
+        help="store a message of one id once within ten minutes, however often it is published; where it has no id one "
+        "is made, by which a client sends it again where the answer was lost; beside --jsonl, each message",
     )
     verb.add_argument(
         "--jsonl", metavar="FILE", help="many messages, one JSON object a line; - is standard input (see docs/cli.md)"
@@ -94,8 +97,10 @@ def run(chosen: argparse.Namespace) -> int:
         with open_queue(chosen, settings, create=True) as store:
             _tell(chosen, [message], store.publish_many([message]))
         return Exit.DONE
-    if chosen.body is not None or any(_given(chosen).values()):
-        raise UsageError("--jsonl: each line says what its message is; only SUBJECT may stand beside it")
+    if chosen.body is not None or any(value for name, value in _given(chosen).items() if name != "deduplicate"):
+        raise UsageError(
+            "--jsonl: each line says what its message is; only SUBJECT and --deduplicate may stand beside it"
+        )
     with open_queue(chosen, settings, create=True) as store:
         _many(chosen, store)
     return Exit.DONE
@@ -131,7 +136,8 @@ def _one(chosen: argparse.Namespace) -> Publish:
 
 
 def _many(chosen: argparse.Namespace, store: Queue) -> None:
-    for first, batch in _batches(_lines(chosen.jsonl), chosen.subject):
+    for first, lines in _batches(_lines(chosen.jsonl), chosen.subject):
+        batch = [replace(message, deduplicate=True) for message in lines] if chosen.deduplicate else lines
         try:
             receipts = store.publish_many(batch)
         except DelaymqError as error:

@@ -41,8 +41,8 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="predict how late what is pending will be, for consumers of a given rate",
         details="Lives through what is pending in a copy of the store, on a clock that is turned as fast as it "
-        "goes, and hands it to consumers that take so many messages a second. Changes nothing in the store. New "
-        "messages do not come. The code is 1 where something is later than --late-after.",
+        "goes, and hands it to consumers that take so many messages a second. Changes nothing in the store, which a "
+        "server may have open. New messages do not come. The code is 1 where something is later than --late-after.",
         examples=EXAMPLES,
     )
     verb.add_argument(
@@ -60,7 +60,7 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("--late-after", type=delay, metavar="TIME", help="what is later than this is too late")
     verb.add_argument("--folder", type=Path, metavar="DIR", help="where the copy is made (default: beside the store)")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
-    add_files(verb, "give --store DIR of a snapshot of the disk, or when the server has ended")
+    add_files(verb, "give --store DIR where it lies; the server may go on")
 
 
 def _rate(text: str) -> tuple[str | None, float]:

@@ -77,7 +77,8 @@ class AsyncClient(
         *,
         token: str | bytes | None = None,
         timeout: Duration = TIMEOUT_S,
-        retry_ambiguous: bool = False,
+        deduplicate: bool = False,
+        retry_ambiguous: bool = True,
     ) -> Opening[Self]:
         """Connects to the server at `delaymq://host:port`, when it is awaited or entered.
 
@@ -90,7 +91,7 @@ class AsyncClient(
         """
 
         async def connect() -> Self:
-            chosen = Chosen.made(url, token, timeout, retry_ambiguous)
+            chosen = Chosen.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
             opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             transport = LoopTransport(chosen, into(opened))
             try:
@@ -140,7 +141,7 @@ class AsyncClient(
         message = Publish(
             subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
         )
-        return (await self._published(Publication.one(message, names=self._chosen.retry_ambiguous)))[0]
+        return (await self._published(Publication.one(message, names=self._chosen.deduplicate)))[0]
 
     @overload
     async def publish_many(
@@ -171,13 +172,13 @@ class AsyncClient(
             WrongLoop: This is not the loop that made the client.
         """
         return await self._published(
-            Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous, jitter=jitter)
+            Publication.many(messages, bodies, delays, names=self._chosen.deduplicate, jitter=jitter)
         )
 
     async def _published(self, publication: Publication) -> Receipts:
         receipts: Receipts
         try:
-            request, again = publication.request, publication.is_safe
+            request, again = publication.request, publication.is_safe and self._chosen.retry_ambiguous
             receipts = await self._call(request, again=again, again_for_s=AGAIN_FOR_S)
         except NamesFull as error:
             if publication.plain is None or error.argument != "message_id":
@@ -242,7 +243,7 @@ class AsyncClient(
         found: list[Moved] = []
         for place, request in enumerate(moves(rows, self._session.stream)):
             try:
-                found.extend(moved(await self._call(request, again=True)))
+                found.extend(moved(await self._call(request, again=True, again_for_s=AGAIN_FOR_S)))
             except InvalidArgument as error:
                 raise refused_move(error, rows, place) from None
         return found

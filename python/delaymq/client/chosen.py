@@ -25,7 +25,8 @@ class Chosen:
         address: Where the server is.
         token: Proves that the client may connect, or empty.
         timeout_s: How long a call waits for its answer.
-        retry_ambiguous: Whether a publish whose answer was lost is sent again.
+        deduplicate: Whether everything is published with `deduplicate`.
+        retry_ambiguous: Whether what the server knows again by an id is sent again where its answer was lost.
         hello_s: How long the server may take to answer the first request.
         ping_s: After so long without a word, from here or from there, the server is asked for one.
         silence_s: After so long without a word the connection is given up.
@@ -34,13 +35,16 @@ class Chosen:
     address: Address
     token: bytes
     timeout_s: float
+    deduplicate: bool
     retry_ambiguous: bool
     hello_s: float
     ping_s: float
     silence_s: float
 
     @classmethod
-    def made(cls, url: str, token: str | bytes | None, timeout: Duration, retry_ambiguous: bool) -> Chosen:
+    def made(
+        cls, url: str, token: str | bytes | None, timeout: Duration, *, deduplicate: bool, retry_ambiguous: bool
+    ) -> Chosen:
         """The options, checked.
 
         Raises:
@@ -53,13 +57,15 @@ class Chosen:
             proof = anything or b""
         else:
             raise wrong_type("token", "str or bytes", anything)
-        choice: object = retry_ambiguous
-        if not isinstance(choice, bool):
-            raise wrong_type("retry_ambiguous", "bool", choice)
+        choices: dict[str, object] = {"deduplicate": deduplicate, "retry_ambiguous": retry_ambiguous}
+        for name, choice in choices.items():
+            if not isinstance(choice, bool):
+                raise wrong_type(name, "bool", choice)
         timeout_ms = delay_ms(timeout, "timeout")
         if timeout_ms == 0:
             raise refused("timeout", "more than zero", timeout)
-        chosen = cls(Address.of(url), proof, timeout_ms / 1000, choice, HELLO_S, PING_S, SILENCE_S)
+        timeout_s = timeout_ms / 1000
+        chosen = cls(Address.of(url), proof, timeout_s, deduplicate, retry_ambiguous, HELLO_S, PING_S, SILENCE_S)
         chosen.hello()
         return chosen
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from delaymq._core import Request
+    from delaymq.client.chosen import Chosen
     from delaymq.durations import Duration
 
 __all__ = ["AsyncClientKeyed", "ClientKeyed"]
@@ -25,6 +26,8 @@ __all__ = ["AsyncClientKeyed", "ClientKeyed"]
 
 class ClientKeyed:
     """The part of a client that speaks of messages by their keys; `Client` has these methods."""
+
+    _chosen: Chosen
 
     def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`.
@@ -35,8 +38,8 @@ class ClientKeyed:
         Raises:
             WrongType, InvalidArgument, NamesFull: As there.
             AmbiguousError: The answer was lost: it may be cancelled or not. Either none came in time when it was asked
-                again, or it had no id, since no more are remembered. `look_up_key` tells, and so does the same call
-                again under the same `command_id`.
+                again, or it had no id, since no more are remembered, or the client has `retry_ambiguous=False`.
+                `look_up_key` tells, and so does the same call again under the same `command_id`.
             Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
         """
         outcomes: tuple[str, ...] = self._told(partial(_core.cancel_key_request, subject, key), command_id)
@@ -76,7 +79,9 @@ class ClientKeyed:
     def _told(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
         """Asks under an id, which the server knows again; without one where it remembers no more and none was given."""
         try:
-            return self._call(request_of(_named(command_id)), again=True, again_for_s=AGAIN_FOR_S)
+            return self._call(
+                request_of(_named(command_id)), again=self._chosen.retry_ambiguous, again_for_s=AGAIN_FOR_S
+            )
         except NamesFull:
             if command_id is not None:
                 raise
@@ -94,6 +99,8 @@ class AsyncClientKeyed:
 
     Each does what its twin of `delaymq.Client` does; errors are the same, and WrongLoop.
     """
+
+    _chosen: Chosen
 
     async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
         """Takes back the message that is pending under a key, as `delaymq.Client.cancel_key`."""
@@ -124,7 +131,9 @@ class AsyncClientKeyed:
     async def _told(self, request_of: Callable[[str | None], Request], command_id: str | None) -> Any:  # noqa: ANN401
         """Asks under an id, which the server knows again; without one where it remembers no more and none was given."""
         try:
-            return await self._call(request_of(_named(command_id)), again=True, again_for_s=AGAIN_FOR_S)
+            return await self._call(
+                request_of(_named(command_id)), again=self._chosen.retry_ambiguous, again_for_s=AGAIN_FOR_S
+            )
         except NamesFull:
             if command_id is not None:
                 raise

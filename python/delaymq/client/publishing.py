@@ -49,7 +49,7 @@ class Publication:
 
     @classmethod
     def one(cls, message: Publish, *, names: bool) -> Publication:
-        """A publish of one message; with `names`, or a key, it is one that is told by its id.
+        """A publish of one message; with `names`, or a key and no id of its own, it is one that is told by its id.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish`.
@@ -63,7 +63,7 @@ class Publication:
             return Request.publish(message.subject, message.body, due, absolute, meta, terms)
 
         deduplicate = names or message.deduplicate
-        by_id = deduplicate or message.key is not None
+        by_id = deduplicate or _may_be_named(message)
         plain = None if by_id is deduplicate else partial(told, deduplicate)
         try:
             request = told(by_id)
@@ -83,7 +83,7 @@ class Publication:
         names: bool,
         jitter: Duration | None = None,
     ) -> Publication:
-        """A publish of many messages; with `names`, or where all have keys, each is told by its id.
+        """A publish of many messages; with `names`, or where each has a key and no id of its own, they are told by ids.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: As `Store.publish_many`.
@@ -103,7 +103,7 @@ class Publication:
 
     @classmethod
     def _keyed(cls, rows: list[Publish], delays: Duration | Sequence[Duration], jitter: Duration | None) -> Publication:
-        """A publish of messages with keys, each told by an id that it has or is given, if there is room for these."""
+        """A publish of messages with keys, each told by an id that it is given, if there is room for these."""
         plain = partial(sent, Request, rows, None, delays, jitter)
         try:
             request, is_safe = sent(Request, [_named(row) for row in rows], None, delays, jitter), True
@@ -132,7 +132,14 @@ def _gathered(messages: Iterable[Publish]) -> Iterable[Publish]:
 
 def _are_keyed(rows: Sequence[object]) -> bool:
     """Whether each is known again by its id at no more cost than its key has already."""
-    return bool(rows) and all(isinstance(row, Publish) and (row.key is not None or row.deduplicate) for row in rows)
+    return bool(rows) and all(isinstance(row, Publish) and (row.deduplicate or _may_be_named(row)) for row in rows)
+
+
+def _may_be_named(message: Publish) -> bool:
+    """Whether it waits to be applied anyway, and may be given an id. One of its own is not judged by unasked: the next
+    message of the same id is another one.
+    """
+    return message.key is not None and message.message_id is None
 
 
 def _are_told(rows: Sequence[Publish]) -> bool:

@@ -52,10 +52,21 @@ class Requests:
         else:
             self._waiting.append(asked)
 
-    def begin(self, caller: _core.Caller) -> None:
-        """There is a connection that takes requests."""
+    def begin(self, caller: _core.Caller, *, is_elsewhere: bool = False) -> None:
+        """There is a connection that takes requests; where it leads to another store, what is in doubt stays so."""
         self._caller, self._is_lasting = caller, False
+        if is_elsewhere:
+            self._leave_in_doubt()
         self.send()
+
+    def _leave_in_doubt(self) -> None:
+        """Another store knows nothing again, and would do it a second time."""
+        words = f"{self._where} has another store now: it may have been done in the one before or not"
+        left = list(self._waiting)
+        self._waiting = deque(asked for asked in left if not asked.in_doubt)
+        for asked in left:
+            if asked.in_doubt:
+                asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
 
     def send(self) -> None:
         """Hands over to the connection what it has room for, in order."""
@@ -70,7 +81,7 @@ class Requests:
         """Hands one over; False where there is no room for it now."""
         now = self.said_at = time.monotonic()
         if asked.is_too_late(now):
-            words = f"{self._where} was lost for too long to publish again what it may have stored"
+            words = f"{self._where} was lost for too long to ask again for what it may have done"
             asked.heard(None, AmbiguousError(words, reason=str(self._trouble)))
             return True
         if asked.one_way:

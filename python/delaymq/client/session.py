@@ -37,6 +37,7 @@ SOON_S = 0.002  # how long acknowledgements are gathered before they are sent
 CONFIRM_S = 1.0  # how often the server is asked whether acknowledgements are durable
 AGAIN_S = 0.25  # how long after a refusal that passes a subscription is made again
 HELLO = -1  # stands for the number of a subscription where a request is of its connection alone
+NO_STREAM = bytes(16)  # no server was heard of yet
 
 
 class Session:
@@ -54,7 +55,7 @@ class Session:
         self.lock = threading.RLock()
         self.caller: _core.Caller | None = None
         self.ready = False  # the connection's hello was answered
-        self.stream = bytes(16)
+        self.stream = NO_STREAM
         self.delay_ms_max = 2**63 - 1
         self.closed: BaseException | None = None
         self._push = push
@@ -137,12 +138,13 @@ class Session:
             if type(error) is StoreError:  # what a server says that does not know the command
                 error = ProtocolError(f"{self.chosen.address} is no delaymq server of this version: {error}")
             raise error
+        is_elsewhere = self.stream not in {NO_STREAM, welcome["stream"]}
         self.stream, self.delay_ms_max = welcome["stream"], welcome["delay_ms_max"]
         self._told_time(welcome["now_ms"])
         self._due.pop("hello", None)
         self._due["ping"] = time.monotonic() + self.chosen.ping_s
         self.ready = True
-        self._requests.begin(self.caller)
+        self._requests.begin(self.caller, is_elsewhere=is_elsewhere)
         for intake in self._intakes:
             self.resubscribe(intake)
         self._tell_opened(None)

@@ -64,7 +64,8 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         *,
         token: str | bytes | None = None,
         timeout: Duration = TIMEOUT_S,
-        retry_ambiguous: bool = False,
+        deduplicate: bool = False,
+        retry_ambiguous: bool = True,
     ) -> Self:
         """Connects to the server at `delaymq://host:port`.
 
@@ -77,9 +78,13 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
             url: Where the server is; without a port it is 20801.
             token: What proves to the server that it may connect, where it asks for that.
             timeout: How long a call waits for its answer, a timedelta or seconds; 30 seconds by default.
-            retry_ambiguous: True publishes everything with `deduplicate`: a publish whose answer was lost is sent
-                again by itself, and stored once. False does so with what is published with `deduplicate`, and
-                raises AmbiguousError for the rest.
+            deduplicate: Publishes everything with `deduplicate`, so that a publish whose answer was lost is sent again
+                by itself and stored once. What has no id is given one. Each takes its place among the ids that the
+                server remembers, 1,747 a second for ever, and waits to be applied.
+            retry_ambiguous: True sends again by itself what the server knows again by its id, and so does once: what
+                is published with `deduplicate`, or with a key and no `message_id`, and `cancel_key` and `move_key`.
+                Where one of these had no id, AmbiguousError is raised, as for every other publish: nothing is
+                ever done twice. False raises it for these, too. What names receipts is asked again in any case.
 
         Raises:
             WrongType, InvalidArgument, TooLarge: An argument is refused.
@@ -88,7 +93,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
             ProtocolError: What answers there is no delaymq server, or of another version.
             Unauthorized: The server wants a token, or another one.
         """
-        chosen = Chosen.made(url, token, timeout, retry_ambiguous)
+        chosen = Chosen.made(url, token, timeout, deduplicate=deduplicate, retry_ambiguous=retry_ambiguous)
         opened = Answer()
         thread = SocketThread(chosen, into(opened))
         try:
@@ -129,8 +134,9 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         Raises:
             WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned: As there.
             AmbiguousError: The connection was lost, or the time over, before the answer came: it may
-                have been stored or not. With `deduplicate`, or a key, only where it was sent again and was refused
-                then, or had no answer in time; the same call again, under the same id, stores it once.
+                have been stored or not. With `deduplicate`, or a key and no `message_id`, only where it was sent
+                again and was refused then, or had no answer in time. The same call again, with `deduplicate` and
+                the same `message_id`, stores it once.
             Unreachable: There was no connection in time; nothing was stored.
             Busy, Stopping: The server takes nothing now; nothing was stored.
             Closed: The client is closed.
@@ -139,7 +145,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         message = Publish(
             subject, body, delay, at, level, tags, attributes, message_id, key, if_exists, deduplicate, jitter
         )
-        return self._published(Publication.one(message, names=self._chosen.retry_ambiguous))[0]
+        return self._published(Publication.one(message, names=self._chosen.deduplicate))[0]
 
     @overload
     def publish_many(
@@ -170,13 +176,13 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
                 ForkedProcess: As `publish`.
         """
         return self._published(
-            Publication.many(messages, bodies, delays, names=self._chosen.retry_ambiguous, jitter=jitter)
+            Publication.many(messages, bodies, delays, names=self._chosen.deduplicate, jitter=jitter)
         )
 
     def _published(self, publication: Publication) -> Receipts:
         receipts: Receipts
         try:
-            request, again = publication.request, publication.is_safe
+            request, again = publication.request, publication.is_safe and self._chosen.retry_ambiguous
             receipts = self._call(request, again=again, again_for_s=AGAIN_FOR_S)
         except NamesFull as error:
             if publication.plain is None or error.argument != "message_id":
@@ -232,7 +238,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         """Gives messages another due time, with one wait for all; each is judged alone.
 
         A lost answer is asked for again: the same move has the same outcome, as long as the server remembers
-        it, which is for ten minutes. More than 10,000 are moved in several requests.
+        it, which is for ten minutes, or until 1,048,576 more were made. More than 10,000 are moved in several requests.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move_many`.
@@ -247,7 +253,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         found: list[Moved] = []
         for place, request in enumerate(moves(rows, self._session.stream)):
             try:
-                found.extend(moved(self._call(request, again=True)))
+                found.extend(moved(self._call(request, again=True, again_for_s=AGAIN_FOR_S)))
             except InvalidArgument as error:
                 raise refused_move(error, rows, place) from None
         return found

@@ -43,15 +43,18 @@ def simulate(
 ) -> list[Predicted]:
     """Lives through what is pending in a copy of a store, and tells how late each group will be.
 
+    The store may be open: the copy is of one moment then, and whoever has it open goes on and is not slowed by a lock.
     The copy is a store of its own on a clock that is turned: what is cancelled or moved, due, ready and given back is
     as the store has it. New messages do not come. A group takes `rate` messages a second, one after the other.
 
     Args:
-        path: The store's folder; nobody may have it open. Nothing in it is changed.
+        path: The store's folder, open or not. Nothing in it is changed; one that is not open cannot be opened while it
+            is copied, and one that is has a pin meanwhile, so that none of its files goes.
         until: When to stop, an aware datetime after `start`.
         rate: Messages a second that each group handles, above zero.
         rates: The same for subjects by name, instead of `rate`.
-        start: When to begin, an aware datetime; now by default. What was due before is ready then.
+        start: When to begin, an aware datetime that the store has not seen yet; by default now, once it is copied. What
+            was due before is ready then.
         speed: So many times as fast as the time it is about, at the most, above zero; None is as fast as it goes, and
             times at which nothing is due take none.
         step: How far the clock is turned at a time, at least a millisecond. Lateness is exact whatever it is.
@@ -63,7 +66,7 @@ def simulate(
 
     Raises:
         WrongType, InvalidArgument: An argument is none of what is said here.
-        Locked: Somebody has the store open.
+        Locked: Somebody has the store open, and no pin can be left in its folder.
         NotAStore, Corrupt, NewerFormat, StorageError: As `delaymq.open`.
     """
     begins_ms = due_ms(start, "start") if start is not None else due_ms(datetime.now(UTC))
@@ -77,6 +80,8 @@ def simulate(
     everybody = _positive("rate", rate)
     pace = None if speed is None else _positive("speed", speed)
     with copied(Path(path), None if folder is None else Path(folder)) as copy:
+        if start is None:  # an open store goes on until it is copied
+            begins_ms = min(due_ms(datetime.now(UTC)), ends_ms)
         clock = Clock(moment(begins_ms))
         with Store.open(copy, durability="os", clock=clock, create=False) as store, ExitStack() as consuming:
             run, groups = _Run(store, clock, {}), _groups(store)
