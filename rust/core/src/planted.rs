@@ -218,6 +218,8 @@ faults! {
     MoveLosesPayload,
     /// A move that comes again is answered as one of a message that is not known.
     MoveForgotten,
+    /// What is moved is not found by its key any more.
+    MovedLosesKey,
     /// What is replaced under its key stays pending, too.
     ReplacedStays,
     /// A checkpoint saves no ids of what was published lately.
@@ -236,6 +238,8 @@ faults! {
     HoleAsksOwnRowsAlone,
     /// A payload that was copied out of a run is a hole, though what was moved meanwhile has it there yet.
     HoleForgetsCopied,
+    /// What becomes ready while its payload is copied does not hold the file that it is copied out of.
+    ReadyForgetsCopied,
     /// What an archive has not got yet goes as if nobody waited for it.
     ArchiveMarkIgnored,
     /// Zeros are taken for a record.

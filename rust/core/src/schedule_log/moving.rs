@@ -18,11 +18,11 @@
 //!    none was finished since, the one before it, is the newest that is kept, and files that a kept checkpoint
 //!    needs are not removed; nor is the window let go of ([`Schedule::release`], [`Schedule::retire`]).
 //!
-//! What is moved out of a frozen part has its payload where the entry in that part has it. The run that is made of the
-//! part may have a copy and need that file no more, and the one before it, too, where the message was moved out of a
-//! part both times. So the files of what was moved since the freeze are held until the next checkpoint is installed
-//! ([`Schedule::moved_files`]); that one writes these entries, and names what they need. A recovery needs none of them:
-//! it finds the row in the run.
+//! What leaves a frozen part, moved or ready, has its payload where the entry in that part has it. The run that is made
+//! of the part may have a copy and need that file no more, and the one before it, too, where the message left a part both
+//! times: moved twice, or ready, given back and ready again. So the files of what left since the freeze are held until the
+//! next checkpoint is installed ([`Schedule::left_files`]); that one writes these entries, and names what they need. A
+//! recovery needs none of them: it finds the row in the run.
 //!
 //! An opening has all entries behind its checkpoint in the open window, and the checkpoint names, by 1 and 2,
 //! what those need that it replays.
@@ -34,6 +34,7 @@ use super::entry::Entry;
 use super::lookup::{Found, Lookups};
 use super::schedule::Schedule;
 use super::window::{Body, Window};
+use crate::planted::{Planted, is_on};
 use crate::run::{DamagedBlock, Patches, Run, ScheduleRow};
 use crate::units::{DueKey, Location, LocationFile, Sequence, SubjectNumber};
 
@@ -98,13 +99,26 @@ impl Schedule {
     fn hold(&mut self, target: DueKey, entry: &Entry) {
         let is_frozen = target.sequence < self.open_bits.first();
         if is_frozen && entry.origin().is_none() && entry.location() != Location::NOWHERE {
-            self.moved_files.insert(entry.location().file());
+            self.left_files.insert(entry.location().file());
+        }
+    }
+
+    /// An entry has become ready: where it is in a frozen part, the same is true of it. One whose payload came by its
+    /// own fact is held without this: the checkpoint before the freeze keeps the log from there on.
+    #[inline]
+    pub fn note_ready(&mut self, entry: &Entry) {
+        let is_frozen = entry.sequence() < self.open_bits.first();
+        if is_frozen && entry.payload_sequence() != entry.sequence() && !is_on(Planted::ReadyForgetsCopied) {
+            let window = self.window_at(entry.sequence()).and_then(|at| self.windows.get(at));
+            if window.is_some_and(Window::is_in_memory) && entry.location() != Location::NOWHERE {
+                self.left_files.insert(entry.location().file());
+            }
         }
     }
 
     /// The files that entries in memory need beside what the checkpoint does that was frozen last.
-    pub fn moved_files(&self) -> &BTreeSet<LocationFile> {
-        &self.moved_files
+    pub fn left_files(&self) -> &BTreeSet<LocationFile> {
+        &self.left_files
     }
 
     /// True where a checkpoint that is frozen now needs the window's run: something is pending in it, or

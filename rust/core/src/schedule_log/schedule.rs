@@ -28,8 +28,8 @@ pub struct Schedule {
     lookups: Lookups,
     /// Runs that no merge reads, since a block of theirs is damaged.
     pub(super) unmerged: BTreeSet<RunNumber>,
-    /// Where the payloads lie of what was moved out of frozen parts since the last freeze.
-    pub(super) moved_files: BTreeSet<LocationFile>,
+    /// Where the payloads lie of what left frozen parts since the last freeze, moved or ready.
+    pub(super) left_files: BTreeSet<LocationFile>,
 }
 
 impl Schedule {
@@ -53,7 +53,7 @@ impl Schedule {
             pending,
             lookups: Lookups::default(),
             unmerged: BTreeSet::new(),
-            moved_files: BTreeSet::new(),
+            left_files: BTreeSet::new(),
         }
     }
 
@@ -222,7 +222,7 @@ impl Schedule {
     /// windows whose entries no run holds: this one, and those whose writing failed before. What
     /// is decided from now on is marked in the windows, and not in the parts.
     pub fn freeze(&mut self, now: Millis) -> Vec<FrozenPart> {
-        self.moved_files.clear();
+        self.left_files.clear();
         self.close_open(now);
         for window in &mut self.windows {
             let rows = window.rows();

@@ -247,6 +247,7 @@ fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) ->
         if state.schedule.set(key.sequence, EntryState::Dispatched) == EntryState::Pending {
             ends_ready(state, effects, &entry);
         }
+        state.schedule.note_ready(&entry);
         state.release(key.sequence);
         make_ready(state, effects, entry);
     }

@@ -201,6 +201,7 @@ fn answered_before(asked: &ByKey, before: Named) -> Outcome {
 pub(super) fn key_moves(state: &mut State, from: Sequence, to: DueKey) {
     if let Some((key, message)) = state.keys.release(from)
         && state.schedule.state(to.sequence) == EntryState::Pending
+        && !is_on(Planted::MovedLosesKey)
     {
         state.keys.hold(key, Named { key: to, ..message });
     }

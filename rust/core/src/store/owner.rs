@@ -369,7 +369,7 @@ impl Owner {
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);
         let before = self.kept.last().cloned();
-        let kept = (*kept).holding(self.state.schedule.moved_files());
+        let kept = (*kept).holding(self.state.schedule.left_files());
         self.kept.push(kept.holding_loads(&self.state));
         let first = self.state.segments.first().map(|start| start.segment);
         (self.state.holes, self.state.run_holes) = (holes.log, holes.runs);

@@ -90,7 +90,7 @@ impl Owner {
             holes: state.holes.clone(),
             run_holes: state.run_holes.clone(),
         };
-        let next = next.holding(state.schedule.moved_files());
+        let next = next.holding(state.schedule.left_files());
         let is_above_first =
             |files: &KeptFiles| state.segments.first().is_some_and(|first| first.segment < files.floor);
         match self.kept.as_slice() {
