@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use delaymq_core::store::{PendingOf, PendingQuery};
 use delaymq_core::units::Millis;
 use delaymq_engine::{Due, Store, SubscribeOptions, Subscription};
 
-use crate::case::{Case, Failure, Figures, far_ms, now_us, percentiles, publish, take_late, wait_applied};
+use crate::case::{Case, Failure, Figures, far_ms, now_us, percentiles, publish, rate, take_late, wait_applied};
 
 const SUBJECT: &str = "bench.lateness";
 const PULL_MESSAGES: usize = 1_024;
 const IN_FLIGHT_MAX: u32 = 16_384;
+const LISTED_PAGE: usize = 10_000;
 const SILENCE: Duration = Duration::from_secs(10); // after it, what has not come is lost
 
 /// Publishes `rate_per_s` times `milliseconds` messages, due evenly, then consumes them.
@@ -32,12 +34,20 @@ pub(crate) fn run(case: &Case) -> Result<Figures, Failure> {
         let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
         std::thread::spawn(move || publish_at_half_speed(&store, &stop))
     });
+    let listing = case.flag("beside_listing").then(|| {
+        let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+        std::thread::spawn(move || list_again_and_again(&store, &stop))
+    });
     let late = consume(&subscription, messages);
     stop.store(true, Ordering::Release);
+    let listed = listing.map(|thread| thread.join().map_err(|_| Failure("the list died".to_owned())));
     let published = beside.and_then(|thread| thread.join().ok()).unwrap_or(Ok(0))?;
     let mut figures = percentiles(&mut late?);
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     figures.insert("published_beside", published as f64);
+    if let Some(listed_per_s) = listed {
+        figures.insert("listed_per_s", listed_per_s??);
+    }
     figures.insert("value", figures.get("p99_ms").copied().unwrap_or(0.0));
     subscription.close()?;
     store.close()?;
@@ -66,6 +76,20 @@ fn consume(subscription: &Subscription, messages: u64) -> Result<Vec<f64>, Failu
         }
     }
     Ok(late)
+}
+
+/// Lists all that is pending, page by page and from the beginning again, until told to stop; returns how many entries
+/// that were a second.
+fn list_again_and_again(store: &Store, stop: &AtomicBool) -> Result<f64, Failure> {
+    let query = PendingQuery { of: PendingOf::Users, ..PendingQuery::default() };
+    let (started, mut listed) = (Instant::now(), 0_u64);
+    while !stop.load(Ordering::Acquire) {
+        let mut reader = store.pending(&query)?;
+        while let Some(page) = reader.next_page(LISTED_PAGE)?.filter(|_| !stop.load(Ordering::Acquire)) {
+            listed = listed.saturating_add(page.entries.len() as u64);
+        }
+    }
+    Ok(rate(listed, started.elapsed()))
 }
 
 /// Publishes, then rests for as long as that took, until told to stop; returns how many.

@@ -267,7 +267,7 @@ def catches_planted(rig: Sweep) -> bool:
 def main(arguments: list[str]) -> int:
     options = argparse.ArgumentParser(prog="amnesia.io_errors", description=__doc__)
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--workers", type=int, default=6, help="histories at once, which mostly wait")
+    options.add_argument("--workers", type=int, default=16, help="histories at once, which wait most of the time")
     options.add_argument("--sample", type=int, default=2, help="calls that fail otherwise than with EIO for ever")
     options.add_argument("--all", action="store_true", help="each call fails in each way")
     options.add_argument("--program", type=Path, required=True, help="the example `tortured`")

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ import pytest
 from commanding import arguments_of, command, environment, on_terminal
 from delaymq.bench import BENCHES
 from delaymq.bench.backlog import disk_bytes
+from delaymq.bench.row import Case, Row, summary
 from delaymq.bench.rust import together
 from delaymq.bench.served import served
 from delaymq.cli import bench as cli_bench
@@ -79,7 +81,7 @@ def test_json_has_no_table_about_it() -> None:
 
 def test_many_subjects_and_a_backlog_tell_what_they_take_of_memory(tmp_path: Path) -> None:
     ended = command("bench", "subjects", "backlog", "--quick", "--json", "--folder", str(tmp_path))
-    subjects, backlog, large = map(json.loads, ended.stdout.splitlines())
+    _, subjects, backlog, large = map(json.loads, ended.stdout.splitlines())
     assert (subjects["bench"], subjects["n"], subjects["durability"]) == ("subjects", 50_000, "disk")
     assert (subjects["detail"]["subjects"], subjects["detail"]["batch"]) == (1000, 1000)
     assert 0 < subjects["detail"]["bytes_per_subject"] < 100_000
@@ -117,13 +119,62 @@ def test_a_number_of_messages_that_cannot_be_is_refused(given: tuple[str, ...], 
     assert words in refused.stderr
 
 
+def asked_for(name: str, **changed: object) -> argparse.Namespace:
+    given = {"quick": False, "server": False, "scale": None, "folder": None, "json": True, "must": False}
+    return argparse.Namespace(names=[name], **{**given, **changed})
+
+
+def measured(cases: Iterable[Case], **_: object) -> Iterator[Row]:
+    """As if half a million entries a second were listed, and half a millisecond taken for everything."""
+    for case in cases:
+        figures = {mark.figure: 0.5 for mark in case.must}
+        yield summary(case, [{**figures, "value": 5e5}], [{"value": 1.0}], {})
+
+
+@pytest.mark.parametrize(
+    ("name", "must", "code"), [("listing", True, 1), ("listing", False, 0), ("changes", True, 0), ("forecast", True, 0)]
+)
+def test_a_missed_mark_is_told_and_ends_with_one_only_where_that_is_asked_for(
+    name: str, must: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli_bench, "run_benches", measured)
+    assert cli_bench.run(asked_for(name, must=must, json=False)) == code
+    told = [line for line in capsys.readouterr().out.splitlines() if "must: " in line]
+    expected = {
+        "listing": ["  must: the figure at least 1,000,000: missed, 500,000"],
+        "changes": ["  must: the figure at least 100,000: met"] * 2,
+        "forecast": ["  must: subject_ms at most 50: met", "  must: totals_ms at most 1: met"],
+    }
+    assert told == expected[name]
+    assert cli_bench.run(asked_for(name, must=must)) == code
+    rows = map(json.loads, capsys.readouterr().out.splitlines())
+    assert {one["met"] for row in rows for one in row["detail"]["must"]} == {name != "listing"}
+
+
+@pytest.mark.parametrize("given", [("wheel", "--must"), ("restart", "--quick", "--must")])
+def test_marks_are_not_asked_for_where_there_are_none(given: tuple[str, ...]) -> None:
+    refused = command("bench", *given)
+    assert refused.returncode == 2
+    assert "--must: nothing is asked of" in refused.stderr
+
+
+def test_a_list_runs_beside_deliveries_and_one_subject_is_measured_as_many_are(tmp_path: Path) -> None:
+    asked = ("bench", "lateness", "subjects", "--quick", "--json", "--folder", str(tmp_path))
+    rows = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+    [slow, fast] = [row["detail"] for row in rows if row["detail"].get("beside") == "listing"]
+    assert [slow["rate_per_s"], fast["rate_per_s"]] == [1000, 20_000]
+    for detail in (slow, fast):
+        assert detail["listed_per_s"] > 0 < detail["alone_p99_ms"]
+        assert {"alone_p50_ms", "p50_ms", "p99_ms", "limit_p50_ms"} <= detail.keys()
+    assert [row["detail"]["subjects"] for row in rows if row["bench"] == "subjects"] == [1, 1000]
+
+
 def test_a_backlog_that_the_disk_has_no_room_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     free = disk_bytes(1_000) - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     monkeypatch.setattr(cli_bench, "run_benches", lambda *_, **__: pytest.fail("it was begun"))
-    chosen = argparse.Namespace(names=["backlog"], quick=True, server=False, scale=1_000, folder=None, json=True)
     with pytest.raises(UsageError, match=f"of which {free} are free"):
-        cli_bench.run(chosen)
+        cli_bench.run(asked_for("backlog", quick=True, scale=1_000))
 
 
 def test_the_help_lists_every_bench_and_another_name_is_refused() -> None:

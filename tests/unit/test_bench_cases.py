@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench.machine import STATUS, anonymous_bytes
+from delaymq.bench.row import Case
 from tidy.documents import Row, table_after
 
 README = Path(__file__).resolve().parents[2] / "benches" / "README.md"
@@ -35,8 +37,10 @@ def test_the_details_that_name_a_case() -> None:
     assert values("commit", "batch") == [1] * 5
     assert values("publish", "batch") == [1, 1]
     rates = list(zip(values("lateness", "rate_per_s"), values("lateness", "beside"), strict=True))
-    assert rates == [(1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing"), (1000, None)]
-    assert values("lateness", "over") == [None] * 4 + ["tcp"]
+    alone = [(1000, "nothing"), (20_000, "nothing"), (1000, "python"), (1000, "publishing")]
+    assert rates == [*alone, (1000, "listing"), (20_000, "listing"), (1000, None)]
+    assert values("lateness", "listed") == [None] * 4 + [1_000_000] * 2 + [None]
+    assert values("lateness", "over") == [None] * 6 + ["tcp"]
     assert values("loopback", "batch") == [1, 16, 64, 256] * 2
     assert [case.durability for case in BENCHES["loopback"](False)] == ["disk"] * 4 + ["os"] * 4
     assert values("connections", "connections") == [64, 8]
@@ -53,7 +57,7 @@ def test_the_details_that_name_a_case() -> None:
     assert values("burst", "consumer") == ["rust", "python", "rust", "rust", "rust"]
     assert values("burst", "subjects") == [1, 1, 6, 16, 40]
     assert values("hour", "pending") == [2_000_000]
-    assert values("subjects", "subjects") == [10_000]
+    assert values("subjects", "subjects") == [1, 100, 1000, 10_000]
     assert values("backlog", "ready") == [10_000_000, 2_000_000]
     assert values("backlog", "body_bytes") == [64, 1_024]
 
@@ -75,6 +79,30 @@ def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
         "hour": [(1_000_000, 1_000_000)],
         "backlog": [(1_000_000, None)],
     }
+
+
+def marked(cases: Sequence[Case]) -> list[dict[str, float]]:
+    return [{mark.figure: mark.bound for mark in case.must} for case in cases]
+
+
+def test_what_must_be_reached_stands_in_the_cases_and_grows_with_a_burst() -> None:
+    seconds = {"value": 2, "memory_bytes": 1 << 30}
+    assert marked(planned(["restart"], quick=False, scale=100_000_000)) == [seconds] * 2
+    assert marked(planned(["room"], quick=False, scale=7)) == [{"value": 260}, {"value": 306}]
+    assert marked(planned(["changes", "listing"], quick=False)) == [{"value": 100_000}] * 2 + [{"value": 1_000_000}]
+    assert marked(planned(["forecast"], quick=False)) == [{"subject_ms": 50, "totals_ms": 1}]
+    assert marked(planned(["hour"], quick=False)) == [{"anonymous_bytes": 1 << 30}]
+    assert marked(planned(["append"], quick=False)) == [{"value": 3_000_000}, {"value": 2_000_000}]
+    assert marked(planned(["lateness"], quick=False, scale=7)) == [{"p50_ms": 1.5, "p99_ms": 10}]
+    assert marked(planned(["burst"], quick=False, scale=10_000_000)) == [{"value": 20, "neighbour_p99_ms": 50}] * 4
+    assert marked(planned(["burst"], quick=False))[:2] == [{"value": 2, "neighbour_p99_ms": 50}, {"value": 5}]
+    floors = {mark.figure for cases in BENCHES.values() for case in cases(False) for mark in case.must if mark.is_floor}
+    assert floors == {"value", "listed_per_s"}
+
+
+def test_nothing_is_asked_of_a_quick_run() -> None:
+    assert {case.must for case in planned([], quick=True)} == {()}
+    assert {case.must for case in planned(["restart"], quick=True, scale=7)} == {()}
 
 
 def test_what_goes_through_a_server_can_be_asked_for_alone() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.machine import Moment, meanwhile
+from delaymq.bench.marks import at_least, at_most
 from delaymq.bench.row import Case, Figures, summary
 
 
@@ -42,6 +43,23 @@ def test_a_row_is_medians_beside_their_limit() -> None:
         "load": 0.5,
         "steal": 0,
     }
+
+
+def test_marks_are_judged_by_the_figures_of_the_row() -> None:
+    asked = dataclasses.replace(a_case(), must=at_least(value=20) + at_most(p99_ms=5, early=0))
+    row = summary(asked, [{"value": 20.0, "p99_ms": 5.5, "early": 0.0}], [{"value": 1.0}], {})
+    assert json.loads(row.to_json())["detail"]["must"] == [
+        {"figure": "value", "at_least": 20, "met": True},
+        {"figure": "p99_ms", "at_most": 5, "met": False},
+        {"figure": "early", "at_most": 0, "met": True},
+    ]
+    assert [judged.words() for judged in row.missed] == ["p99_ms at most 5"]
+    assert summary(asked, [{"value": 19.9, "p99_ms": 5.0, "early": 0.0}], [{"value": 1.0}], {}).missed[0].found == 19.9
+
+
+def test_a_mark_of_a_figure_that_nobody_measured_is_no_mark_that_is_met() -> None:
+    with pytest.raises(KeyError, match="p99_ms"):
+        summary(dataclasses.replace(a_case(), must=at_most(p99_ms=5)), [{"value": 20.0}], [{"value": 1.0}], {})
 
 
 def test_of_memory_the_greatest_growth_of_all_runs_is_told() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
 from delaymq.bench.machine import anonymous_bytes
+from delaymq.bench.marks import at_most
 from delaymq.bench.row import Case, Figures, Measurement
 from delaymq.bench.rust import measurement, own_process
 from delaymq.message import Message, Publish
@@ -26,6 +27,8 @@ BATCH = 1024
 IN_FLIGHT_MAX = 16_384
 SUBJECTS = (6, 16, 40)  # that flood together, each with its part of as many messages
 SUBJECTS_QUICK = (16,)
+SECONDS_OF_A_MILLION_MOST = {"rust": 2.0, "python": 5.0}
+NEIGHBOUR_MS_MOST = 50.0
 LOOK_EVERY = 20_000  # messages between two looks at the memory
 
 
@@ -69,6 +72,10 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             limit_words=limit_words,
             higher_is_better=False,
             detail={"consumer": consumer, "subjects": subjects, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX},
+            must=at_most(
+                value=SECONDS_OF_A_MILLION_MOST[consumer] * messages / 1e6,
+                **({"neighbour_p99_ms": NEIGHBOUR_MS_MOST} if consumer == "rust" else {}),
+            ),
         )
         for consumer, subjects, ours, limit, limit_words in rows
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved, runs_of
+from delaymq.bench.marks import at_least, at_most
 from delaymq.bench.row import Case, Figures, Pairs
 from delaymq.bench.rust import measurement, own_process
 
@@ -16,6 +17,8 @@ PENDING_QUICK = 50_000
 CHANGES_MAX = 500_000
 BATCH = 1000
 RECORD_BYTES = {"cancel": 0, "move": 16}  # beyond that of a record without a body
+CHANGES_PER_S_LEAST = 100_000
+ROOM_BYTES_MOST = {"pending": 260, "cancelled": 306}  # of each pending; of each that is left, twice what one takes
 DISK_BYTES_EACH = 340  # of a message in the log, in a run and in the run that a merge makes of that
 DISK_BYTES_PREPARED = 2 << 30
 
@@ -48,6 +51,7 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             ),
             limit_words="records of the same size, 1,000 in each pwrite, a sync behind each",
             detail={"call": call, "pending": pending, "batch": BATCH, "from": "rust"},
+            must=at_least(value=CHANGES_PER_S_LEAST),
         )
         for call, body_bytes in RECORD_BYTES.items()
     ]
@@ -73,6 +77,7 @@ def cases_room(quick: bool, scale: int | None = None) -> Sequence[Case]:
             limit_words="a record and a row for each, in one file",
             higher_is_better=False,
             detail={"pending": pending, "moment": moment, "body_bytes": 64, "from": "rust"},
+            must=at_most(value=ROOM_BYTES_MOST[moment]),
         )
         for moment, figure in (("pending", "value"), ("cancelled", "cancelled"))
     ]

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from delaymq.bench.interleaving import interleaved
+from delaymq.bench.marks import at_most
 from delaymq.bench.row import Case
 from delaymq.bench.rust import measurement
 
 __all__ = ["cases"]
+
+SUBJECT_MS_MOST = 50.0
+TOTALS_MS_MOST = 1.0
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
@@ -32,5 +36,6 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             ),
             limit_words="cells read from a file, checked, and added up by minute",
             detail={"pending": pending, "from": "rust"},
+            must=at_most(subject_ms=SUBJECT_MS_MOST, totals_ms=TOTALS_MS_MOST),
         )
     ]

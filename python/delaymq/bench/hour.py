@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved
+from delaymq.bench.marks import at_most
 from delaymq.bench.row import Case, Figures
 from delaymq.bench.rust import measurement, own_process
 
@@ -15,6 +16,7 @@ __all__ = ["cases"]
 
 MESSAGES = 2_000_000
 MESSAGES_QUICK = 50_000
+ANONYMOUS_BYTES_MOST = 1 << 30  # of the whole process
 BATCH = 1024
 IN_FLIGHT_MAX = 16_384
 
@@ -45,5 +47,6 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             pairs=interleaved(ours, limit, quick=quick or scale is not None),
             limit_words="ready facts and acknowledgements written with a sync for each 16,384, each message read once",
             detail={"pending": messages, "batch": BATCH, "in_flight_max": IN_FLIGHT_MAX, "from": "rust"},
+            must=at_most(anonymous_bytes=ANONYMOUS_BYTES_MOST),
         )
     ]

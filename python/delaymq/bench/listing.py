@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from delaymq.bench.interleaving import interleaved
+from delaymq.bench.marks import at_least
 from delaymq.bench.row import Case
 from delaymq.bench.rust import measurement
 
-__all__ = ["cases"]
+__all__ = ["ENTRIES_PER_S_LEAST", "cases"]
+
+ENTRIES_PER_S_LEAST = 1_000_000
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
@@ -32,5 +35,6 @@ def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
             ),
             limit_words="rows read from a file, checked, and their keys sorted",
             detail={"pending": pending, "from": "rust"},
+            must=at_least(value=ENTRIES_PER_S_LEAST),
         )
     ]

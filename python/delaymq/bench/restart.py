@@ -8,6 +8,7 @@ from pathlib import Path
 
 from delaymq import _core
 from delaymq.bench.interleaving import runs_of
+from delaymq.bench.marks import at_most
 from delaymq.bench.row import Case, Figures, Pairs
 from delaymq.bench.rust import killed_afterwards
 
@@ -18,6 +19,8 @@ PENDING_QUICK = (200_000,)
 BODY_BYTES = 64
 DUE_PAUSE_S = 0.1  # until what was published last is due
 MOMENTS = {"publish": "publish_s", "delivery": "delivery_s"}
+SECONDS_MOST = 2.0
+MEMORY_BYTES_MOST = 1 << 30
 TOLD = ("open_s", "read_bytes", "facts", "memory_bytes")
 
 
@@ -77,4 +80,5 @@ def _case(restarts: Restarts, moment: str) -> Case:
         limit_words="reading as many bytes of the same files, newest first, as cold",
         higher_is_better=False,
         detail={"pending": restarts.pending, "moment": moment, "body_bytes": BODY_BYTES, "from": "rust"},
+        must=at_most(value=SECONDS_MOST, memory_bytes=MEMORY_BYTES_MOST),
     )

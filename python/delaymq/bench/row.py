@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from delaymq.bench.marks import Judged, Mark
+
 __all__ = ["Case", "Row", "case_words", "summary"]
 
 Figures = Mapping[str, float]
@@ -59,6 +61,7 @@ class Case:
             where there is none that would say something.
         detail: What names the case: rate_per_s, in_flight, …
         is_served: True where it goes through a server in a process of its own.
+        must: What its figures must reach at this size on any machine; none where nobody said so.
     """
 
     bench: str
@@ -71,6 +74,7 @@ class Case:
     plain_words: str | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
     is_served: bool = False
+    must: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,18 @@ class Row:
     durability: str
     n: int
     detail: Mapping[str, Any]
+    must: tuple[Judged, ...] = ()
+
+    @property
+    def missed(self) -> tuple[Judged, ...]:
+        """The marks that were not reached."""
+        return tuple(judged for judged in self.must if not judged.is_met)
 
     def to_json(self) -> str:
-        """One JSON object, on one line."""
+        """One JSON object, on one line; the marks stand in its detail, where there are any."""
+        detail = {name: _significant(value) for name, value in self.detail.items()}
+        if self.must:
+            detail["must"] = [judged.told() for judged in self.must]
         return json.dumps(
             {
                 "bench": self.bench,
@@ -97,7 +110,7 @@ class Row:
                 "ratio": _significant(self.ratio),
                 "durability": self.durability,
                 "n": self.n,
-                "detail": {name: _significant(value) for name, value in self.detail.items()},
+                "detail": detail,
             }
         )
 
@@ -132,7 +145,8 @@ def summary(case: Case, ours: Sequence[Figures], limits: Sequence[Figures], mach
         detail["limit_plain"] = statistics.median(figures["plain"] for figures in limits)
         detail["limit_plain_is"] = case.plain_words
     detail.update(machine)
-    return Row(case.bench, case.unit, value, limit, ratio, case.durability, case.n, detail)
+    judged = tuple(mark.judged({**detail, "value": value}) for mark in case.must)
+    return Row(case.bench, case.unit, value, limit, ratio, case.durability, case.n, detail, judged)
 
 
 def _spread(values: Sequence[float]) -> list[float]:

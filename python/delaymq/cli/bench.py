@@ -13,6 +13,7 @@ from delaymq.bench import BENCHES, SCALED, planned
 from delaymq.bench import run as run_benches
 from delaymq.bench.changes import disk_bytes
 from delaymq.cli.arguments import add_verb
+from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.figures import FigureTable
 
@@ -32,17 +33,18 @@ def add_to(verbs: Verbs) -> None:
         run,
         summary="measure each row beside its limit",
         details="The limit is what the machine itself can do, measured in the same run; the bar is the share of it "
-        "that was reached.",
+        "that was reached. Below it stands what must be reached on any machine, where there is such a mark.",
         examples=(
             "delaymq bench",
             "delaymq bench append commit --quick",
             "delaymq bench lateness --server --json",
-            "delaymq bench room --scale 100000000",
+            "delaymq bench room --scale 100000000 --must",
         ),
     )
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
-    verb.add_argument("--quick", action="store_true", help="fewer messages and one run; under 5 s a bench")
+    verb.add_argument("--quick", action="store_true", help="fewer messages, one run, no marks; under 5 s a bench")
+    verb.add_argument("--must", action="store_true", help=f"end with {Exit.FOUND:d} where a mark was missed")
     verb.add_argument("--server", action="store_true", help="only what goes through a server in a process of its own")
     verb.add_argument(
         "--scale", type=_count, metavar="N", help=f"so many messages, once for each; of {', '.join(SCALED)} alone"
@@ -78,13 +80,14 @@ def run(chosen: argparse.Namespace) -> int:
     cases = planned(chosen.names, quick=chosen.quick, served=chosen.server, scale=chosen.scale)
     if not cases:
         raise UsageError(f"none of {', '.join(chosen.names)} goes through a server")
-    rows = run_benches(cases, quick=chosen.quick, folder=chosen.folder)
-    if chosen.json:
-        for row in rows:
-            print(row.to_json(), flush=True)
-        return 0
-    shown = FigureTable(cases, sys.stdout)
-    print(shown.head(), flush=True)
-    for row in rows:
-        print(shown.line(row), flush=True)
-    return 0
+    if chosen.must and not any(case.must for case in cases):
+        raise UsageError(f"--must: nothing is asked of {'a quick run' if chosen.quick else ', '.join(chosen.names)}")
+    shown = None if chosen.json else FigureTable(cases, sys.stdout)
+    if shown:
+        print(shown.head(), flush=True)
+    missed = False
+    for row in run_benches(cases, quick=chosen.quick, folder=chosen.folder):
+        lines = [shown.line(row), *shown.marks(row)] if shown else [row.to_json()]
+        print(*lines, sep="\n", flush=True)
+        missed |= bool(row.missed)
+    return Exit.FOUND if missed and chosen.must else Exit.DONE

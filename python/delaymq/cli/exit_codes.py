@@ -49,7 +49,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.DONE: "done",
-    Exit.FOUND: "damage was found, or a promise is broken",
+    Exit.FOUND: "damage was found, a promise is broken, or a mark of a bench missed",
     Exit.USAGE: "the command line, the configuration or a line of the input is wrong",
     Exit.STORE: "the store cannot be used as asked, or the operating system refused a call",
     Exit.DAMAGED: "the store is damaged or a file of it is missing; nothing was touched",

@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Sequence
 from typing import TextIO
 
+from delaymq.bench.marks import Judged
 from delaymq.bench.row import Case, Row, case_words
-from delaymq.cli.terminal import can_show, green, strong
+from delaymq.cli.terminal import alarming, can_show, green, strong
 
 __all__ = ["FigureTable"]
 
@@ -62,6 +63,15 @@ class FigureTable:
         share = f"{row.ratio:,.0%}" if math.isfinite(row.ratio) else "-"
         numbers = self._numbers(_grouped(row.value), _grouped(row.limit), row.unit, share)
         return self._joined(words, numbers + (GAP + self._drawn(row.ratio) if self._bar else ""))
+
+    def marks(self, row: Row) -> list[str]:
+        """A line for each mark of a row: what must be reached, and whether it was."""
+        return [f"{GAP}must: {judged.words()}: {self._outcome(judged)}" for judged in row.must]
+
+    def _outcome(self, judged: Judged) -> str:
+        if judged.is_met:
+            return "met"
+        return alarming(f"missed, {_grouped(judged.found)}", self._stream)
 
     def _words(self, bench: str, case: str, durability: str) -> str:
         return GAP.join((bench.ljust(self._named), case.ljust(self._cased), durability.ljust(len("disk"))))

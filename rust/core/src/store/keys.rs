@@ -15,6 +15,8 @@ use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
 
 /// Shards: 4,096 keys each where there are four million.
 const SHARDS: u64 = 1_024;
+/// A shard with room for no more than so many gives none of it back.
+const SHARD_ROOM_KEPT: usize = 16;
 /// Bytes of one in a checkpoint.
 const SAVED_BYTES: usize = 40;
 
@@ -128,12 +130,23 @@ impl<K: Sharded, V: Copy> Shards<K, V> {
     pub(super) fn remove(&mut self, key: K) -> Option<V> {
         self.get(key)?;
         let shard = self.shards.get_mut((key.bits() % SHARDS) as usize)?;
-        let removed = Arc::make_mut(shard).remove(&key)?;
+        let map = Arc::make_mut(shard);
+        let removed = map.remove(&key)?;
+        // What a burst made it grow by is given back, and it does not grow and shrink by turns.
+        if map.capacity() > SHARD_ROOM_KEPT && map.len() < map.capacity() / 4 {
+            map.shrink_to(map.len().saturating_mul(2));
+        }
         self.count = self.count.saturating_sub(1);
         if self.count == 0 {
             self.shards = Vec::new();
         }
         Some(removed)
+    }
+
+    /// For how many there is room without another allocation.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.shards.iter().map(|shard| shard.capacity()).sum()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {

@@ -164,6 +164,7 @@ impl Owner {
         if header.record_count.get() > 0 {
             position.trusted = position.trusted.max(Millis(header.trusted_ms.get()));
         }
+        self.state.moves.forget_by_batch(position.trusted);
         self.bytes_applied = self.bytes_applied.saturating_add(u64::from(header.length.get()));
         self.look_again();
         reached(Failpoint::Applied);
@@ -311,7 +312,6 @@ impl Owner {
         self.bytes_at_freeze = self.bytes_applied;
         self.sequence_at_freeze = self.state.position.next_sequence;
         self.deciding.forget_ended(&self.state);
-        self.state.moves.forget_by_freeze(self.state.position.trusted);
         if self.effects.feed.admit(&mut self.state.schedule).is_err() {
             // The next step meets the damaged block again, and says so.
             self.effects.feed.give_back_unresolved();

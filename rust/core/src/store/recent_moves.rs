@@ -28,8 +28,9 @@ pub const RECENT_MOVES_MAX: usize = 1_048_576;
 const PIECE_MOVES: u64 = 1_024;
 /// Moves that are forgotten at once, at most, beside the one that comes.
 const FORGOTTEN_AT_ONCE: usize = 64;
-/// Moves that are forgotten at once by a freeze: where none comes any more, nobody else lets go of them.
-const FORGOTTEN_BY_FREEZE: usize = 2_048;
+/// Moves that are forgotten at once by a batch of whatever: some 30 microseconds. Where no move comes any more, nobody
+/// else lets go of them, and a million goes within four thousand batches.
+const FORGOTTEN_BY_BATCH: usize = 256;
 /// Bytes of one in a checkpoint.
 const SAVED_BYTES: usize = 36;
 
@@ -88,9 +89,9 @@ impl RecentMoves {
         }
     }
 
-    /// Lets go of a bounded number of them, where none may come any more: about a millisecond.
-    pub(super) fn forget_by_freeze(&mut self, now: Millis) {
-        self.forget_over(now, FORGOTTEN_BY_FREEZE);
+    /// Lets go of a bounded number of them behind each batch, where no move may come any more.
+    pub(super) fn forget_by_batch(&mut self, now: Millis) {
+        self.forget_over(now, FORGOTTEN_BY_BATCH);
     }
 
     fn at(&self, number: u64) -> Option<&Moved> {
@@ -279,6 +280,25 @@ mod tests {
         assert_eq!(frozen.len(), LAST_MOVES + 3_000, "a frozen copy keeps what it was taken of");
         moves.forget_over(Millis(u64::MAX), usize::MAX);
         assert_eq!(moves.len(), LAST_MOVES);
+    }
+
+    #[test]
+    fn a_million_of_them_goes_within_four_thousand_batches_and_gives_its_memory_back() {
+        let most = RECENT_MOVES_MAX as u64;
+        let mut moves = RecentMoves::default();
+        for target in 1..=most {
+            moves.note(&moved(target, 7, None), key(7, most * 2 + target), Millis(9));
+        }
+        let room = moves.numbers.room();
+        let now = Millis(9 + MOVES_KEPT_MS);
+        moves.forget_by_batch(Millis(now.0 - 1));
+        assert_eq!(moves.len(), RECENT_MOVES_MAX, "none is over yet");
+        for _ in 0..4_000 {
+            moves.forget_by_batch(now);
+        }
+        assert_eq!((moves.len(), moves.numbers.len()), (LAST_MOVES, LAST_MOVES));
+        assert_eq!(moves.pieces.len(), LAST_MOVES / PIECE_MOVES as usize);
+        assert!(moves.numbers.room() * 3 < room, "{} of {room} are left", moves.numbers.room());
     }
 
     #[test]
