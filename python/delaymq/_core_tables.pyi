@@ -116,9 +116,9 @@ RebuiltRunTold: TypeAlias = tuple[str, int, int, int]
 
 def rebuild_plan(
     path: str, piece_sequences: int, /
-) -> tuple[bytes, list[tuple[int, int, int, int]], list[tuple[int, int, str]]]:
-    """The plan; index, first sequence, sequences and run number of each piece; first sequence and sequences of what
-    stays as it is, and why.
+) -> tuple[bytes, int | None, list[tuple[int, int, int, int]], list[tuple[int, int, str, str | None]]]:
+    """The plan; the number of its checkpoint; index, first sequence, sequences and run number of each piece; first
+    sequence and sequences of what stays as it is, why, and what is damaged of it.
     """
 
 def rebuild_piece(
@@ -128,6 +128,9 @@ def rebuild_piece(
     `vanishing`; sequence, kind and words of some with which something is wrong, the worst first; the run that was
     written.
     """
+
+def refuse_open(path: str, /) -> None:
+    """Raises `Locked` where somebody has the store open."""
 
 def adopt_rebuilt(path: str, plan: bytes, staged: list[tuple[int, RebuiltRunTold | None]], /) -> tuple[int, int]:
     """Puts the runs of all pieces in the place of those that are there: how many, and their messages."""

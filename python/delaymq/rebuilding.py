@@ -25,7 +25,7 @@ from typing import Final, Literal, Self, cast
 from delaymq import _core
 from delaymq._recover import folder_of
 from delaymq._refusals import refused, wrong_type
-from delaymq.errors import InvalidArgument, StoreError, WouldVanish
+from delaymq.errors import StorageError, StoreError, WouldVanish
 from delaymq.loading import RUN_ROWS_MAX, StagedRun, checked_run, discard
 
 __all__ = [
@@ -84,11 +84,13 @@ class KeptWindow:
         first_sequence: The first of them.
         sequences: How many there are.
         why: Why it stays.
+        damage: Why its run cannot be opened, so that its messages are nowhere; None where it can be.
     """
 
     first_sequence: int
     sequences: int
     why: str
+    damage: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,14 @@ class Plan:
 
     Attributes:
         content: What the core knows it by.
+        checkpoint: The number of its checkpoint; None where the store has none. Then nothing of it is in runs, and an
+            opening applies the whole log.
         pieces: What can be rebuilt, in order; none where the store has no checkpoint yet.
         kept: What stays as it is.
     """
 
     content: bytes
+    checkpoint: int | None
     pieces: tuple[Piece, ...]
     kept: tuple[KeptWindow, ...]
 
@@ -116,7 +121,7 @@ class Counts:
         different: It says something else.
         missing: Its run has no row of it.
         unreadable: Its row or its payload cannot be read in its run, and is found elsewhere.
-        kept: The log has it no more, and its run has it whole: there is nothing to compare it with.
+        kept: The log has it no more, or is damaged there, and its run has it whole: there is nothing to compare with.
         vanishing: It is whole nowhere.
     """
 
@@ -218,8 +223,10 @@ def plan(path: str | os.PathLike[str], *, piece_sequences: int = PIECE_SEQUENCES
         expected = f"a multiple of {SEQUENCES_OF_WORD} up to {PIECE_SEQUENCES}"
         raise refused("piece_sequences", expected, piece_sequences)
     with _Named(folder):
-        content, pieces, kept = _core.rebuild_plan(folder, piece_sequences)
-    return Plan(content, tuple(Piece(*piece) for piece in pieces), tuple(KeptWindow(*window) for window in kept))
+        content, checkpoint, pieces, kept = _core.rebuild_plan(folder, piece_sequences)
+    return Plan(
+        content, checkpoint, tuple(Piece(*piece) for piece in pieces), tuple(KeptWindow(*window) for window in kept)
+    )
 
 
 def rebuild(path: str | os.PathLike[str], plan: Plan, index: int, *, stage: bool = False) -> RebuiltPiece:
@@ -291,21 +298,22 @@ def adopt(path: str | os.PathLike[str], plan: Plan, pieces: Iterable[RebuiltPiec
     except BaseException:
         discard_pieces(folder, told)
         raise
+    # What is adopted has moved; what is left is of no use where somebody else adopted the same, and goes after a day.
+    with suppress(StorageError):
+        discard_pieces(folder, told)
     return Adopted(runs, messages)
 
 
-def refuse_open(path: str | os.PathLike[str], plan: Plan) -> None:
+def refuse_open(path: str | os.PathLike[str]) -> None:
     """Looks whether somebody has the store open, so that nothing is staged in vain.
 
     Raises:
         Locked: Somebody has.
         NotAStore, StorageError: As `plan`.
     """
-    folder, checked = folder_of(path), _plan_of(plan)
-    if checked.pieces:
-        # An adoption without its pieces takes the lock, and is refused behind it before it looks at anything.
-        with suppress(InvalidArgument), _Named(folder):
-            _core.adopt_rebuilt(folder, checked.content, [])
+    folder = folder_of(path)
+    with _Named(folder):
+        _core.refuse_open(folder)
 
 
 def refuse_vanishing(pieces: Iterable[RebuiltPiece]) -> None:

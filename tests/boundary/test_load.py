@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -261,3 +262,23 @@ def test_a_crash_between_adopting_and_answering_leaves_one_load(tmp_path: Path) 
             loaded = client.load("job", runs)
             assert (loaded.count, loaded.again) == (5, True)
             assert client.status().pending == 5
+
+
+def test_a_run_that_goes_while_others_are_checked_is_refused_and_the_store_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with delaymq.open(folder) as store:
+        [small] = stage(folder, table(5))
+        large = stage(folder, table(300_000))
+
+        def remove() -> None:
+            time.sleep(0.03)  # the first is checked by then, and the other is not
+            (folder / "loads" / small.name).unlink()
+
+        with ThreadPoolExecutor(1) as beside:
+            removing = beside.submit(remove)
+            with pytest.raises(MissingFile, match=small.name):
+                store.load("job", [small, *large])
+            removing.result()
+        store.publish("consumed", b"it goes on", delay=3_600)
+        assert store.status().pending == 1
+        assert store.load("job", large).count == 300_000

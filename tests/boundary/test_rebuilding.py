@@ -219,14 +219,14 @@ def test_an_open_store_is_compared_and_not_changed(tmp_path: Path) -> None:
         planned, counts = compared(path)
         assert counts.same == MESSAGES
         with pytest.raises(Locked):
-            refuse_open(path, planned)
+            refuse_open(path)
         before = kept()
         with pytest.raises(Locked) as caught:
             adopt(path, planned, rebuild_all(path, planned, stage=True))
         assert caught.value.store == str(path)
         assert kept() == before
         assert store.status().pending == MESSAGES + 1
-    refuse_open(path, planned)
+    refuse_open(path)
 
 
 def test_a_plan_of_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -304,9 +304,11 @@ def test_a_store_without_a_checkpoint_has_nothing_to_rebuild(tmp_path: Path) -> 
     path = tmp_path / "store"
     process = delaymq.open(path)
     planned = plan(path)
-    assert (planned.pieces, planned.kept) == ((), ())
+    assert (planned.checkpoint, planned.pieces, planned.kept) == (None, (), ())
+    with pytest.raises(Locked):
+        refuse_open(path)
     process.close()
-    refuse_open(path, plan(path))
+    refuse_open(path)
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:

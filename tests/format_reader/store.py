@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from format_reader.checkpoints import read_checkpoint
 from format_reader.identity import read_identity
 from format_reader.layout import demand
 from format_reader.records import Record
-from format_reader.runs import Run, read_run
+from format_reader.runs import STAGED, Run, read_run
 from format_reader.segments import Hole, Segment, follows, read_segment
 
 
@@ -69,8 +69,37 @@ def read_runs(folder: Path) -> dict[int, Run]:
         for hole in body.get("run_holes", ()):
             named[hole["run"]].append((hole["begin"], hole["end"]))
         holes = named | holes
-    runs = numbered(folder / "runs", "run")
-    return {number: read_run(runs[number].read_bytes(), holes[number]) for number in sorted(holes)}
+    runs, loads = numbered(folder / "runs", "run"), _loads(folder)
+    return {
+        number: _adopted(folder, loads[number], holes[number])
+        if number in loads
+        else read_run(runs[number].read_bytes(), holes[number])
+        for number in sorted(holes)
+    }
+
+
+def _loads(folder: Path) -> dict[int, dict[str, Any]]:
+    """What the checkpoints say of the runs that were loaded, by their numbers."""
+    paths = numbered(folder / "checkpoints", "checkpoint").values()
+    bodies = [read_checkpoint(path.read_bytes())["body"] for path in paths]
+    return {load["run"]: load for body in bodies for load in body.get("loads", ())}
+
+
+def _adopted(folder: Path, load: dict[str, Any], holes: list[tuple[int, int]]) -> Run:
+    """A run as it was staged, with the sequences that it has in the store."""
+    name = f"{load['staged_ms']:013}-{load['nonce'].hex()}.run"
+    run = read_run((folder / "loads" / name).read_bytes(), holes)
+    demand(run.header["kind"] == STAGED, 12, "a staged run", run.header)
+    demand(len(run.rows) == load["rows"], 40, load["rows"], len(run.rows))
+    base = load["base"]
+    rows = [
+        row | {"sequence": base + row["sequence"], "payload_sequence": base + row["payload_sequence"]}
+        for row in run.rows
+    ]
+    payloads = {
+        base + place: replace(record, sequence=base + record.sequence) for place, record in run.payloads.items()
+    }
+    return replace(run, rows=rows, payloads=payloads)
 
 
 def _facts(segments: dict[int, Segment]) -> list[tuple[int, Record]]:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.skipif(
 SUBJECTS = [f"subject-{number}" for number in range(5)]
 MESSAGES = 600
 FAR_SECONDS = 3_600
+LOADED = 30
 SEGMENT_BYTES = 64 * 1024
 ROTTEN = b"this one rots, and is made whole again"
 
@@ -47,6 +49,7 @@ class History:
     given_back: list[Message] = field(default_factory=list)
     soon: list[Receipt] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
+    loaded: list[tuple[int, list[bytes]]] = field(default_factory=list)
     redriven: int = 0
     expired: int = 0
 
@@ -63,6 +66,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
             consume(made, store)
             administer(made, store)
             attach(store)
+            load(made, store, turn)
             store.checkpoint()
             publish(made, store, turn + 3)
     wait_and_rot(made)
@@ -115,6 +119,21 @@ def attach(store: delaymq.Store) -> None:
     with delaymq.testing.serve(store) as server, Connection(server.url.removeprefix("delaymq://")) as client:
         for name in ("höst@@one", "host@@two"):
             assert client.pull(Pull(Consumer("quiet", "attached", name))) is None
+
+
+def load(made: History, store: delaymq.Store, turn: int) -> None:
+    """Rows of two subjects, stored by one fact."""
+    import pyarrow  # noqa: PLC0415
+
+    from delaymq.loading import stage  # noqa: PLC0415
+
+    due = [datetime.now(UTC) + timedelta(seconds=2 * FAR_SECONDS + place) for place in range(LOADED)]
+    bodies = [f"turn {turn} loaded {place}".encode() for place in range(LOADED)]
+    subjects = [SUBJECTS[place % 2] for place in range(LOADED)]
+    done = store.load(
+        f"job-{turn}", stage(made.folder, pyarrow.table({"subject": subjects, "due": due, "body": bodies}))
+    )
+    made.loaded.append((done.first_sequence, bodies))
 
 
 def administer(made: History, store: delaymq.Store) -> None:
@@ -197,7 +216,11 @@ def test_every_published_message_is_there_once_and_nothing_else(history: History
 
 
 def test_sequences_are_dense_from_the_first(read: Store) -> None:
-    assert [record.sequence for _, record in read.facts] == list(range(1, len(read.facts) + 1))
+    expected = 1
+    for _, record in read.facts:
+        assert record.sequence == expected
+        # A load takes one for each of its messages.
+        expected += record.fields["rows"] if record.kind == "adopt" else 1
 
 
 def test_every_receipt_proves_itself_under_its_epochs_nonce(history: History, read: Store) -> None:
@@ -378,6 +401,18 @@ def assert_payload(row: dict[str, int], run: Run, runs: dict[int, Run], by_locat
         assert by_location[row["location"]].sequence == row["payload_sequence"]
 
 
+def test_what_was_loaded_is_read_from_its_file_and_its_fact(
+    history: History, read: Store, runs: dict[int, Run]
+) -> None:
+    adopted = read.of_kind("adopt")
+    assert [record.sequence for record in adopted] == [first for first, _ in history.loaded]
+    for record, (first, bodies) in zip(adopted, history.loaded, strict=True):
+        [run] = [run for run in runs.values() if run.rows[0]["sequence"] == first and run.footer.get("names")]
+        assert run.footer["names"] == SUBJECTS[:2]
+        assert [run.payloads[row["sequence"]].fields["body"] for row in run.rows] == bodies
+        assert record.fields["rows"] == len(run.rows)
+
+
 def test_each_record_is_what_the_library_decodes_kind_sequence_and_fields(history: History, read: Store) -> None:
     from delaymq import _core  # noqa: PLC0415
 
@@ -387,8 +422,7 @@ def test_each_record_is_what_the_library_decodes_kind_sequence_and_fields(histor
     ours = [(record.sequence, record.kind, record.fields) for _, record in read.facts]
     for their, our in zip(theirs, ours, strict=True):
         assert our == their
-    # No face of Python's loads yet: of that fact there is a golden record, and a golden batch.
-    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()} - {"adopt"}
+    assert {kind for _, kind, _ in ours} == {kind for kind, _ in KINDS.values()}
     attached = [record.fields["consumer"] for record in read.of_kind("attach")]
     assert attached == ["höst@@one", "host@@two"] * 3
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,19 @@ import pyarrow.parquet
 import pytest
 
 import delaymq
-from boundary.test_rebuilding import MESSAGES, PIECE, files, flip_a_row, pending, remove, taken, waiting
-from commanding import command
+from boundary.test_rebuilding import (
+    MESSAGES,
+    PIECE,
+    SHARED,
+    crowded,
+    files,
+    flip_a_row,
+    pending,
+    remove,
+    taken,
+    waiting,
+)
+from commanding import arguments_of, command, environment
 from crafting import flip, runs_of
 from delaymq import InvalidArgument, StoreError, WouldVanish
 from delaymq.rebuilding import PIECE_SEQUENCES, plan, rebuild_all
@@ -22,6 +37,7 @@ from delaymq.spark.jobs.rebuild import Asked, Task, _collected, rebuilt
 from delaymq.testing import Clock
 from end_to_end.test_cli_json import promised, shape
 from format_reader.runs import BLOCK_BYTES, SCHEDULE
+from format_reader.store import numbered, read_runs
 from java import quick_java
 from spark.sources import at_second_attempt
 from tables import stores
@@ -123,7 +139,7 @@ def test_the_verb_compares_adopts_and_writes(tmp_path: Path, connected: str) -> 
     clean = spark_rebuild(path, "--master", connected)
     assert clean.stderr == ""
     head, _, heads, *rows = clean.stdout.splitlines()
-    assert head == f"{MESSAGES} pending messages as of the newest checkpoint; pieces: 1"
+    assert head == f"{MESSAGES} pending messages as of checkpoint 1; pieces: 1"
     assert heads.split("  ")[0] == "messages"
     assert {row.split()[0]: int(row.split()[1]) for row in rows if not row.startswith("same")} == dict.fromkeys(
         ("kept", "different", "missing", "unreadable", "vanishing"), 0
@@ -162,3 +178,73 @@ def test_the_verb_refuses_what_is_open_and_what_would_vanish(tmp_path: Path, con
     with delaymq.open(tmp_path / "open"):
         assert "open" in spark_rebuild(tmp_path / "open", "--adopt", code=5).stderr
     assert "multiple of 32" in spark_rebuild(path, "--piece", str(PIECE_SEQUENCES + 32), code=2).stderr
+
+
+def test_the_verb_says_what_it_has_not_looked_at(spark: Any, tmp_path: Path, connected: str) -> None:
+    delaymq.open(tmp_path / "new").close()
+    told = spark_rebuild(tmp_path / "new", "--master", connected, "--adopt").stdout
+    assert told.startswith("the store has no checkpoint: there is nothing in runs")
+    assert len(told.splitlines()) == 1
+    assert rebuild(spark, str(tmp_path / "new")).checkpoint is None
+    path = crowded(tmp_path / "loaded")
+    for run in (path / "loads").iterdir():
+        run.unlink()
+    found = rebuild(spark, str(path))
+    assert (found.counts.wrong, found.is_clean) == (0, False), "what was loaded is gone"
+    assert f"it is damaged: loads/{run.name}" in spark_rebuild(path, "--master", connected, code=1).stdout
+
+
+def staged(path: Path) -> int:
+    return len([name for name in names(path / "loads") if name.endswith(".run")])
+
+
+def names(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()] if folder.exists() else []
+
+
+MOMENTS: dict[str, Callable[[Path, int], bool]] = {
+    "while pieces are made": lambda path, _: staged(path) > 0,
+    "when all are made": lambda path, pieces: staged(path) >= pieces,
+    "while runs get their names": lambda path, _: names(path / "runs") != [],
+    "when they are adopted": lambda path, _: "0000000002.checkpoint" in names(path / "checkpoints"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_driver_that_is_killed_in_an_adoption_loses_and_doubles_nothing(
+    spark: Any, tmp_path: Path, connected: str, moment: str
+) -> None:
+    # Its tasks end with it, or are done when it is killed, so that Java need not be started for each.
+    master = "local[1]" if moment == "while pieces are made" else connected
+    path, clock = tmp_path / "store", Clock()
+    bodies = waiting(path, clock)
+    remove(path)
+    pieces = len(plan(path, piece_sequences=32).pieces)
+    words = arguments_of("spark", "rebuild", "--adopt", "--piece", "32", "--master", master, "--store", str(path))
+    with (
+        (tmp_path / "said").open("wb") as said,
+        subprocess.Popen(
+            words, start_new_session=True, stdout=said, stderr=said, env=environment(**quick_java())
+        ) as process,
+    ):
+        try:
+            end = time.monotonic() + 120
+            while not MOMENTS[moment](path, pieces):
+                assert process.poll() is None, (tmp_path / "said").read_text()
+                assert time.monotonic() < end
+                time.sleep(0.0005)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    done = rebuild(spark, str(path), plan(path, piece_sequences=PIECE), adopts=True)
+    assert done.adopted is not None
+    assert (done.adopted.messages, done.counts.wrong) in {(MESSAGES, MESSAGES), (MESSAGES, 0)}
+    assert taken(path, clock) == dict.fromkeys(bodies, 1)
+    with delaymq.open(path, clock=clock, **SHARED) as store:
+        for _ in range(3):
+            store.publish("orders", b"more", delay=3_600)
+            store.checkpoint()
+    delaymq.open(path, clock=clock, **SHARED).close()
+    assert names(path / "loads") == []
+    assert set(numbered(path / "runs", "run")) == set(read_runs(path)), "no run is there that nobody names"
+    assert [name for name in files(path) if name.endswith(".tmp")] == []

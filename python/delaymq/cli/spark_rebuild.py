@@ -76,7 +76,7 @@ def run_rebuild(chosen: argparse.Namespace) -> int:
     # What is no store, or is open, is told at once, and not when Java is up.
     planned = plan(folder, piece_sequences=chosen.piece)
     if chosen.adopt:
-        refuse_open(folder, planned)
+        refuse_open(folder)
     with session(chosen.master) as spark:
         found = rebuild(spark, str(folder.absolute()), planned, adopts=chosen.adopt)
         if parquet is not None:
@@ -92,6 +92,7 @@ def _said(found: Rebuild) -> dict[str, object]:
     adopted = None if found.adopted is None else asdict(found.adopted)
     return {
         "store": found.store,
+        "checkpoint": found.checkpoint,
         "counts": asdict(found.counts),
         "kept": [asdict(one) for one in found.kept],
         "examples": [asdict(one) for one in found.examples],
@@ -101,11 +102,16 @@ def _said(found: Rebuild) -> dict[str, object]:
 
 
 def _print(found: Rebuild, rows: int) -> None:
+    if found.checkpoint is None:
+        print("the store has no checkpoint: there is nothing in runs yet, and an opening applies the whole log")
+        return
     counts = asdict(found.counts)
-    print(f"{found.counts.pending:,} pending messages as of the newest checkpoint; pieces: {len(found.pieces):,}")
+    number = len(found.pieces)
+    print(f"{found.counts.pending:,} pending messages as of checkpoint {found.checkpoint}; pieces: {number:,}")
     for one in found.kept:
         last = one.first_sequence + one.sequences - 1
-        print(f"not rebuilt: sequences {one.first_sequence} to {last}: {one.why}")
+        damage = "" if one.damage is None else f"; it is damaged: {one.damage}"
+        print(f"not rebuilt: sequences {one.first_sequence} to {last}: {one.why}{damage}")
     print()
     lines = [(name, counts[name], meaning) for name, meaning in MEANINGS.items()]
     print(table(("messages", "how many", "what that is"), lines, sys.stdout))

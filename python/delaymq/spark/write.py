@@ -221,8 +221,7 @@ def writer_of(
     Raises:
         InvalidArgument: The mode is another one than append, or the options or columns are refused.
     """
-    if overwrite:
-        raise refused("mode", "append: a load adds to what is stored", "overwrite")
+    _refuse_mode(overwrite, "mode", "overwrite")
     found = LoadOptions.parsed(options)
     if found.sink is not None:
         raise refused("sinkId", "jobId: this is no stream", found.sink)
@@ -239,11 +238,15 @@ def stream_writer_of(
     Raises:
         InvalidArgument: The mode is another one than append, or the options or columns are refused.
     """
-    if overwrite:
-        raise refused("outputMode", "append: a load adds to what is stored", "complete")
+    _refuse_mode(overwrite, "outputMode", "complete")
     found = LoadOptions.parsed(options)
     if found.job is not None:
         raise refused("jobId", "sinkId: the numbers of a stream's micro-batches are put behind it", found.job)
     if found.sink is None:
         raise refused("sinkId", "a name for this query: numbers of micro-batches begin at 0 for each", "none")
     return StreamLoad(found, schema)
+
+
+def _refuse_mode(overwrites: bool, option: str, found: str) -> None:
+    if overwrites:
+        raise refused(option, "append: a load adds to what is stored", found)

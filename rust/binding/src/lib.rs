@@ -76,6 +76,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rebuilding::rebuild_plan, module)?)?;
     module.add_function(wrap_pyfunction!(rebuilding::rebuild_piece, module)?)?;
     module.add_function(wrap_pyfunction!(rebuilding::adopt_rebuilt, module)?)?;
+    module.add_function(wrap_pyfunction!(rebuilding::refuse_open, module)?)?;
     module.add_function(wrap_pyfunction!(administration::groups, module)?)?;
     module.add_function(wrap_pyfunction!(administration::subjects, module)?)?;
     module.add_function(wrap_pyfunction!(administration::start_group, module)?)?;

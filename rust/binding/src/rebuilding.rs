@@ -13,7 +13,8 @@ use crate::errors;
 /// Name, bytes, check and rows of a run that was written beside the store.
 type Described = (String, u64, u32, u64);
 
-/// The plan as bytes; index, first sequence, sequences and run of each piece; what stays as it is, and why.
+/// The plan as bytes; the number of its checkpoint; index, first sequence, sequences and run of each piece; what stays as
+/// it is, why, and what is damaged of it.
 #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
 #[pyo3(signature = (path, piece_sequences, /))]
@@ -23,9 +24,17 @@ pub(crate) fn rebuild_plan(py: Python<'_>, path: PathBuf, piece_sequences: u32) 
     let pieces = plan.pieces().iter().zip(0_u32..);
     let pieces: Vec<(u32, u64, u64, u32)> =
         pieces.map(|(piece, index)| (index, piece.first.0, piece.sequences, piece.run.0)).collect();
-    let kept: Vec<(u64, u64, String)> =
-        kept.into_iter().map(|window| (window.first.0, window.sequences, window.why)).collect();
-    (PyBytes::new(py, &plan.to_bytes()), pieces, kept).into_pyobject(py)
+    let kept: Vec<(u64, u64, String, Option<String>)> =
+        kept.into_iter().map(|window| (window.first.0, window.sequences, window.why, window.damage)).collect();
+    (PyBytes::new(py, &plan.to_bytes()), plan.checkpoint(), pieces, kept).into_pyobject(py)
+}
+
+/// Raises `Locked` where somebody has the store open.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
+#[pyfunction]
+#[pyo3(signature = (path, /))]
+pub(crate) fn refuse_open(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    py.detach(|| delaymq_engine::refuse_open(&path)).map_err(|error| errors::raised(py, error))
 }
 
 /// How its messages compare, examples of those with which something is wrong, and the run that was written.

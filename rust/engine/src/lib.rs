@@ -118,7 +118,7 @@ pub use pending::{Fate, LookedUp, Pending, PendingPage, PendingReader};
 pub use publish::{PublishBatch, Receipts, Ticket};
 pub use reader_pin::ReaderPin;
 pub use ready::Ready;
-pub use rebuilding::{adopt_rebuilt, plan_rebuild, rebuild_piece};
+pub use rebuilding::{adopt_rebuilt, plan_rebuild, rebuild_piece, refuse_open};
 pub use recurring::{CatchUp, NewRecurring, RecurringListed, Recurs};
 pub use report::{Report, Status};
 pub use rescheduling::{CancelOutcome, MoveOutcome};

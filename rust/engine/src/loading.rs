@@ -8,7 +8,7 @@ use delaymq_core::record::adopt::{AdoptedRun, encode_adopt};
 use delaymq_core::record::limits::{at_most, check_name};
 use delaymq_core::record::name::encode_subject;
 use delaymq_core::record::terms::NameHash;
-use delaymq_core::run::{StagedRun, check_staged};
+use delaymq_core::run::{StagedRun, check_staged, check_still_staged};
 use delaymq_core::store::{LOAD_NAMES_MAX, LoadJob, Outcome, is_too_old, name_hash};
 use delaymq_core::units::{Millis, Sequence, Span};
 
@@ -146,6 +146,8 @@ impl Shared {
         }
         let record_count = u32::try_from(names.subjects.len()).unwrap_or(u32::MAX).saturating_add(1);
         names.records.append(&mut records);
+        // Reading all of them takes a while. What the fact names and is gone by then stops the store.
+        runs.iter().try_for_each(|run| check_still_staged(self.storage.as_ref(), run))?;
         let submission =
             Submission { records: &names.records, record_count, adopts, class: Class::Growing, must_sync: false };
         let range = self.submit_adoption(submission, Haste { earliest_due: first_due, ..Haste::URGENT })?;

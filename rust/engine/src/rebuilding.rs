@@ -56,6 +56,16 @@ pub fn rebuild_piece(path: &Path, plan: &RebuildPlan, index: u32, stage: bool) -
     Ok(rebuilt)
 }
 
+/// Looks whether somebody has the store open, before anything is rebuilt in vain.
+///
+/// # Errors
+/// `Locked` where somebody has; `NotAStore`, `NewerFormat`, `Storage`.
+pub fn refuse_open(path: &Path) -> Result<()> {
+    let storage = FileStorage::open(path, false)?;
+    open_identity(&storage, None)?;
+    StoreLock::take(path).map(drop)
+}
+
 /// Puts the rebuilt runs of all pieces in the place of those that are there, or changes nothing.
 ///
 /// # Errors

@@ -66,6 +66,7 @@ class Rebuild:
 
     Attributes:
         store: The folder.
+        checkpoint: The number of the checkpoint that it is of; None where the store has none, and nothing in runs.
         counts: How all that was pending compares with the runs that were there.
         kept: Stretches of sequences that stay as they are, and why.
         examples: Some of the messages with which something was wrong, by sequence.
@@ -74,6 +75,7 @@ class Rebuild:
     """
 
     store: str
+    checkpoint: int | None
     counts: Counts
     kept: tuple[KeptWindow, ...]
     examples: tuple[Example, ...]
@@ -82,8 +84,8 @@ class Rebuild:
 
     @property
     def is_clean(self) -> bool:
-        """True where nothing was wrong with what was there."""
-        return not self.counts.wrong
+        """True where nothing was wrong with what was there, also with what stays as it is."""
+        return not self.counts.wrong and all(one.damage is None for one in self.kept)
 
 
 def rebuild(spark: SparkSession, path: str, planned: Plan | None = None, *, adopts: bool = False) -> Rebuild:
@@ -122,13 +124,14 @@ def rebuilt(path: str, run: Run, planned: Plan | None = None, *, adopts: bool = 
     """
     planned = plan(path) if planned is None else planned
     if adopts:
-        refuse_open(path, planned)
+        refuse_open(path)
     asked = [Asked(path, planned, piece.index, adopts) for piece in planned.pieces]
     told = sorted((_parsed(row["told"]) for row in run(asked, _rebuilt)), key=lambda one: one.index)
     adopted = _adopted(path, planned, told) if adopts else None
     examples = sorted((one for piece in told for one in piece.examples), key=lambda one: one.sequence)
     return Rebuild(
         store=path,
+        checkpoint=planned.checkpoint,
         counts=sum((piece.counts for piece in told), Counts()),
         kept=planned.kept,
         examples=tuple(examples),
@@ -159,7 +162,7 @@ def _adopted(path: str, planned: Plan, told: Sequence[RebuiltPiece]) -> Adopted:
     except InvalidArgument as error:
         if error.argument != "plan":
             raise
-        words = f"somebody had the store open meanwhile, run it again: {error}; nothing was changed"
+        words = f"somebody opened the store or rebuilt it meanwhile, run it again: {error}; nothing was changed"
         raise StoreError(words, store=path) from error
 
 

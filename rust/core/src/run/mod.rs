@@ -52,7 +52,7 @@ pub use rows::{DispatchRow, Row, RowKey, ScheduleRow};
 pub use scan::{Patches, RowScan, ScanBuffer};
 pub use staging::{
     LOAD_FOLDER, LoadName, LoadedRuns, Relation, RowRefused, STAGED_ROWS_MAX, Staged, StagedMessage, StagedRun, Stager,
-    StagingLimits, check_staged,
+    StagingLimits, check_staged, check_still_staged,
 };
 pub use writer::{RunHead, RunWriter};
 

@@ -88,6 +88,7 @@ mod subject_names;
 mod subjects;
 mod sweeping;
 mod verify;
+mod verify_runs;
 mod visible_state;
 
 pub use checkpoint::{CheckpointProgress, CheckpointWork, FinishedCheckpoint};

@@ -2,24 +2,25 @@
 //! whether the older checkpoint and the log behind it come to the same state as the newer one, and whether that agrees with itself.
 //! Changes no file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::checkpoint_file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
 use super::file_subjects::FileSubjects;
 use super::forecast::Sizes;
 use super::owner::{Owner, VisibleBatch};
-use super::recovery::{open_loaded, restored_owner, scan_start};
+use super::recovery::{restored_owner, scan_start};
 use super::retention::checkpoint_path;
 use super::snapshot::Snapshot;
 use super::state::{LogPosition, State};
 use super::subject_codec::QueueSnapshot;
+use super::verify_runs::{verify_runs, verify_unnamed_loads};
 use crate::error::{Error, Result};
 use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, Stream, segment_path};
 use crate::queues::Group;
 use crate::record::command::Void;
 use crate::record::{Fact, Records, decode};
-use crate::run::{DamagedBlock, DispatchRow, LoadName, Run, RunHoles, RunKind, ScheduleRow};
+use crate::run::DamagedBlock;
 use crate::schedule_log::Cells;
 use crate::storage::Storage;
 use crate::units::{GroupNumber, Location, Sequence, SubjectNumber, Utc};
@@ -86,14 +87,23 @@ pub fn verify_telling(
     };
     let older = if checkpoints.len() > 1 { checkpoints.first() } else { None };
     let newer = checkpoints.last();
-    let mut owner = match restored_owner(storage, identity.stream, older.or(newer)) {
+    let mut target = older.and(newer).map(|read| (read.number, &read.snapshot));
+    let restored = match restored_owner(storage, identity.stream, older.or(newer)) {
+        // The log behind the newest is read all the same.
+        Err(error) if older.is_some() => {
+            tell_once(&error, &mut found);
+            target = None;
+            restored_owner(storage, identity.stream, newer)
+        }
+        other => other,
+    };
+    let mut owner = match restored {
         Ok(owner) => owner,
         Err(error) => {
-            found.findings.push(error.to_string());
+            tell_once(&error, &mut found);
             return Ok(found);
         }
     };
-    let target = older.and(newer).map(|read| (read.number, &read.snapshot));
     if let Err(error) = replay(storage, identity, &mut owner, target, &mut found, progress) {
         found.findings.push(error.to_string());
     }
@@ -102,6 +112,14 @@ pub fn verify_telling(
         compare_newest(storage, identity.stream, newest, &mut found)?;
     }
     Ok(found)
+}
+
+/// A run that cannot be opened was told with all others.
+fn tell_once(error: &Error, found: &mut Verification) {
+    let words = error.to_string();
+    if !found.findings.iter().any(|told| told.starts_with(&words)) {
+        found.findings.push(words);
+    }
 }
 
 /// What the newest checkpoint says of its cells must be what it says is pending: an opening believes it, and the replay
@@ -123,64 +141,6 @@ fn compare_newest(
     let path = checkpoint_path(newest.number);
     found.findings.extend(own.findings.into_iter().map(|words| format!("{path}: {words}")));
     Ok(())
-}
-
-fn verify_runs(
-    storage: &dyn Storage,
-    stream: &[u8; 16],
-    checkpoints: &[ReadCheckpoint],
-    found: &mut Verification,
-) -> Result<()> {
-    let (mut kinds, mut loads) = (BTreeMap::new(), BTreeMap::new());
-    // What is punched is named by both, so that the older one of those that name a run says all that may be gone.
-    let mut holes = BTreeMap::new();
-    for checkpoint in checkpoints {
-        let files = &checkpoint.files;
-        loads.extend(
-            files
-                .schedule_runs
-                .iter()
-                .filter(|run| files.loads.contains_key(&run.number))
-                .map(|run| (run.number, (run, checkpoint))),
-        );
-        for run in &files.schedule_runs {
-            holes.entry(run.number).or_insert(&files.run_holes);
-        }
-        kinds.extend(files.schedule_runs.iter().map(|run| (run.number, RunKind::Schedule)));
-        kinds.extend(files.dispatch_runs.iter().map(|run| (run.number, RunKind::Dispatch)));
-    }
-    let none = RunHoles::default();
-    for (number, kind) in kinds {
-        found.runs += 1;
-        let findings = &mut found.findings;
-        let mut report = |error: Error| findings.push(error.to_string());
-        let opened = match loads.get(&number) {
-            Some((named, checkpoint)) => open_loaded(storage, named, checkpoint, stream),
-            None => Run::open(storage, number, kind, stream),
-        };
-        match opened {
-            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
-            Err(error) => report(error),
-            Ok(run) if kind == RunKind::Schedule => {
-                run.verify_past::<ScheduleRow>(holes.get(&number).copied().unwrap_or(&none), &mut report);
-            }
-            Ok(run) => {
-                run.verify::<DispatchRow>(&mut report);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What the facts behind the last checkpoint adopted, and no checkpoint names.
-fn verify_unnamed_loads(state: &State, checkpoints: &[ReadCheckpoint], found: &mut Verification) {
-    let named: BTreeSet<LoadName> =
-        checkpoints.iter().flat_map(|checkpoint| checkpoint.files.loads.values()).map(|load| load.name).collect();
-    let is_unnamed = |run: &&Arc<Run>| run.relation().is_some_and(|relation| !named.contains(&relation.name));
-    for run in state.loaded_runs().iter().filter(is_unnamed) {
-        found.runs += 1;
-        run.verify::<ScheduleRow>(&mut |error| found.findings.push(error.to_string()));
-    }
 }
 
 /// Reads the log from its floor on. What lies before the checkpoint is checked, what lies behind

@@ -64,7 +64,8 @@ fn rounded_up(nanos: i128) -> Result<Millis> {
     // Towards later: the quotient of what is negative is cut towards zero already.
     let below = nanos.div_euclid(NANOS_OF_MILLI);
     let millis = if nanos.rem_euclid(NANOS_OF_MILLI) == 0 { below } else { below.saturating_add(1) };
-    u64::try_from(millis).map(Millis).map_err(|_| refused("a time after 1970", &format!("{millis} ms since then")))
+    let expected = if millis < 0 { "a time after 1970" } else { "a time that fits into 64 bits of ms since 1970" };
+    u64::try_from(millis).map(Millis).map_err(|_| refused(expected, &format!("{millis} ms since then")))
 }
 
 fn written(text: &str) -> Result<i128> {

@@ -157,6 +157,12 @@ fn a_row_that_is_no_message_is_refused_by_its_place_and_column() {
     assert_eq!(refusal(&due_at(naive)), (0, "due", "a time with a zone".to_owned()));
     assert_eq!(refusal(&due_at(micros(vec![Some(-1_000)]))).1, "due");
     assert_eq!(refusal(&due_at(texts(&["2030-01-01T00:00:00"]))).1, "due");
+    let seconds = |value: i64| {
+        let dues = TimestampSecondArray::from(vec![value]).with_timezone("UTC");
+        refusal(&due_at(Arc::new(dues) as ArrayRef)).2
+    };
+    assert_eq!(seconds(-1), "a time after 1970");
+    assert_eq!(seconds(i64::MAX), "a time that fits into 64 bits of ms since 1970", "it is not before 1970");
     let late = refusal(&due_at(micros(vec![Some(2_000_000_000_001_000)])));
     assert_eq!(late, (0, "due", format!("at most {DUE_MAX} ms since 1970")));
     let one = |name: &'static str, array: ArrayRef| {

@@ -27,6 +27,14 @@ impl Staged {
     }
 }
 
+/// Looks once more, by its footer alone, whether a staged run that was checked is there.
+///
+/// # Errors
+/// `MissingFile`, `Corrupt`, `NewerFormat`, `Storage`.
+pub fn check_still_staged(storage: &dyn Storage, named: &StagedRun) -> Result<()> {
+    named.check(&Run::open_staged(storage, &named.name)?)
+}
+
 /// Reads every byte of a staged run: it must be the one that is named, whole, and each of its rows a message that
 /// staging takes. Whether due times are in range is for who knows the time.
 ///

@@ -26,11 +26,6 @@ impl LoadedRuns {
         }
     }
 
-    /// True where there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// All of them, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.0.values()

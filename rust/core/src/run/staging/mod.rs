@@ -25,7 +25,7 @@ use super::Run;
 use crate::error::{Error, Result};
 use crate::units::Millis;
 
-pub use check::{Staged, check_staged};
+pub use check::{Staged, check_staged, check_still_staged};
 pub use loaded_runs::LoadedRuns;
 pub use relation::Relation;
 pub use stager::{RowRefused, StagedMessage, Stager, StagingLimits};

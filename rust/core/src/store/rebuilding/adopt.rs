@@ -60,6 +60,7 @@ pub fn adopt_rebuilt(
     let basis = Basis::of(&patient, stream, read)?;
     let checked = check_all(disk, &basis, plan, &told)?;
     let files = AdoptedFiles::of(&basis, plan, &checked)?;
+    make_run_folder(disk)?;
     move_into_place(disk, &checked)?;
     let next = list_checkpoints(disk)?.last().copied().unwrap_or(number).max(number).saturating_add(1);
     files.save(disk, stream, next)?;
@@ -78,7 +79,8 @@ fn refuse_behind_newer(storage: &dyn Storage, stream: &Stream, number: u32) -> R
 fn sync_folders(storage: &dyn Storage) -> Result<()> {
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, LOAD_FOLDER] {
         match storage.sync_folder(folder) {
-            Err(error) if error.is_not_found() && folder == LOAD_FOLDER => {}
+            // Without its runs, the store is here because of that.
+            Err(error) if error.is_not_found() && [LOAD_FOLDER, RUN_FOLDER].contains(&folder) => {}
             other => other?,
         }
     }
@@ -143,6 +145,16 @@ fn check_all(
         }
     }
     Ok(checked)
+}
+
+/// Where the folder of runs is gone, no opening takes the store before it is there again.
+fn make_run_folder(storage: &dyn Storage) -> Result<()> {
+    match storage.list(RUN_FOLDER) {
+        Err(error) if error.is_not_found() => {}
+        other => return other.map(drop),
+    }
+    storage.create_folder(RUN_FOLDER)?;
+    storage.sync_folder("")
 }
 
 fn move_into_place(storage: &dyn Storage, checked: &[CheckedRun]) -> Result<()> {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::NAMED_MAX;
 use super::adopted_files::unfinished_ready;
 use super::basis::Basis;
 use super::elsewhere::Elsewhere;
@@ -15,9 +16,6 @@ use crate::storage::Storage;
 use crate::store::salvage_payloads::{Payloads, each_record};
 use crate::store::state::State;
 use crate::units::{Location, LocationFile, RunNumber, Sequence};
-
-/// Sequences that are named at most.
-const NAMED_MAX: usize = 10;
 
 /// A run of ready messages that is to be written anew.
 pub(super) struct Rewriting {
@@ -55,7 +53,8 @@ fn is_lost(file: LocationFile, lost: &BTreeSet<RunNumber>) -> bool {
     matches!(file, LocationFile::Run(run) if lost.contains(&run))
 }
 
-fn each_row(run: &Run, show: &mut dyn FnMut(&DispatchRow) -> Result<()>) -> Result<()> {
+/// Each row of a run, all of which must be readable.
+fn every_row(run: &Run, show: &mut dyn FnMut(&DispatchRow) -> Result<()>) -> Result<()> {
     let mut buffer = ScanBuffer::default();
     let mut scan = RowScan::<DispatchRow>::from_block(run, 0, None, &mut buffer);
     while let Some(row) = scan.next_row().map_err(|damage| damage.error)? {
@@ -72,7 +71,7 @@ fn places_of(
     lost: &BTreeSet<RunNumber>,
 ) -> Result<BTreeMap<Sequence, Location>> {
     let mut wanted: BTreeMap<Sequence, Location> = BTreeMap::new();
-    each_row(run, &mut |row| {
+    every_row(run, &mut |row| {
         let is_needed = row.number >= state.dispatch.finished_below(row.subject)
             && state.subjects.get(row.subject).is_none_or(|subject| !subject.gone.contains(row.number.0));
         if is_lost(row.location.file(), lost) && is_needed {
@@ -140,7 +139,7 @@ impl Rewriting {
         for reference in self.run.references().iter().filter(|reference| !is_lost(reference.file, &self.lost)) {
             writer.hold(reference.file);
         }
-        each_row(&self.run, &mut |row| {
+        every_row(&self.run, &mut |row| {
             let mut row = *row;
             if is_lost(row.location.file(), &self.lost) {
                 row.location = self.places.get(&row.payload_sequence).copied().unwrap_or(self.nowhere);

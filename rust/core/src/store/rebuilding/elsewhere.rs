@@ -110,10 +110,10 @@ impl Elsewhere {
     fn read_rows(&mut self, basis: &Basis, wanted: &mut BTreeMap<Sequence, Option<ScheduleRow>>) -> Result<()> {
         for run in basis.runs.values() {
             if run.kind() == RunKind::Dispatch {
-                each_row(run, &mut |row: &DispatchRow| self.note(row))?;
+                readable_rows(run, &mut |row: &DispatchRow| self.note(row))?;
                 continue;
             }
-            each_row(run, &mut |row: &ScheduleRow| {
+            readable_rows(run, &mut |row: &ScheduleRow| {
                 self.note(row);
                 if let Some(place) = wanted.get_mut(&row.key.sequence)
                     && row.location != Location::NOWHERE
@@ -151,7 +151,8 @@ impl Elsewhere {
     }
 }
 
-fn each_row<R: Row>(run: &Arc<Run>, show: &mut dyn FnMut(&R)) -> Result<()> {
+/// Each row of a run that can be read: what is damaged costs its own block.
+fn readable_rows<R: Row>(run: &Arc<Run>, show: &mut dyn FnMut(&R)) -> Result<()> {
     let mut buffer = ScanBuffer::default();
     let mut scan = RowScan::<R>::from_block(run, 0, None, &mut buffer);
     loop {

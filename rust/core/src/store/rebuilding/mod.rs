@@ -18,6 +18,9 @@ mod plan;
 mod staged;
 mod write;
 
+/// Sequences that a refusal names at most.
+const NAMED_MAX: usize = 10;
+
 pub use adopt::{Adopted, adopt_rebuilt};
 pub use compare::{RebuildCounts, RebuildExample, RebuildFinding};
 pub use piece::{RebuiltPiece, rebuild_piece};

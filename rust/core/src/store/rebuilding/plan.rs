@@ -51,6 +51,8 @@ pub struct KeptWindow {
     pub sequences: u64,
     /// Why their run stays as it is.
     pub why: String,
+    /// Why that run cannot be opened, where it cannot: then these messages are nowhere.
+    pub damage: Option<String>,
 }
 
 /// What there is to rebuild as of one checkpoint. Whoever has these bytes does a piece of it, on any machine that has
@@ -64,6 +66,11 @@ pub struct RebuildPlan {
 }
 
 impl RebuildPlan {
+    /// The number of the checkpoint that it is of; none where the store has none.
+    pub fn checkpoint(&self) -> Option<u32> {
+        self.checkpoint.map(|(number, _)| number)
+    }
+
     /// In the order of their sequences.
     pub fn pieces(&self) -> &[RebuildPiece] {
         &self.pieces
@@ -235,11 +242,9 @@ fn check_sequences(piece_sequences: u32) -> Result<()> {
 }
 
 fn kept_window(basis: &Basis, window: &WindowSnapshot, run: RunNumber) -> KeptWindow {
-    let why = match basis.lost.get(&run) {
-        None => format!("run {run} was loaded, and the log has no more of it than its name"),
-        Some(error) => format!("run {run} was loaded, the log has no more of it than its name, and {error}"),
-    };
-    KeptWindow { first: window.bits.first(), sequences: window.bits.len(), why }
+    let why = format!("run {run} was loaded, and the log has no more of it than its name");
+    let damage = basis.lost.get(&run).map(Error::to_string);
+    KeptWindow { first: window.bits.first(), sequences: window.bits.len(), why, damage }
 }
 
 /// The pieces of a window in which something is pending.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::NAMED_MAX;
 use super::plan::RebuildPiece;
 use crate::error::{Error, Result};
 use crate::run::{RowScan, Run, RunKind, ScanBuffer, ScheduleRow, StagedRun};
@@ -10,9 +11,6 @@ use crate::schedule_log::{EntryState, TwoBits};
 use crate::storage::Storage;
 use crate::store::salvage_payloads::Payloads;
 use crate::units::{LocationFile, Sequence};
-
-/// Sequences that are named at most.
-const NAMED_MAX: usize = 10;
 
 /// The run of a piece.
 pub(super) struct CheckedRun {
