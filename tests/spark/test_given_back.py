@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,14 +14,15 @@ from hypothesis import strategies as st
 import delaymq
 from delaymq import Store, Subscription
 from delaymq.spark.jobs.audit import Audit
+from delaymq.spark.jobs.waiting import Moment, of_given_back
 from delaymq.testing import Clock
 from format_reader.records import Record
 from spark import planting
-from spark.test_accounting import audit_of, kinds_of
+from spark.test_accounting import audit_of, kinds_of, told
 from tables.oracle import moment
 from tables.oracle_deliveries import Deliveries
 from tables.replaying import Entry
-from tables.worlds import Step, World, histories
+from tables.worlds import GROUPS, SUBJECTS, Step, World, histories
 
 HOUR_S = 3_600
 
@@ -61,11 +63,11 @@ def consumed(path: Path, does: Callable[[Store, Clock, Subscription], list[Audit
             return does(store, clock, messages)
 
 
-def audit_now(store: Store, path: Path) -> Audit:
+def audit_now(store: Store, path: Path, stuck_after: float = HOUR_S) -> Audit:
     """An audit as of now: the store's time is that of its last fact."""
     store.publish("ticks", b"tick", delay=10**6)
     store.checkpoint()
-    return audit_of(path)
+    return audit_of(path, stuck_after=stuck_after)
 
 
 def test_what_is_delivered_again_is_stuck_since_then_and_not_since_the_first_time(tmp_path: Path) -> None:
@@ -136,6 +138,24 @@ def test_what_was_given_back_and_nobody_takes_again_is_stuck(tmp_path: Path) -> 
     assert removed.is_clean
 
 
+def test_what_a_group_gave_back_that_ended_alone_waits_for_nobody() -> None:
+    row = told("", "", sequence=7, subject="a", group="g")
+    waits = [row | {"kind": "told again"}]
+    sums = [told("told again", "print", sequence=0, count=1, value=5)]
+    came = row | {"kind": "ready again", "words": "[20, 1000]", "value": 3}
+    end = told("ended", "", sequence=30, subject="a", group="g", value=2_000)
+
+    def stuck(*facts: dict[str, Any]) -> list[str]:
+        def look(wanted: dict[str, list[Any]], _tables: tuple[str, ...]) -> list[dict[str, Any]]:
+            return waits if "told again" in wanted else list(facts)
+
+        return [one["words"] for one in of_given_back(sums, look, Moment(10**9, 1))]
+
+    assert stuck(came) == ["given back, ready again and not taken"]
+    assert stuck(came, end) == []
+    assert stuck() == ["given back, and in no schedule"]
+
+
 class Waits(Deliveries):
     """A log, fact by fact, with since when each message of a group is held, or waits after it was."""
 
@@ -191,13 +211,20 @@ OUTCOMES = {
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(histories(), st.sampled_from((1, 60, 1_000, 7_000)))
+@given(histories(), st.sampled_from((1, 60, 1_000, 7_000)), st.integers(0, 5), st.sampled_from((0, 30, 5_000)))
 def test_what_is_stuck_is_what_waits_for_so_long_by_the_facts(
-    tmp_path_factory: pytest.TempPathFactory, history: list[Step], stuck_after: int
+    tmp_path_factory: pytest.TempPathFactory, history: list[Step], stuck_after: int, which: int, seconds: int
 ) -> None:
     path = tmp_path_factory.mktemp("world") / "store"
-    World(path, keep_finished=timedelta(days=10_000)).tell(history)
-    found = audit_of(path, stuck_after=stuck_after)
+    world = World(path, keep_finished=timedelta(days=10_000))
+    for name, *numbers in history:
+        getattr(world, f"_{name}")(*numbers)
+    with world.store.subscribe(SUBJECTS[which % 3], group=GROUPS[which % 2], in_flight_max=30) as held:
+        next(held.batches(20, wait=0), [])
+        world.clock.advance(seconds)
+        found = audit_now(world.store, path, stuck_after)
+        expected = Waits(path).stuck(found.as_of - timedelta(seconds=stuck_after))
+    world.store.close()
     assert {one.kind for one in found.findings} <= {"stuck"}
-    told = [(one.sequence, one.group, OUTCOMES[one.words]) for one in found.findings]
-    assert sorted(told, key=str) == Waits(path).stuck(found.as_of - timedelta(seconds=stuck_after))
+    listed = [(one.sequence, one.group, OUTCOMES[one.words]) for one in found.findings]
+    assert sorted(listed, key=str) == expected
