@@ -113,10 +113,11 @@ class Audit:
 def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
     """Accounts for every message that the log still has, and for older ones that are not finished.
 
-    Lost is what nothing knows any more, or what no schedule has although it is pending; doubled, what is scheduled
-    twice or was given again to a group that had it; early, what became ready or was delivered before it was due;
-    corrupt, what fails its check; stuck, what waits for longer than `stuck_after` by the store's own clock: due and not
-    dispatched, ready and not taken by a group, or delivered and neither acknowledged nor given back.
+    Lost is what nothing knows any more, or what no schedule has although it is pending, or waits again since it was
+    given back; doubled, what is scheduled twice or was given again to a group that had it; early, what became ready or
+    was delivered before it was due, or is scheduled for too early; corrupt, what fails its check; stuck, what waits for
+    longer than `stuck_after` by the store's own clock: due and not dispatched, ready and not taken by a group, or
+    delivered and neither acknowledged nor given back, of what a group had before since the last time.
 
     Args:
         spark: The session.
