@@ -6,6 +6,7 @@ from pathlib import Path
 
 import delaymq
 from crafting import flip, overwrite, runs_of
+from delaymq.testing import Clock
 from format_reader.layout import Layout, crc32
 from format_reader.runs import BLOCK, BLOCK_BYTES, BLOCK_ROWS, HEADER, SCHEDULE, SCHEDULE_ROW
 
@@ -22,21 +23,53 @@ def waiting(path: Path) -> Path:
     return path
 
 
-def lose_and_double(path: Path) -> tuple[int, int]:
+def given_back(path: Path) -> Path:
+    """A store whose messages a group has given back, due again a minute after each other two hours later."""
+    clock = Clock()
+    with delaymq.open(path, clock=clock, durability="os") as store:
+        with store.subscribe("orders", group="g") as messages:
+            store.publish_many("orders", [b"body %03d" % number for number in range(20)], DELAY_S)
+            clock.advance(DELAY_S + 1)
+            for number in range(20):
+                message = messages.get(10)
+                assert message is not None
+                message.nack(7_200 + 60 * number)
+            messages.flush(5)
+        store.checkpoint()
+    return path
+
+
+def lose_and_double(path: Path, place: int = 30, instead: int = 10) -> tuple[int, int]:
     """The row of one message names another instead; the sequences of what is lost and of what is twice there."""
     [run] = runs_of(path, SCHEDULE)
     rows = _rows(run)
-    lost, other = rows[30], rows[10]
-    _write_row(run, 30, other | {"due_ms": lost["due_ms"]})
-    return lost["sequence"], other["sequence"]
+    lost, other = rows[place], rows[instead]
+    _write_row(run, place, other | {"due_ms": lost["due_ms"]})
+    return lost["payload_sequence"], other["payload_sequence"]
 
 
-def hasten(path: Path) -> int:
+def hasten(path: Path, place: int = 50) -> int:
     """The row of one message is due a minute before the message is; its sequence."""
     [run] = runs_of(path, SCHEDULE)
     rows = _rows(run)
-    _write_row(run, 50, {"due_ms": rows[49]["due_ms"]})
-    return rows[50]["sequence"]
+    _write_row(run, place, {"due_ms": rows[place - 1]["due_ms"]})
+    return rows[place]["payload_sequence"]
+
+
+def delay(path: Path, place: int) -> int:
+    """The row of one message is due a minute after the message is; its sequence."""
+    [run] = runs_of(path, SCHEDULE)
+    row = _rows(run)[place]
+    _write_row(run, place, {"due_ms": row["due_ms"] + 60_000})
+    return row["payload_sequence"]
+
+
+def make_due_long_ago(path: Path) -> int:
+    """The row of the first message is due five hours before the message is; its sequence."""
+    [run] = runs_of(path, SCHEDULE)
+    row = _rows(run)[0]
+    _write_row(run, 0, {"due_ms": row["due_ms"] - 5 * 3_600_000})
+    return row["payload_sequence"]
 
 
 def corrupt(path: Path, body: bytes = b"body 017") -> str:

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import delaymq
 from delaymq._refusals import refused
 from delaymq.durations import delay_ms, due_ms
-from delaymq.spark.jobs.accounting import FOUND_SCHEMA, READ, accounted, listed
+from delaymq.spark.jobs.accounting import accounted, listed
 from delaymq.spark.jobs.discrepancies import discrepancies
 from delaymq.spark.jobs.retired import retired_from
+from delaymq.spark.jobs.tally import ACCOUNTED, FOUND_SCHEMA, READ
+from delaymq.spark.jobs.waiting import Moment, of_given_back
 from delaymq.spark.plan import Part, TableOptions, parts_of
 from delaymq.spark.scan import map_parts
 
@@ -47,6 +49,9 @@ Run: TypeAlias = Callable[[list[Part], Task], list[dict[str, Any]]]
 STUCK_AFTER = timedelta(hours=1)
 SPLIT_BYTES = 256 << 20
 """A task of `deliveries` reads the log from its own messages to the end, so few large ones read less in all."""
+
+FOLLOWED = ("deliveries", "ready")
+"""Tables that are split like that: a task of `ready` reads the log before its part, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +113,11 @@ class Audit:
 def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration = STUCK_AFTER) -> Audit:
     """Accounts for every message that the log still has, and for older ones that are not finished.
 
-    Lost is what nothing knows any more, or what no schedule has although it is pending; doubled, what is scheduled
-    twice or was given again to a group that had it; early, what became ready or was delivered before it was due;
-    corrupt, what fails its check; stuck, what waits for longer than `stuck_after` by the store's own clock: due and not
-    dispatched, ready and not taken by a group, or delivered and neither acknowledged nor given back.
+    Lost is what nothing knows any more, or what no schedule has although it is pending, or waits again since it was
+    given back; doubled, what is scheduled twice or was given again to a group that had it; early, what became ready or
+    was delivered before it was due, or is scheduled for too early; corrupt, what fails its check; stuck, what waits for
+    longer than `stuck_after` by the store's own clock: due and not dispatched, ready and not taken by a group, or
+    delivered and neither acknowledged nor given back, of what a group had before since the last time.
 
     Args:
         spark: The session.
@@ -146,11 +152,13 @@ def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AF
     if replace(options, split_bytes=plain.split_bytes) != plain:
         raise refused("options", "a store and nothing that leaves out some of it", options)
     with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
-        task = partial(accounted, due_ms(snapshot.trusted, "as_of"), delay_ms(stuck_after, "stuck_after"))
-        told = run(_parts(snapshot, options, tuple(READ)), task)
-        wrong = discrepancies(
-            told, lambda wanted, tables: run(_parts(snapshot, options, tables), partial(listed, wanted))
-        )
+        as_of_ms, stuck_ms = due_ms(snapshot.trusted, "as_of"), delay_ms(stuck_after, "stuck_after")
+        told = run(_parts(snapshot, options, ACCOUNTED), partial(accounted, as_of_ms, stuck_ms))
+
+        def look(wanted: dict[str, list[Any]], tables: tuple[str, ...]) -> list[dict[str, Any]]:
+            return run(_parts(snapshot, options, tables), partial(listed, wanted))
+
+        wrong = [*discrepancies(told, look), *of_given_back(told, look, Moment(as_of_ms, stuck_ms))]
         return _audit(options.path, snapshot, told, wrong)
 
 
@@ -158,7 +166,7 @@ def _parts(snapshot: Snapshot, options: TableOptions, tables: Iterable[str]) -> 
     """The parts of some tables, those first which take longest."""
     found: list[Part] = []
     for table in tables:
-        size = max(options.split_bytes, SPLIT_BYTES) if table == "deliveries" else options.split_bytes
+        size = max(options.split_bytes, SPLIT_BYTES) if table in FOLLOWED else options.split_bytes
         found += parts_of(snapshot, replace(options, log=table, columns=READ[table], split_bytes=size))
     return found
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["discrepancies"]
+__all__ = ["Look", "Rows", "differing", "discrepancies", "prints"]
 
 Rows: TypeAlias = Sequence[dict[str, Any]]
 Wanted: TypeAlias = dict[str, list[Any]]
@@ -32,15 +32,19 @@ def _between(
     judge: Callable[[Rows, Rows], Iterable[dict[str, Any]]],
 ) -> Iterable[dict[str, Any]]:
     """What is wrong in the blocks of two kinds whose prints differ."""
-    prints = [_prints(told, kind) for kind, _ in (one, other)]
-    blocks = sorted(block for block in prints[0].keys() | prints[1].keys() if prints[0][block] != prints[1][block])
+    blocks = differing(prints(told, one[0]), prints(told, other[0]))
     if not blocks:
         return []
     rows = look({kind: blocks for kind, _ in (one, other)}, (one[1], other[1]))
     return judge(*([row for row in rows if row["kind"] == kind] for kind, _ in (one, other)))
 
 
-def _prints(told: Rows, kind: str) -> Counter[int]:
+def differing(one: Counter[int], other: Counter[int]) -> list[int]:
+    """The blocks whose prints are not the same."""
+    return sorted(block for block in one.keys() | other.keys() if one[block] != other[block])
+
+
+def prints(told: Rows, kind: str) -> Counter[int]:
     """Count and sum of each block, as one number: 0 is a block without rows."""
     found: Counter[int] = Counter()
     sums: dict[int, tuple[int, int]] = {}
@@ -87,7 +91,7 @@ def _refused(told: Rows, look: Look) -> Iterable[dict[str, Any]]:
     """
     if not any(row["kind"] == "outcome" and row["words"] == "refused" for row in told):
         return
-    blocks = sorted(_prints(told, "told"))
+    blocks = sorted(prints(told, "told"))
     rows = look({"refused": blocks, "terms": blocks}, ("deliveries", "action"))
     terms = {row["sequence"]: max(row["count"] or 1, 1) for row in rows if row["kind"] == "terms"}
     begins = sorted(terms)

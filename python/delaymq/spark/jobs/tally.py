@@ -1,0 +1,182 @@
+"""What a task of an audit counts, and in which rows it tells that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy
+import pyarrow
+import pyarrow.compute
+
+__all__ = [
+    "ACCOUNTED",
+    "BLOCK_BITS",
+    "FOUND",
+    "FOUND_SCHEMA",
+    "LISTED",
+    "READ",
+    "Numbers",
+    "Tally",
+    "in_blocks",
+    "microseconds",
+    "numbers",
+]
+
+Numbers: TypeAlias = Any
+"""An array of numpy, which says too little of itself to be checked."""
+
+BLOCK_BITS = 20
+"""So many low bits of a sequence are one block."""
+
+LISTED = 1_000
+"""A task tells no more findings of one kind, and counts the rest."""
+
+FOUND = pyarrow.schema(
+    [
+        ("kind", pyarrow.string()),
+        ("words", pyarrow.string()),
+        ("sequence", pyarrow.int64()),
+        ("subject", pyarrow.string()),
+        ("group", pyarrow.string()),
+        ("count", pyarrow.int64()),
+        ("value", pyarrow.int64()),
+    ]
+)
+FOUND_SCHEMA = "kind string, words string, sequence bigint, subject string, group string, count bigint, value bigint"
+"""What a task tells: a finding, or a number under its kind and words."""
+
+READ = {
+    "deliveries": (
+        "sequence", "subject", "group", "due", "ready", "delivered", "outcome", "lateness_ms",
+        "attempts", "entry_sequence", "number", "group_number",
+    ),
+    "message": ("sequence", "body_bytes"),
+    "pending": ("sequence", "subject", "due", "body_bytes", "published_sequence"),
+    "action": (
+        "sequence", "time", "kind", "subject", "target_subject", "published_sequence", "due", "group", "group_number",
+        "consumer_number", "first_number", "last_number", "first_offset", "count", "ranges",
+    ),
+    "ready": ("sequence", "subject", "number", "published_sequence", "due", "ready"),
+}  # fmt: skip
+"""The columns that are read of each table. One that lies in the payload has it checked."""
+
+ACCOUNTED = ("deliveries", "message", "pending", "action")
+"""The tables of which everything is read; of others only what these leave open."""
+
+
+@dataclass
+class Tally:
+    """What a task has counted so far.
+
+    Attributes:
+        counts: Numbers by kind and words.
+        prints: Rows and sums by kind and block.
+        findings: By kind, those that are told.
+        others: Rows that are told as they are.
+        as_of_ms: The time of the snapshot, by the store's own clock.
+        stuck_ms: What waits for longer is stuck.
+    """
+
+    as_of_ms: int
+    stuck_ms: int
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    prints: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    findings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    others: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def stuck_before(self) -> pyarrow.Scalar:
+        """What waits since before this time is stuck."""
+        return pyarrow.scalar((self.as_of_ms - self.stuck_ms) * 1_000, pyarrow.timestamp("us", tz="UTC"))
+
+    def add(self, kind: str, words: str, count: int) -> None:
+        """Counts."""
+        if count:
+            self.counts[kind, words] = self.counts.get((kind, words), 0) + count
+
+    def note(self, kind: str, words: str, rows: pyarrow.RecordBatch) -> None:
+        """Notes findings, and counts those that are too many to be told."""
+        told = self.findings.setdefault(kind, [])
+        room = LISTED - len(told)
+        for row in rows.slice(0, max(room, 0)).to_pylist():
+            names = ("sequence", "subject", "group")
+            told.append({"kind": kind, "words": words, **{name: row.get(name) for name in names}})
+        self.add("found", kind, rows.num_rows)
+
+    def take_print(self, kind: str, sequences: Numbers, others: Numbers | None = None) -> None:
+        """Adds rows to the prints of their blocks."""
+        if not len(sequences):
+            return
+        mixed = _mixed(sequences if others is None else sequences ^ _mixed(others))
+        blocks = (sequences >> numpy.uint64(BLOCK_BITS)).astype(numpy.int64)
+        found, places = numpy.unique(blocks, return_inverse=True)
+        counts = numpy.bincount(places)
+        for at, block in enumerate(found.tolist()):
+            count, total = self.prints.get((kind, block), (0, 0))
+            of_block = int(mixed[places == at].sum(dtype=numpy.uint64))
+            self.prints[kind, block] = count + int(counts[at]), (total + of_block) & 0xFFFF_FFFF_FFFF_FFFF
+
+    def rows(self) -> pyarrow.RecordBatch:
+        """All of it, as rows."""
+        whole = [*self.others, *(row for told in self.findings.values() for row in told)]
+        whole += [{"kind": kind, "words": words, "count": count} for (kind, words), count in self.counts.items()]
+        whole += [
+            {"kind": kind, "words": "print", "sequence": block, "count": count, "value": _signed(total)}
+            for (kind, block), (count, total) in self.prints.items()
+        ]
+        return pyarrow.RecordBatch.from_pylist(whole, schema=FOUND)
+
+
+def in_blocks(
+    kind: str, batch: pyarrow.RecordBatch, name: str, blocks: dict[str, list[Any]], value: str | None = None
+) -> pyarrow.RecordBatch:
+    """The rows whose sequence, by this name, is in a block that is looked at, with one more column as their value."""
+    wanted = blocks.get(kind)
+    if wanted is None:
+        return pyarrow.RecordBatch.from_pylist([], schema=FOUND)
+    batch = batch.filter(pyarrow.compute.is_valid(batch.column(name)))
+    sequences = numbers(batch, name)
+    is_in = numpy.isin((sequences >> numpy.uint64(BLOCK_BITS)).astype(numpy.int64), numpy.array(wanted, numpy.int64))
+    batch = batch.filter(pyarrow.array(is_in))
+
+    def column(of: str, kind: pyarrow.DataType) -> pyarrow.Array:
+        return batch.column(of) if of in batch.schema.names else pyarrow.nulls(batch.num_rows, kind)
+
+    values = pyarrow.nulls(batch.num_rows, pyarrow.int64()) if value is None else batch.column(value)
+    columns = [
+        pyarrow.repeat(kind, batch.num_rows),
+        pyarrow.nulls(batch.num_rows, pyarrow.string()),
+        batch.column(name),
+        column("subject", pyarrow.string()),
+        column("group", pyarrow.string()),
+        column("count", pyarrow.int64()),
+        values.cast(pyarrow.int64()),
+    ]
+    return pyarrow.RecordBatch.from_arrays(columns, schema=FOUND)
+
+
+def numbers(batch: pyarrow.RecordBatch, name: str, instead: int | None = 0) -> Numbers:
+    """A column of whole numbers; without rows that are null where nothing stands instead of them."""
+    column = batch.column(name)
+    column = column.drop_null() if instead is None else pyarrow.compute.fill_null(column, instead)
+    found = column.to_numpy(zero_copy_only=False)
+    return found.view(numpy.uint64) if name.endswith("sequence") else found
+
+
+def microseconds(batch: pyarrow.RecordBatch, name: str) -> Numbers:
+    """A column of times, 0 where there is none."""
+    column = pyarrow.compute.fill_null(batch.column(name).cast(pyarrow.int64()), 0)
+    return column.to_numpy(zero_copy_only=False).view(numpy.uint64)
+
+
+def _mixed(plain: Numbers) -> Numbers:
+    """Numbers made of others so that sums of them differ: the end of splitmix64."""
+    mixed = plain + numpy.uint64(0x9E37_79B9_7F4A_7C15)
+    mixed = (mixed ^ (mixed >> numpy.uint64(30))) * numpy.uint64(0xBF58_476D_1CE4_E5B9)
+    mixed = (mixed ^ (mixed >> numpy.uint64(27))) * numpy.uint64(0x94D0_49BB_1331_11EB)
+    return mixed ^ (mixed >> numpy.uint64(31))
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
