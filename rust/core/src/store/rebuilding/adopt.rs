@@ -43,7 +43,7 @@ pub fn adopt_rebuilt(
     pieces: &[(u32, Option<StagedRun>)],
 ) -> Result<Adopted> {
     let (stream, disk) = (identity.stream, storage.as_ref());
-    sync_folders(disk)?;
+    let has_runs = sync_folders(disk)?;
     let told = told_of(plan, pieces)?;
     let newest = newest_checkpoint(disk, &stream)?;
     if newest.is_none() && plan.checkpoint.is_none() {
@@ -60,7 +60,11 @@ pub fn adopt_rebuilt(
     let basis = Basis::of(&patient, stream, read)?;
     let checked = check_all(disk, &basis, plan, &told)?;
     let files = AdoptedFiles::of(&basis, plan, &checked)?;
-    make_run_folder(disk)?;
+    if !has_runs {
+        // No opening takes the store before it is there again.
+        disk.create_folder(RUN_FOLDER)?;
+        disk.sync_folder("")?;
+    }
     move_into_place(disk, &checked)?;
     let next = list_checkpoints(disk)?.last().copied().unwrap_or(number).max(number).saturating_add(1);
     files.save(disk, stream, next)?;
@@ -75,16 +79,18 @@ fn refuse_behind_newer(storage: &dyn Storage, stream: &Stream, number: u32) -> R
     Err(unread.unwrap_or_else(|| plan_again(number, &format!("the newest is {}", checkpoint_path(newer)))))
 }
 
-/// What a killed process renamed or removed may not be on disk yet, and is about to be trusted.
-fn sync_folders(storage: &dyn Storage) -> Result<()> {
+/// What a killed process renamed or removed may not be on disk yet, and is about to be trusted. False where the folder of
+/// runs is gone: the store may be here because of that.
+fn sync_folders(storage: &dyn Storage) -> Result<bool> {
+    let mut has_runs = true;
     for folder in ["", LOG_FOLDER, RUN_FOLDER, CHECKPOINT_FOLDER, LOAD_FOLDER] {
         match storage.sync_folder(folder) {
-            // Without its runs, the store is here because of that.
-            Err(error) if error.is_not_found() && [LOAD_FOLDER, RUN_FOLDER].contains(&folder) => {}
+            Err(error) if error.is_not_found() && folder == LOAD_FOLDER => {}
+            Err(error) if error.is_not_found() && folder == RUN_FOLDER => has_runs = false,
             other => other?,
         }
     }
-    Ok(())
+    Ok(has_runs)
 }
 
 /// What was told of each piece of the plan, in their order.
@@ -145,16 +151,6 @@ fn check_all(
         }
     }
     Ok(checked)
-}
-
-/// Where the folder of runs is gone, no opening takes the store before it is there again.
-fn make_run_folder(storage: &dyn Storage) -> Result<()> {
-    match storage.list(RUN_FOLDER) {
-        Err(error) if error.is_not_found() => {}
-        other => return other.map(drop),
-    }
-    storage.create_folder(RUN_FOLDER)?;
-    storage.sync_folder("")
 }
 
 fn move_into_place(storage: &dyn Storage, checked: &[CheckedRun]) -> Result<()> {
