@@ -208,6 +208,8 @@ faults! {
     WheelUnbounded,
     /// What is due of a subject that floods goes before what is due of all others.
     FloodGoesFirst,
+    /// Subjects that got a lane of the feed together share it for as long as it lasts.
+    LaneNeverParts,
     /// A batch is taken for the next one although its chain does not go on from the one before.
     ChainNotCompared,
     /// A record's header is not compared with its check.

@@ -1,5 +1,5 @@
 //! Subjects take turns: much that is due at once of one makes no other wait, wherever it lies.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may")]
 
 mod rig;
 
@@ -158,8 +158,7 @@ fn two_floods_take_turns_and_a_third_subject_does_not_wait_for_either() {
 }
 
 /// Ten have much, and share a lane. What one of them has behind it is many times as much.
-#[test]
-fn who_shared_a_lane_does_not_wait_when_another_of_it_floods() {
+fn who_shared_a_lane_does_not_wait() {
     let mut rig = Rig::new(windowed());
     rig.in_flight_max = 10_000;
     let names = subjects(10);
@@ -184,6 +183,12 @@ fn who_shared_a_lane_does_not_wait_when_another_of_it_floods() {
     assert!(dispatched <= 1_000 + 12 * STEP, "behind {dispatched} messages");
     rig.step();
     assert_eq!(rig.take_all(places[0]).len(), 100 + FLOOD + 1);
+}
+
+#[test]
+fn who_shared_a_lane_does_not_wait_when_another_of_it_floods() {
+    who_shared_a_lane_does_not_wait();
+    sees(Planted::LaneNeverParts, who_shared_a_lane_does_not_wait);
 }
 
 /// One flood after the other, each while those before are under way: more than there are lanes.

@@ -293,7 +293,7 @@ impl Feed {
                 return true;
             }
         }
-        if !has_place {
+        if !has_place || is_on(Planted::LaneNeverParts) {
             return false;
         }
         let parted = self.floods.iter_mut().find_map(|lane| {
