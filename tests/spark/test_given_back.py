@@ -210,13 +210,35 @@ OUTCOMES = {
 }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(histories(), st.sampled_from((1, 60, 1_000, 7_000)), st.integers(0, 5), st.sampled_from((0, 30, 5_000)))
+class Leaving(World):
+    """Its consumers may leave what they were given."""
+
+    def _leave(self, which: int, count: int) -> None:
+        self._consume(which, count, lambda _subscription, _messages: None)
+
+
+def narrow() -> st.SearchStrategy[list[Step]]:
+    """Histories of one subject and one group, so that much is given back, left, and given out again."""
+    names = st.sampled_from(("nack", "nack", "leave", "leave", "ack", "redrive", "bury"))
+    turn = st.tuples(names, st.integers(0, 300), st.sampled_from((1, 31, 700, 4_000, 8_000)))
+    steps = st.lists(turn, min_size=1, max_size=7).map(
+        lambda turns: [step for name, count, seconds in turns for step in ((name, 0, count), ("advance", 0, seconds))]
+    )
+    return steps.map(lambda told: [("publish", 0, 4), ("advance", 0, 10), *told])
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    narrow() | histories(),
+    st.sampled_from((1, 60, 1_000, 7_000)),
+    st.sampled_from((0, 0, 3)),
+    st.sampled_from((0, 0, 5_000)),
+)
 def test_what_is_stuck_is_what_waits_for_so_long_by_the_facts(
     tmp_path_factory: pytest.TempPathFactory, history: list[Step], stuck_after: int, which: int, seconds: int
 ) -> None:
     path = tmp_path_factory.mktemp("world") / "store"
-    world = World(path, keep_finished=timedelta(days=10_000))
+    world = Leaving(path, keep_finished=timedelta(days=10_000))
     for name, *numbers in history:
         getattr(world, f"_{name}")(*numbers)
     with world.store.subscribe(SUBJECTS[which % 3], group=GROUPS[which % 2], in_flight_max=30) as held:
