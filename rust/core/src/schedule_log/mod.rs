@@ -29,6 +29,8 @@ mod view;
 mod window;
 
 #[cfg(test)]
+mod lane_tests;
+#[cfg(test)]
 mod measured;
 #[cfg(test)]
 mod model_tests;
