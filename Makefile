@@ -216,6 +216,7 @@ soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, tort
 	if command -v java >/dev/null; then $(MAKE) --no-print-directory pipeline ROWS= ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
 	  grep "^pipeline:" target/soak.log; else echo "pipeline: NOT RUN, there is no java"; fi
 	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test merging -- --ignored >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
+	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test interleaving -- --ignored >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
 	$(MAKE) --no-print-directory bench-scale || echo "soak: MISSED, as said above; the rest goes on, since a mark is no promise"
 	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
 	while :; do \

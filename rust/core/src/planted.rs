@@ -228,6 +228,8 @@ faults! {
     IdsNotSaved,
     /// An occurrence is stored whatever its series waits for.
     OccurrenceUnjudged,
+    /// That a series owes its next occurrence is told to nobody.
+    OwingUntold,
     /// A checkpoint saves nothing of what recurs.
     RecurringNotSaved,
     /// A hole of a segment is punched when the newest checkpoint names it, though an older one may be used that does not.

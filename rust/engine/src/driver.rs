@@ -178,7 +178,7 @@ impl Shared {
             seat.owner.apply(&batch)?;
         }
         self.tell_loads(seat);
-        if seat.owner.take_newly_owing() {
+        if seat.owner.take_newly_owing() && !is_on(Planted::OwingUntold) {
             self.driver.raise();
         }
         for buffer in seat.batches.clear() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaymq_core::record::message::{Meta, encode_meta};
-use delaymq_engine::{CancelOutcome, Due, Fate, IfExists, MoveOutcome, PublishTerms, Receipt, Store};
+use delaymq_engine::{CancelOutcome, Due, Fate, IfExists, MoveOutcome, PublishTerms, Receipt, Store, modelled};
 use shuttle::thread::JoinHandle;
 
 use crate::consuming::body_of;
-use crate::publishing::{answered, at_once};
+use crate::publishing::{answered, at_once_since};
 use crate::world::{Kept, SUBJECT, World, batch_of, subscribe};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -17,20 +17,21 @@ const FAR: Due = Due::After(60_000);
 const KEY: &str = "17";
 
 /// One who does this with the store, and is answered without waiting for the time.
-fn changer<T: Send + 'static>(
+pub(crate) fn changer<T: Send + 'static>(
     world: &Arc<World>,
     store: &Arc<Store>,
     change: impl FnOnce(&World, &Store) -> T + Send + 'static,
 ) -> JoinHandle<T> {
     let (world, store) = (Arc::clone(world), Kept::new(Arc::clone(store)));
     shuttle::thread::spawn(move || {
+        let began = modelled::now();
         let found = change(&world, &store);
-        at_once("a change");
+        at_once_since(began, "a change");
         found
     })
 }
 
-fn checkpoint(store: &Arc<Store>) -> JoinHandle<()> {
+pub(crate) fn checkpoint(store: &Arc<Store>) -> JoinHandle<()> {
     let store = Kept::new(Arc::clone(store));
     shuttle::thread::spawn(move || store.checkpoint().unwrap())
 }
@@ -70,6 +71,7 @@ pub(crate) fn by_receipt(world: &Arc<World>) {
         other => panic!("moved and cancelled: {other:?}"),
     }
     written.join().unwrap();
+    assert_eq!(store.status().unwrap().pending, 0, "what has ended is pending");
     store.close().unwrap();
     let left = world.left();
     assert_eq!((left.pending, left.ready), (0, 0));

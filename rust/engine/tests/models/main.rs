@@ -13,9 +13,11 @@ mod changing;
 mod consuming;
 mod ending;
 mod following;
+mod merging;
 mod naming;
 mod planting;
 mod publishing;
+mod recurring;
 mod rooming;
 mod trying;
 mod world;
@@ -94,6 +96,21 @@ fn who_waits_for_room_gets_it_and_checkpoints_are_taken_meanwhile() {
 }
 
 #[test]
+fn what_is_changed_while_runs_are_merged_and_punched_is_kept() {
+    for (durability, name) in BOTH {
+        tries(&format!("merges that copy, {name}"), ORDERS / 6, durability, merging::copied);
+        tries(&format!("merges that leave payloads, {name}"), ORDERS / 6, durability, merging::left);
+    }
+}
+
+#[test]
+fn what_recurs_comes_on_time_and_once() {
+    for (durability, name) in BOTH {
+        tries(&format!("series, {name}"), ORDERS / 6, durability, recurring::series);
+    }
+}
+
+#[test]
 fn the_same_seed_tries_the_same_orders() {
     let folder = tempfile::tempdir().unwrap();
     let tried = [(); 2].map(|()| {
@@ -121,6 +138,21 @@ fn deliveries_before_the_sync_are_found() {
 fn changes_before_the_sync_are_found() {
     finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changing::by_receipt);
     finds(Planted::AckBeforeSync, "was answered and is not kept", Durability::Disk, changing::by_key);
+}
+
+#[test]
+fn merges_and_holes_that_lose_something_are_found() {
+    let (pending, gone) = ("what has ended is pending", "a payload is gone");
+    finds(Planted::MergedAsFrozen, pending, Durability::Disk, merging::copied);
+    finds(Planted::DecidedMeanwhileLost, "a move was answered and is not kept", Durability::Disk, changing::by_receipt);
+    finds(Planted::MergeHoldsNothing, gone, Durability::Disk, merging::left);
+    finds(Planted::HoleIgnoresUnfinished, gone, Durability::Disk, merging::left);
+}
+
+#[test]
+fn series_that_do_not_go_on_are_found() {
+    finds(Planted::OwingUntold, "nobody was told that it is owed", Durability::Disk, recurring::series);
+    finds(Planted::RecurringNotSaved, "what recurs is gone", Durability::Disk, recurring::series);
 }
 
 #[test]

@@ -12,7 +12,12 @@ const PAUSE_STEP: Duration = Duration::from_millis(1);
 
 /// Nobody waits for the time who could be answered.
 pub(crate) fn at_once(what: &str) {
-    assert_eq!(modelled::now(), Duration::ZERO, "{what} was not woken and waited for the time");
+    at_once_since(Duration::ZERO, what);
+}
+
+/// So it is where time has passed before.
+pub(crate) fn at_once_since(began: Duration, what: &str) {
+    assert_eq!(modelled::now(), began, "{what} was not woken and waited for the time");
 }
 
 /// So it is with the end of a store, but for the step of a pause that the helper may be taking.

@@ -106,6 +106,7 @@ impl StorageFile for File {
         self.0.allocate(length)
     }
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        switch();
         self.0.punch(offset, length)
     }
     fn sync_data(&self) -> Result<()> {
