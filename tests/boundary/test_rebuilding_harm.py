@@ -39,8 +39,9 @@ from delaymq.rebuilding import adopt, plan, rebuild_all
 path, limit, value, when = sys.argv[1:]
 asked = plan(path, piece_sequences={piece})
 which = getattr(resource, limit)
+before = resource.getrlimit(which)
 def bound():
-    resource.setrlimit(which, (int(value), resource.getrlimit(which)[1]))
+    resource.setrlimit(which, (int(value), before[1]))
 if when == "staging":
     bound()
 try:
@@ -51,6 +52,8 @@ except StorageError as error:
     print(type(error).__name__)
 else:
     print("done")
+finally:
+    resource.setrlimit(which, before)  # whoever measures what was run writes it at the end
 """
 
 

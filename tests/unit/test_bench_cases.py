@@ -45,7 +45,7 @@ def test_the_details_that_name_a_case() -> None:
     assert [case.durability for case in BENCHES["loopback"](False)] == ["disk"] * 4 + ["os"] * 4
     assert values("connections", "connections") == [64, 8]
     assert values("connections", "in_flight") == [1, 64]
-    assert values("asyncio_client", "call") == ["publish", "publish with deduplicate", "consume"]
+    assert values("asyncio_client", "call") == ["publish", "deduplicated", "consume"]
     assert values("held_pulls", "pulls") == [10_000]
     assert values("idle", "connections") == [2000]
     assert values("wheel", "pending") == values("listing", "pending") == [1_000_000]

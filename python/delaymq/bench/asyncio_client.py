@@ -59,7 +59,7 @@ def cases(quick: bool) -> Sequence[Case]:
 
     return [
         _case("publish", messages, publishing, sending, quick=quick),
-        _case("publish with deduplicate", messages, partial(publishing, deduplicate=True), sending, quick=quick),
+        _case("deduplicated", messages, partial(publishing, deduplicate=True), sending, quick=quick),
         _case("consume", messages, consuming, receiving, quick=quick),
     ]
 
