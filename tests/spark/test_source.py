@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from spark.conftest import MESSAGES, SUBJECTS
 from spark.engines import Engine
 from spark.sources import FailingOnce, Pruned
 from tables import oracle, stores
+from tables.test_while_writing import end_of, pending_by_oracle, wait_for_more, written_to
 
 
 def loaded(engine: Engine, path: Path, **options: str) -> Any:
@@ -284,3 +286,32 @@ def test_filters_of_one_scan_are_not_those_of_another(spark: Any) -> None:
         assert frame.count() == 4
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.parametrize("by", ["process", "server"])
+def test_a_store_that_is_written_to_meanwhile(spark: Any, tmp_path: Path, by: str) -> None:
+    """Each load is what the log came to at one moment while Spark planned."""
+    engine, folder = Engine(spark), tmp_path / "store"
+    with written_to(folder, by):
+        begin = end_of(folder)
+        messages = [as_written(row.asDict(), engine) for row in rows(loaded(engine, folder, sequenceTo=str(begin)))]
+        columns = "sequence,subject,due,body,published_sequence"
+        pending = [as_plain(row, engine) for row in loaded(engine, folder, log="pending", columns=columns).collect()]
+        end = end_of(folder)
+        wait_for_more(folder, end)
+    assert messages == oracle.messages(folder, end_sequence=begin)
+    pending.sort(key=lambda row: (row["due"], row["sequence"]))
+    ends = [one.batch.next_sequence for one in oracle.visible_batches(folder)]
+    newest = max(row["sequence"] for row in pending)
+    moments = [one for one in ends if max(begin, newest + 1) <= one <= end]
+    assert begin < end
+    assert any(pending == chosen(pending_by_oracle(folder, one), pending[0].keys()) for one in moments)
+
+
+def as_plain(row: Any, engine: Engine) -> dict[str, Any]:
+    found: dict[str, Any] = row.asDict()
+    return found | {"due": found["due"].replace(tzinfo=engine.zone).astimezone(UTC), "body": bytes(found["body"])}
+
+
+def chosen(found: list[oracle.Row], names: Iterable[str]) -> list[oracle.Row]:
+    return [{name: row[name] for name in names} for row in found]

@@ -23,10 +23,14 @@ class Entry:
 
 
 class Replay:
-    """A log, fact by fact: what is pending at its end, and every message that became ready."""
+    """A log, fact by fact: what is pending at its end, or before a sequence, and every message that became ready."""
 
-    def __init__(self, folder: Path) -> None:
-        self.batches = visible_batches(folder)
+    def __init__(self, folder: Path, end_sequence: int | None = None) -> None:
+        self.batches = [
+            one
+            for one in visible_batches(folder)
+            if end_sequence is None or one.batch.header["base_sequence"] < end_sequence
+        ]
         self.names = names_of(folder, self.batches)
         self.pending: dict[int, Entry] = {}
         self.ready: list[Row] = []

@@ -29,6 +29,34 @@ for number in range(limit):
 sys.stdin.read()
 """
 
+CHANGES = """
+import sys
+import time
+import delaymq
+place, turns = sys.argv[1:]
+is_served = place.startswith("delaymq:")
+store = delaymq.connect(place) if is_served else delaymq.open(place, segment_bytes=64 * 1024)
+given = store.subscribe("given", group="g")
+for turn in range(int(turns)):
+    store.publish_many("given", [b"now %d" % turn] * 2, 0)
+    receipts = store.publish_many("far", [b"%d " % turn + bytes(turn % 300)] * 5, 3600 + turn % 7)
+    store.publish("far", b"soon %d" % turn, delay=0.01)
+    store.cancel(receipts[0])
+    store.move(receipts[1], delay=7200)
+    store.publish("keyed", b"%d" % turn, delay=3600, key="k%d" % (turn % 3), if_exists="replace")
+    if turn % 5 == 3:
+        store.move_key("keyed", "k%d" % (turn % 3), delay=5000)
+    if turn % 7 == 4:
+        store.cancel_key("keyed", "k%d" % (turn % 3))
+    given.get(5).ack()
+    given.get(5).nack(3600)
+    if turn % 20 == 10 and not is_served:
+        store.checkpoint()
+    if turn == 20:
+        print("under way", flush=True)
+    time.sleep(0.005)  # who reads has a share of the machine
+"""
+
 
 def hollow(folder: Path, *, is_busy: bool = False) -> Path:
     """What nobody takes lies between what was acknowledged, of which more than 64 MiB were given back. Where it
@@ -94,11 +122,17 @@ def rich(folder: Path) -> Path:
 
 def writing(folder: Path, batches: int, durability: str = "disk") -> subprocess.Popen[str]:
     """A process that publishes to a store and has it open, behind its first 60 batches; it ends with its input."""
+    return _begun(WRITES, str(folder), str(batches), durability)
+
+
+def changing(place: str, turns: int = 1_000_000) -> subprocess.Popen[str]:
+    """A process that does to a store in a folder, or at a server, all that clients do, and is some turns into it."""
+    return _begun(CHANGES, place, str(turns))
+
+
+def _begun(script: str, *arguments: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", WRITES, str(folder), str(batches), durability],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "under way\n"

@@ -96,8 +96,8 @@ def test_nothing_is_retired_under_a_snapshot(tmp_path: Path) -> None:
             read(snapshot)
 
 
-def test_other_threads_run_while_it_reads(folder: Path) -> None:
-    """The readers share nothing but the interpreter, and each sees all rows."""
+def test_threads_that_read_share_nothing(folder: Path) -> None:
+    """Each sees all rows."""
     with delaymq.snapshot(folder) as snapshot:
         rows = len(oracle.messages(folder))
         found: list[int] = []

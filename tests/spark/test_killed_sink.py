@@ -1,0 +1,133 @@
+"""A store as the sink of a stream whose driver is killed, and that is run again: each message is stored once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+import delaymq
+from format_reader.checkpoints import read_checkpoint
+from format_reader.store import numbered
+from java import quick_java
+from spark.test_write import ROWS, bodies, source_of, staged, streamed, swept
+
+BATCH_ROWS = 700
+TASKS = 3
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from delaymq.spark import local_session
+from delaymq.spark.source import DelaymqDataSource
+from delaymq.spark.write import StreamLoad, stream_writer_of
+source, folder, checkpoint, moment, reached = sys.argv[1:]
+
+def stays():
+    Path(reached).touch()
+    time.sleep(300)  # it is killed
+
+def staging(batches):
+    for batch in batches:
+        yield batch
+        if moment == "staging" and b"1000" in batch.column("body").to_pylist():
+            stays()
+
+class Staying(StreamLoad):
+    def commit(self, messages, batchId):
+        super().commit(messages, batchId)
+        if moment == "it is adopted" and batchId == 1:
+            stays()
+
+class Source(DelaymqDataSource):
+    def streamWriter(self, schema, overwrite):
+        found = stream_writer_of(self.options, schema, overwrite)
+        found.__class__ = Staying
+        return found
+
+spark = local_session("local[3]")
+spark.dataSource.register(Source)
+rows = spark.readStream.format("delaymq").option("maxRowsPerTrigger", "{batch_rows}").load(source)
+rows = rows.select("subject", "due", "body").repartition({tasks})
+rows = rows.mapInArrow(staging, rows.schema)
+into = rows.writeStream.format("delaymq").option("sinkId", "copy").option("checkpointLocation", checkpoint)
+into.trigger(availableNow=True).start(folder).awaitTermination()
+"""
+
+
+def adopted(folder: Path) -> list[str]:
+    """The files that the store's checkpoints name, by the second reader."""
+    paths = numbered(folder / "checkpoints", "checkpoint").values()
+    loads = [load for path in paths for load in read_checkpoint(path.read_bytes())["body"]["loads"]]
+    return sorted({f"{load['staged_ms']:013}-{load['nonce'].hex()}.run" for load in loads})
+
+
+def runs(folder: Path) -> list[str]:
+    return [name for name in staged(folder) if name.endswith(".run")]
+
+
+def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> None:
+    """Runs a driver until it is there, and kills all of it."""
+    script = DRIVER.format(batch_rows=BATCH_ROWS, tasks=TASKS)
+    said = tmp_path / "said"
+    with (
+        said.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, "-c", script, *arguments],
+            start_new_session=True,
+            stdout=output,
+            stderr=output,
+            env=os.environ | quick_java(),
+        ) as process,
+    ):
+        try:
+            end = time.monotonic() + 90
+            while not is_there():
+                assert process.poll() is None, said.read_text()
+                assert time.monotonic() < end, said.read_text()
+                time.sleep(0.02)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "micro_batches"), [("staging", 1), ("it is adopted", 2)], ids=["staging", "it is adopted"]
+)
+def test_each_message_is_stored_once_whenever_the_driver_is_killed(
+    spark: Any, tmp_path: Path, moment: str, micro_batches: int
+) -> None:
+    assert spark.version  # where there is no Java, this is passed over
+    source, folder, checkpoint = source_of(tmp_path), tmp_path / "store", tmp_path / "checkpoint"
+    delaymq.open(folder).close()
+    reached, files = tmp_path / "reached", TASKS + (TASKS - 1 if moment == "staging" else TASKS)
+
+    def is_there() -> bool:
+        return reached.exists() and len(runs(folder)) >= files
+
+    killed(is_there, tmp_path, str(source), str(folder), str(checkpoint), moment, str(reached))
+    commits = [path.name for path in (checkpoint / "commits").glob("[0-9]*")]
+    assert commits == ["0"], "the query knows of no other micro-batch"
+    stored = bodies(folder)
+    assert stored == list(range(len(stored)))
+    assert (micro_batches - 1) * BATCH_ROWS < len(stored) <= micro_batches * BATCH_ROWS
+    assert len(runs(folder)) == files
+    streamed(spark, source, folder, checkpoint)
+    assert bodies(folder) == list(range(ROWS))
+    # What the killed tasks staged goes after a day, and what was staged again in vain has gone at once.
+    with delaymq.open(folder) as store:
+        store.checkpoint()
+    left = set(staged(folder)) - set(adopted(folder))
+    assert len([name for name in left if name.endswith(".run")]) == files - micro_batches * TASKS
+    assert swept(folder) == adopted(folder)
+    with delaymq.snapshot(folder) as snapshot:
+        rows = pyarrow.table(snapshot.to_arrow_batches("message", columns=("body",)))["body"].to_pylist()
+    assert sorted(map(int, rows)) == list(range(ROWS))
