@@ -57,7 +57,7 @@ TABLES: Final = ("message", "pending", "ready", "action", "deliveries", "segment
 UNFINISHED: Final = ("pending", "ready", "in_flight", "retrying")
 """Outcomes in `deliveries` of what somebody is still owed. Every other one but `unknown` is final."""
 
-SPLIT_BYTES: Final = 128 << 20
+SPLIT_BYTES: Final = 64 << 20
 """About so many bytes of a store's files are in one range."""
 
 
