@@ -63,9 +63,8 @@ def take_deliveries(tally: Tally, batch: pyarrow.RecordBatch) -> None:
     for row in batch.filter(compute.and_(is_taken_again(batch), is_long)).to_pylist():
         names = {name: row[name] for name in ("sequence", "subject", "group")}
         if row["sequence"] is not None and row["number"] is not None:
-            tally.others.append({**names, "kind": "held", "words": row["outcome"], "value": row["number"]})
-            ready = row["ready"] or row["due"]
-            tally.others[-1]["words"] = json.dumps([row["outcome"], row["group_number"], _us(ready)])
+            words = json.dumps([row["outcome"], row["group_number"], _us(row["ready"] or row["due"])])
+            tally.others.append({**names, "kind": "held", "words": words, "value": row["number"]})
 
 
 def take_pending(tally: Tally, again: pyarrow.RecordBatch, entries: list[Numbers]) -> None:
