@@ -7,7 +7,9 @@ import pytest
 
 import delaymq
 import faces
-from faces import Face
+from boundary.remote import FACES, Remote
+from faces import Face, Served
+from proxies import Relay
 
 
 @pytest.fixture
@@ -34,3 +36,24 @@ def face(folder: Path, request: pytest.FixtureRequest) -> Iterator[Face]:
     opened = Face(folder, request.param)
     yield opened
     opened.close()
+
+
+@pytest.fixture(params=FACES)
+def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
+    driven = Remote(request.param)
+    yield driven
+    driven.close()
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Served]:
+    found = Served(folder)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def relay(served: Served) -> Iterator[Relay]:
+    found = Relay(served.url)
+    yield found
+    found.close()

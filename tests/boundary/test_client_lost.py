@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import delaymq
-from boundary.remote import FACES, Remote
+from boundary.remote import Remote
 from delaymq import AmbiguousError, Closed, Moved, Outcome, Publish, Receipt, TimedOut, Unreachable
 from faces import Served
 from proxies import (
@@ -33,27 +33,6 @@ from proxies import (
     UNSUBSCRIBE,
     Relay,
 )
-
-
-@pytest.fixture(params=FACES)
-def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    driven = Remote(request.param)
-    yield driven
-    driven.close()
-
-
-@pytest.fixture
-def served(folder: Path) -> Iterator[Served]:
-    found = Served(folder)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def relay(served: Served) -> Iterator[Relay]:
-    found = Relay(served.url)
-    yield found
-    found.close()
 
 
 def bodies(served: Served, subject: str, count: int) -> list[bytes]:

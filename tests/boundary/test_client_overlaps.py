@@ -6,12 +6,11 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
-from boundary.remote import FACES, Remote
+from boundary.remote import Remote
 from delaymq import AmbiguousError
 from delaymq.client import session
 from delaymq.client.asked import Asked
@@ -24,13 +23,6 @@ pytestmark = pytest.mark.timeout(60)
 BUSY = 1031
 NUMBER = 1
 KEY = NUMBER << 32
-
-
-@pytest.fixture(params=FACES)
-def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    driven = Remote(request.param)
-    yield driven
-    driven.close()
 
 
 class Slow:

@@ -7,13 +7,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import delaymq
-from boundary.remote import FACES, Remote
+from boundary.remote import Remote
 from delaymq import (
     AmbiguousError,
     Busy,
@@ -36,13 +36,6 @@ from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, h
 
 EMPTY_LIST = struct.pack(">QI", 0, 0)
 Asked = Callable[[socket.socket, int, int], object]
-
-
-@pytest.fixture(params=FACES)
-def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    driven = Remote(request.param)
-    yield driven
-    driven.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,33 +10,12 @@ from typing import Any
 import pytest
 
 import delaymq
-from boundary.remote import FACES, Remote
+from boundary.remote import Remote
 from delaymq import AmbiguousError, Moved, Outcome, Publish
 from faces import Served
 from proxies import CANCEL_KEY, MOVE, MOVE_KEY, PUBLISH, PUBLISH_ON_TERMS, Relay
 
 HOUR_S = 3_600
-
-
-@pytest.fixture(params=FACES)
-def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    driven = Remote(request.param)
-    yield driven
-    driven.close()
-
-
-@pytest.fixture
-def served(folder: Path) -> Iterator[Served]:
-    found = Served(folder)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def relay(served: Served) -> Iterator[Relay]:
-    found = Relay(served.url)
-    yield found
-    found.close()
 
 
 class Index:
