@@ -57,8 +57,8 @@ pub(crate) struct Background {
     awaited: AtomicBool,
     /// Somebody waits for a checkpoint: one that failed is tried again at once.
     checkpoint_wanted: AtomicBool,
-    /// The segment that the helper was preparing when it ended.
-    unfinished: Mutex<Option<Preparing>>,
+    /// The file of a segment that the log had not taken in when the helper ended.
+    pub(crate) unfinished: Mutex<Option<String>>,
     checkpoints: Mutex<Checkpoints>,
     checkpointed: Condvar,
 }
@@ -79,6 +79,8 @@ impl Background {
 #[derive(Default)]
 pub(crate) struct Helping {
     pub(crate) preparing: Option<Preparing>,
+    /// The file of the last segment that was begun, while the log has not taken it in.
+    pub(crate) unfinished: Option<String>,
     /// The publish that segments are prepared for beside the usual stock, in bytes of records; 0 for none.
     pub(crate) awaited_bytes: u64,
     /// Pieces of it that are done.
@@ -153,10 +155,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the segment that the helper, which has ended, did not finish.
+    /// Removes the segment of the helper, which has ended, that is not in the log. What cannot be removed now the
+    /// next opening removes.
     pub(crate) fn clear_up(&self) {
-        if let Some(preparing) = held(&self.background.unfinished).take() {
-            preparing.abandon();
+        if let Some(unfinished) = held(&self.background.unfinished).take() {
+            drop(self.storage.remove(&unfinished));
         }
     }
 
@@ -188,7 +191,7 @@ impl Shared {
                 .map_or(HELPER_SLEEP, |again| again.saturating_duration_since(Instant::now()));
             self.helper.sleep(wait);
         }
-        *held(&self.background.unfinished) = helping.preparing;
+        *held(&self.background.unfinished) = helping.unfinished;
     }
 
     /// Does a piece of the checkpoint under way; false where there is none.

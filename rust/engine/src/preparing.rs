@@ -50,6 +50,7 @@ impl Shared {
         };
         let done = match stepped {
             Ok(PreparingStep::More(preparing)) => {
+                helping.unfinished = Some(preparing.temporary().to_owned());
                 helping.preparing = Some(preparing);
                 Ok(())
             }
@@ -57,7 +58,7 @@ impl Shared {
                 helping.pieces = 0;
                 self.background.hungry_bytes.store(0, Ordering::Relaxed);
                 helping.room_looks.look_soon();
-                self.adopt(prepared)
+                self.adopt(prepared, helping)
             }
             Err(error) => Err(error),
         };
@@ -77,10 +78,13 @@ impl Shared {
         Preparing::begin(Arc::clone(&self.storage), header, zero)?.step(PIECE_BYTES)
     }
 
-    pub(crate) fn adopt(&self, prepared: PreparedSegment) -> Result<()> {
+    /// Takes a whole segment into the log. Where the log has ended meanwhile its file is not forgotten.
+    pub(crate) fn adopt(&self, prepared: PreparedSegment, helping: &mut Helping) -> Result<()> {
+        helping.unfinished = Some(prepared.temporary().to_owned());
         let mut guard = self.writer()?;
         let appender = &mut guard.get()?.appender;
         appender.adopt(prepared)?;
+        helping.unfinished = None;
         let synced = appender.synced();
         let is_told = self.with_commits(|commits| {
             // Told before it can be seen; not while the mark refuses.

@@ -1,6 +1,9 @@
 use delaymq_core::error::Error;
 
+use delaymq_core::message_log::Preparing;
+
 use super::*;
+use crate::background::Helping;
 use crate::clock::{Clock, ClockReading, SystemClock};
 use crate::options::{Due, Durability};
 
@@ -101,6 +104,23 @@ fn letting_go_writes_nothing_and_closing_does() {
         }
         assert_eq!(files_of(folder.path()) == before, !close);
     }
+}
+
+#[test]
+fn closing_takes_a_whole_segment_away_that_the_log_did_not_take_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), Options::default(), &mut |_| {}).unwrap();
+    let header = store.shared.writer().unwrap().get().unwrap().appender.plan_next();
+    store.close().unwrap();
+    // As the helper that had just prepared one when the log ended.
+    let prepared = Preparing::begin(Arc::clone(&store.shared.storage), header, false).unwrap().finish().unwrap();
+    let file = folder.path().join(prepared.temporary());
+    let mut helping = Helping::default();
+    assert_eq!(store.shared.adopt(prepared, &mut helping), Err(Error::Closed));
+    assert!(file.exists());
+    *crate::held(&store.shared.background.unfinished) = helping.unfinished;
+    store.shared.clear_up();
+    assert!(!file.exists());
 }
 
 #[test]

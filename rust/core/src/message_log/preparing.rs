@@ -38,6 +38,11 @@ impl PreparedSegment {
     pub fn number(&self) -> SegmentNumber {
         self.header.number
     }
+
+    /// The name of its file until it is taken into the log.
+    pub fn temporary(&self) -> &str {
+        &self.temporary
+    }
 }
 
 impl Preparing {
@@ -110,15 +115,15 @@ impl Preparing {
         self.file.sync_data()
     }
 
-    /// Gives it up unfinished, and the room back. A file that cannot be removed now is removed by the
-    /// next opening.
-    pub fn abandon(self) {
-        drop(self.storage.remove(&self.temporary));
+    /// The name of its file.
+    pub fn temporary(&self) -> &str {
+        &self.temporary
     }
 
-    /// As [`Self::abandon`], for this reason.
+    /// Gives it up unfinished for this reason, and the room back. A file that cannot be removed now is removed by
+    /// the next opening.
     fn give_up(self, error: crate::error::Error) -> crate::error::Error {
-        self.abandon();
+        drop(self.storage.remove(&self.temporary));
         error
     }
 }
