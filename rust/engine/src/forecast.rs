@@ -54,8 +54,9 @@ impl Store {
         let sizes = Sizes::new(&shared.storage);
         let told = view.read(&|entry| sizes.of(entry).unwrap_or_default())?;
         sizes.into_result()?;
-        let due: BTreeMap<Minute, Tally> = told.cells.into_iter().map(|((_, minute), tally)| (minute, tally)).collect();
-        let asked = due.into_iter().filter(|(minute, _)| is_within(&minutes, *minute));
+        // Of one subject they stand in the order of minutes.
+        let due = told.cells.into_iter().map(|((_, minute), tally)| (minute, tally));
+        let asked = due.filter(|(minute, _)| is_within(&minutes, *minute));
         Ok(Forecast::of_minutes(asked, told.hidden_rows))
     }
 

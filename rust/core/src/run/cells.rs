@@ -15,14 +15,14 @@
 //! | 20 | 4 | `minute` of the first cell |
 //! | 24 | any | cells; zeros behind the last |
 //!
-//! A cell is four numbers of seven bits to a byte, the lowest first, with the highest bit set where more
-//! follows: subjects since the cell before (the first: since the block's), then minutes since the cell
-//! before, or the minute itself where the subject is another one, then messages, then bytes.
+//! The first cell of a block stands behind a cell with the block's subject and minute; how a cell is written is said in
+//! `cell_bytes.rs`.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::block::BLOCK_BYTES;
+use super::cell_bytes::{CELL_BYTES_MAX, Cell, decode_cell, encode_cell};
 use super::reader::Run;
 use crate::error::{Error, Result};
 use crate::record::read_struct;
@@ -30,8 +30,6 @@ use crate::storage::read_upto;
 use crate::units::{Millis, Minute, RunNumber, SubjectNumber, Tally};
 
 const CELL_HEADER_BYTES: usize = 24;
-/// Bytes of a cell at most.
-const CELL_BYTES_MAX: usize = 30;
 /// Blocks that are read at once.
 const BLOCKS_READ: usize = 64;
 
@@ -47,23 +45,6 @@ struct CellBlockHeader {
     minute: U32,
 }
 const _: () = assert!(size_of::<CellBlockHeader>() == CELL_HEADER_BYTES);
-
-/// What is due of one subject within one minute.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Cell {
-    /// The subject.
-    pub subject: SubjectNumber,
-    /// The minute.
-    pub minute: Minute,
-    /// How much.
-    pub tally: Tally,
-}
-
-impl Cell {
-    pub(super) fn key(&self) -> (SubjectNumber, Minute) {
-        (self.subject, self.minute)
-    }
-}
 
 /// The first cell of a block, and how many it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,14 +118,14 @@ pub(super) fn encode_cells(run: RunNumber, cells: &[Cell]) -> (Vec<u8>, Vec<Cell
     let mut rest = cells;
     while let Some(first) = rest.first() {
         let mut bytes = Vec::with_capacity(BLOCK_BYTES);
-        let mut before = Cell { tally: Tally::default(), ..*first };
+        let mut before = first.key();
         let mut count = 0_usize;
         for cell in rest {
             if bytes.len().saturating_add(CELL_HEADER_BYTES + CELL_BYTES_MAX) > BLOCK_BYTES {
                 break;
             }
             encode_cell(&mut bytes, before, *cell);
-            before = *cell;
+            before = cell.key();
             count = count.saturating_add(1);
         }
         let index = u32::try_from(fences.len()).unwrap_or(u32::MAX);
@@ -173,37 +154,6 @@ fn encode_cell_block(out: &mut Vec<u8>, run: RunNumber, index: u32, first: Cell,
     out.extend_from_slice(block.get(CELL_HEADER_BYTES..).unwrap_or_default());
 }
 
-fn encode_cell(out: &mut Vec<u8>, before: Cell, cell: Cell) {
-    let subjects = cell.subject.since(before.subject);
-    let minute = if subjects == 0 { cell.minute.since(before.minute) } else { cell.minute.0 };
-    for number in [u64::from(subjects), u64::from(minute), cell.tally.messages, cell.tally.bytes] {
-        let mut left = number;
-        while left >= 0x80 {
-            out.push((left & 0x7F) as u8 | 0x80);
-            left >>= 7;
-        }
-        out.push(left as u8);
-    }
-}
-
-/// The next number; `None` where there is none, or more than 64 bits of it.
-fn take_number(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, tail) = rest.split_first()?;
-        *rest = tail;
-        let bits = u64::from(byte & 0x7F);
-        if bits.checked_shl(shift)? >> shift != bits {
-            return None;
-        }
-        number |= bits << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
-
 /// Checks a block and shows its cells; `None` where it is not the one that the fence speaks of.
 fn decode_cell_block(
     bytes: &[u8],
@@ -226,18 +176,14 @@ fn decode_cell_block(
     }
     let end = CELL_HEADER_BYTES.checked_add(usize::from(header.used_bytes.get()))?;
     let mut rest = bytes.get(CELL_HEADER_BYTES..end)?;
-    let mut before = Cell { subject: fence.subject, minute: fence.minute, tally: Tally::default() };
+    let mut before = (fence.subject, fence.minute);
     for at in 0..fence.cells {
-        let subjects = u32::try_from(take_number(&mut rest)?).ok()?;
-        let minutes = u32::try_from(take_number(&mut rest)?).ok()?;
-        if at > 0 && subjects == 0 && minutes == 0 {
+        let cell = decode_cell(&mut rest, before)?;
+        if at > 0 && cell.key() == before {
             return None;
         }
-        let subject = SubjectNumber(before.subject.0.checked_add(subjects)?);
-        let minute = Minute(if subjects == 0 { before.minute.0.checked_add(minutes)? } else { minutes });
-        let tally = Tally { messages: take_number(&mut rest)?, bytes: take_number(&mut rest)? };
-        before = Cell { subject, minute, tally };
-        show(before);
+        before = cell.key();
+        show(cell);
     }
     rest.is_empty().then_some(())
 }
@@ -246,6 +192,16 @@ impl Run {
     /// True where the run says what it holds of each subject in each minute; formats before 5 do not.
     pub fn has_cells(&self) -> bool {
         !self.cell_fences().is_empty()
+    }
+
+    /// The cells of a subject, or of all, in the order of [`Self::each_cell`].
+    ///
+    /// # Errors
+    /// As [`Self::each_cell`].
+    pub fn cells(&self, subject: Option<SubjectNumber>) -> Result<Vec<Cell>> {
+        let mut cells = Vec::new();
+        self.each_cell(subject, &mut |cell| cells.push(cell))?;
+        Ok(cells)
     }
 
     /// Shows the cells of a subject, or of all, in order; those of all of an adopted run are in the order of its own

@@ -14,6 +14,7 @@
 //! and footer; rows are read block by block, and a damaged block costs its own rows only.
 
 mod block;
+mod cell_bytes;
 mod cells;
 mod footer;
 mod holes;
@@ -43,7 +44,8 @@ use crate::storage::Storage;
 use crate::units::RunNumber;
 
 pub use block::BLOCK_ROWS;
-pub use cells::Cell;
+pub use cell_bytes::Cell;
+pub(crate) use cell_bytes::{decode_cell, encode_cell};
 pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
 pub use holes::{RunHole, RunHoles};
 pub use payload::read_payload;

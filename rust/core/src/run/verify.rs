@@ -1,7 +1,8 @@
 //! Checking a run whole.
 
 use super::block::BLOCK_BYTES;
-use super::cells::{Cell, CellGatherer};
+use super::cell_bytes::Cell;
+use super::cells::CellGatherer;
 use super::footer::{Footer, GROUP_BLOCKS, Reference, file_code, file_of};
 use super::holes::RunHoles;
 use super::reader::Run;

@@ -1,30 +1,33 @@
 //! What a run's cells count and is pending no more: cancelled, moved away or dispatched since the run was
 //! written. So what is pending of a subject in a minute is what the cells say without this, and no row is read.
 //!
-//! It does not grow with what is pending: minutes that are over are let go of, a merge makes cells anew,
-//! and where it would have more than a share of the run's rows it is not kept any more. Then who asks reads
-//! the rows.
+//! It is bounded by the run: minutes that are over are let go of, a merge makes cells anew, and where it would have more
+//! than a share of the run's rows it is not kept any more. Then who asks reads the rows, until the run is written again,
+//! which is worth it by then (`merging.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::ended_cells::{EndedCells, EndedLayers, InOrder, joined, push_layer};
+use crate::run::Cell;
 use crate::units::{Minute, SubjectNumber, Tally};
 
 /// Cells that any window may have, however few its rows are.
-const CELLS_MIN: u64 = 1_024;
-/// One cell, of 32 bytes, for so many rows: a byte for each of them.
-const ROWS_PER_CELL: u64 = 32;
-
-/// By subject and minute.
-pub type EndedCells = BTreeMap<(SubjectNumber, Minute), Tally>;
+const CELLS_MIN: u64 = if cfg!(test) { 16 } else { 1_024 };
+/// One cell for so many rows: of five bytes or so in memory, and of 24 in a checkpoint.
+const ROWS_PER_CELL: u64 = 8;
+/// Cells in a map, before they become a layer; few in tests, whose histories are short.
+const RECENT_CELLS_MAX: usize = if cfg!(test) { 4 } else { 512 };
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
     /// As of the last freeze; shared with the checkpoint that saves it.
-    before: Arc<EndedCells>,
+    before: EndedLayers,
     /// Since then: what a run that is written as of the freeze still counts.
-    since: EndedCells,
+    since: EndedLayers,
+    /// What of that came last.
+    recent: BTreeMap<(SubjectNumber, Minute), Tally>,
     /// False where nothing is known of what ended before the freeze, or since.
     knows_before: bool,
     knows_since: bool,
@@ -38,7 +41,32 @@ pub struct SavedEnded {
     /// Nothing below this minute is pending.
     pub below: Minute,
     /// What ended; none where it is not known.
-    pub cells: Option<Arc<EndedCells>>,
+    pub cells: Option<EndedLayers>,
+}
+
+impl SavedEnded {
+    /// Of a window whose cells count nothing that has ended.
+    pub fn none(below: Minute) -> Self {
+        Self { below, cells: Some(EndedLayers::new()) }
+    }
+
+    /// Makes one layer of several, without what is below the minute.
+    pub(crate) fn join(&mut self) -> Option<JoinedEnded> {
+        let below = self.below;
+        let layers = self.cells.as_mut()?;
+        if layers.len() < 2 && layers.iter().all(|layer| layer.earliest() >= below) {
+            return None;
+        }
+        let one: EndedLayers = Some(joined(layers, below)).filter(|one| one.count() > 0).into_iter().collect();
+        Some(JoinedEnded { layers: std::mem::replace(layers, one.clone()), one })
+    }
+}
+
+/// Layers of a window that a checkpoint has joined, and the one, or none, that they are now.
+#[derive(Clone, Debug)]
+pub struct JoinedEnded {
+    layers: EndedLayers,
+    one: EndedLayers,
 }
 
 impl Ended {
@@ -51,12 +79,12 @@ impl Ended {
     pub(super) fn restored(saved: SavedEnded) -> Self {
         let SavedEnded { below, cells } = saved;
         let knows_before = cells.is_some();
-        Self { before: cells.unwrap_or_default(), knows_before, knows_since: true, since: EndedCells::new(), below }
+        Self { before: cells.unwrap_or_default(), knows_before, knows_since: true, below, ..Self::default() }
     }
 
     /// What a checkpoint has of it, as of the last freeze.
     pub(super) fn saved(&self) -> SavedEnded {
-        SavedEnded { below: self.below, cells: self.knows_before.then(|| Arc::clone(&self.before)) }
+        SavedEnded { below: self.below, cells: self.knows_before.then(|| self.before.clone()) }
     }
 
     /// One that waited has ended. `rows` is how many the run has, or will have.
@@ -65,33 +93,50 @@ impl Ended {
         if !self.knows_since || minute < self.below {
             return;
         }
-        self.since.entry((subject, minute)).or_default().add(Tally::one(size));
-        if self.since.len() as u64 > CELLS_MIN.saturating_add(rows / ROWS_PER_CELL) {
-            self.forget();
+        self.recent.entry((subject, minute)).or_default().add(Tally::one(size));
+        if self.recent.len() >= RECENT_CELLS_MAX {
+            self.lay_down();
+            if count(&self.since) > most(rows) {
+                self.forget();
+            }
         }
+    }
+
+    /// What came last becomes a layer.
+    fn lay_down(&mut self) {
+        let cells = EndedCells::of(cells_of(&std::mem::take(&mut self.recent)));
+        push_layer(&mut self.since, cells, self.below);
     }
 
     /// Something ended, and nobody knows what.
     pub(super) fn forget(&mut self) {
         self.knows_since = false;
-        self.since = EndedCells::new();
+        self.since = EndedLayers::new();
+        self.recent = BTreeMap::new();
     }
 
     /// A freeze: what ended is as of now, and nothing since.
     pub(super) fn freeze(&mut self, rows: u64) {
+        let recent = EndedCells::of(cells_of(&std::mem::take(&mut self.recent)));
         let since = std::mem::take(&mut self.since);
         self.knows_before = self.knows_before && self.knows_since;
         self.knows_since = true;
+        if self.knows_before {
+            // Joined by the checkpoint, and not here, where everybody waits.
+            self.before.extend(since);
+            self.before.extend(Some(recent).filter(|recent| recent.count() > 0).map(Arc::new));
+            self.knows_before = count(&self.before) <= most(rows);
+        }
         if !self.knows_before {
-            self.before = Arc::default();
-        } else if !since.is_empty() {
-            let before = Arc::make_mut(&mut self.before);
-            for (key, tally) in since {
-                before.entry(key).or_default().add(tally);
-            }
-            if before.len() as u64 > CELLS_MIN.saturating_add(rows / ROWS_PER_CELL) {
-                (self.knows_before, self.before) = (false, Arc::default());
-            }
+            self.before = EndedLayers::new();
+        }
+    }
+
+    /// Layers that a checkpoint has joined; none where they are not those of this window any more.
+    pub(super) fn take_joined(&mut self, JoinedEnded { layers, one }: &JoinedEnded) {
+        let same = |before: &[Arc<EndedCells>]| before.iter().zip(layers).all(|(one, other)| Arc::ptr_eq(one, other));
+        if self.before.get(..layers.len()).is_some_and(same) {
+            self.before.splice(..layers.len(), one.iter().cloned());
         }
     }
 
@@ -101,15 +146,12 @@ impl Ended {
             return;
         }
         self.below = below;
-        if self.before.keys().any(|(_, minute)| *minute < below) {
-            Arc::make_mut(&mut self.before).retain(|(_, minute), _| *minute >= below);
-        }
-        self.since.retain(|(_, minute), _| *minute >= below);
+        self.recent.retain(|(_, minute), _| *minute >= below);
     }
 
     /// The run was written as of the last freeze: its cells count nothing that had ended by then.
     pub(super) fn written(&mut self) {
-        (self.before, self.knows_before) = (Arc::default(), true);
+        (self.before, self.knows_before) = (EndedLayers::new(), true);
     }
 
     /// One behind the other, written as one run as of the last freeze.
@@ -117,12 +159,13 @@ impl Ended {
         let mut merged = Self::none();
         for one in all {
             merged.knows_since = merged.knows_since && one.knows_since;
-            for (key, tally) in &one.since {
-                merged.since.entry(*key).or_default().add(*tally);
+            merged.since.extend(one.since.iter().cloned());
+            for (key, tally) in &one.recent {
+                merged.recent.entry(*key).or_default().add(*tally);
             }
         }
         if !merged.knows_since {
-            merged.since = EndedCells::new();
+            merged.forget();
         }
         merged
     }
@@ -132,27 +175,64 @@ impl Ended {
         self.below
     }
 
-    /// What ended of a subject, or of all; `None` where it is not known.
-    pub(super) fn of(&self, subject: Option<SubjectNumber>) -> Option<EndedCells> {
+    /// True where it is not known what had ended by the last freeze.
+    pub(super) fn is_forgotten(&self) -> bool {
+        !self.knows_before
+    }
+
+    /// What ended, as of now; `None` where it is not known.
+    pub(super) fn view(&self, subject: Option<SubjectNumber>) -> Option<EndedView> {
         if !self.knows_before || !self.knows_since {
             return None;
         }
-        let mut found = EndedCells::new();
-        for cells in [self.before.as_ref(), &self.since] {
-            let range = match subject {
-                Some(subject) => cells.range((subject, Minute(0))..=(subject, Minute(u32::MAX))),
-                None => cells.range(..),
-            };
-            for (key, tally) in range {
-                found.entry(*key).or_default().add(*tally);
-            }
-        }
-        Some(found)
+        let recent = match subject {
+            Some(subject) => self.recent.range((subject, Minute(0))..=(subject, Minute(u32::MAX))),
+            None => self.recent.range(..),
+        };
+        Some(EndedView {
+            subject,
+            layers: self.before.iter().chain(&self.since).cloned().collect(),
+            recent: recent.map(cell_of).collect(),
+            below: self.below,
+        })
     }
 
     /// Bytes of memory, about.
     pub(super) fn memory_bytes(&self) -> usize {
-        let cells = self.before.len().saturating_add(self.since.len());
-        cells.saturating_mul(size_of::<(SubjectNumber, Minute)>() + size_of::<Tally>())
+        let layers = self.before.iter().chain(&self.since).map(|layer| layer.memory_bytes());
+        let recent = self.recent.len().saturating_mul(size_of::<(SubjectNumber, Minute)>() + size_of::<Tally>());
+        layers.fold(recent, usize::saturating_add)
     }
+}
+
+/// What ended of a subject, or of all, as of one moment; to be read with nobody waiting.
+#[derive(Debug)]
+pub(super) struct EndedView {
+    subject: Option<SubjectNumber>,
+    layers: EndedLayers,
+    recent: Vec<Cell>,
+    below: Minute,
+}
+
+impl EndedView {
+    pub(super) fn read(&self) -> InOrder {
+        let layers = self.layers.iter().flat_map(|layer| layer.iter(self.subject));
+        InOrder::of(layers.chain(self.recent.iter().copied()).collect(), self.below)
+    }
+}
+
+fn cells_of(map: &BTreeMap<(SubjectNumber, Minute), Tally>) -> impl Iterator<Item = Cell> + '_ {
+    map.iter().map(cell_of)
+}
+
+fn cell_of((key, tally): (&(SubjectNumber, Minute), &Tally)) -> Cell {
+    Cell { subject: key.0, minute: key.1, tally: *tally }
+}
+
+fn count(layers: &EndedLayers) -> u64 {
+    layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.count() as u64))
+}
+
+fn most(rows: u64) -> u64 {
+    CELLS_MIN.saturating_add(rows / ROWS_PER_CELL)
 }

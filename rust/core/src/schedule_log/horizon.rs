@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
-use super::ended::EndedCells;
+use super::ended::EndedView;
 use super::entry::Entry;
+use super::horizon_pages::HorizonPages;
 use super::recent::Recent;
 use super::schedule::Schedule;
 use super::window::{Body, entry_of};
@@ -38,7 +39,7 @@ struct ViewedCells {
     bits: TwoBits,
     patches: Patches<ScheduleRow>,
     /// None where the rows have to be read.
-    ended: Option<EndedCells>,
+    ended: Option<EndedView>,
     below: Minute,
 }
 
@@ -65,7 +66,7 @@ impl Schedule {
                     run: Arc::clone(run),
                     bits: window.bits.clone(),
                     patches: patches.clone(),
-                    ended: window.ended.of(subject).filter(|_| run.has_cells()),
+                    ended: window.ended.view(subject).filter(|_| run.has_cells()),
                     below: window.ended.below(),
                 }),
                 Body::Empty => {}
@@ -81,55 +82,55 @@ impl HorizonView {
     /// # Errors
     /// `Storage` where a run could not be read now. Damaged blocks are counted instead.
     pub fn read(self, size_of: SizeOf<'_>) -> Result<Horizon> {
-        let mut found = Horizon::default();
+        let mut pages = HorizonPages::new();
+        let mut hidden_rows = 0;
         for (subject, minute, size) in self.open {
-            add(&mut found.cells, (subject, minute), Tally::one(size));
+            pages.add(subject, minute, Tally::one(size));
         }
         for (entries, bits) in &self.frozen {
-            entries.iter().for_each(|entry| count(&mut found.cells, entry, self.subject, bits, size_of));
+            entries.iter().for_each(|entry| count(&mut pages, entry, self.subject, bits, size_of));
         }
         for viewed in &self.runs {
-            match viewed.cells(self.subject) {
-                Some(Ok(cells)) => cells.into_iter().for_each(|(key, tally)| add(&mut found.cells, key, tally)),
-                Some(Err(error @ Error::Storage { .. })) => return Err(error),
-                // Its cells are damaged: the rows say the same.
-                Some(Err(_)) | None => viewed.count_rows(self.subject, size_of, &mut found)?,
+            if !viewed.add_cells(self.subject, &mut pages)? {
+                hidden_rows = viewed.add_rows(self.subject, size_of, &mut pages)?.saturating_add(hidden_rows);
             }
         }
-        Ok(found)
+        Ok(Horizon { cells: pages.into_cells(), hidden_rows })
     }
 }
 
 impl ViewedCells {
-    /// What the cells say, without what has ended; `None` where that is not known.
-    fn cells(&self, subject: Option<SubjectNumber>) -> Option<Result<Cells>> {
-        let ended = self.ended.as_ref()?;
-        let mut cells = Cells::new();
-        let read = self.run.each_cell(subject, &mut |cell| {
-            if cell.minute < self.below {
-                return;
-            }
-            let key = (cell.subject, cell.minute);
+    /// Adds what the cells say, without what has ended; false where that is not known, and nothing was added.
+    fn add_cells(&self, subject: Option<SubjectNumber>, pages: &mut HorizonPages) -> Result<bool> {
+        let Some(ended) = &self.ended else { return Ok(false) };
+        let cells = match self.run.cells(subject) {
+            Ok(cells) => cells,
+            Err(error @ Error::Storage { .. }) => return Err(error),
+            // They are damaged: the rows say the same.
+            Err(_) => return Ok(false),
+        };
+        let mut ended = ended.read();
+        for cell in cells.iter().filter(|cell| cell.minute >= self.below) {
             let mut tally = cell.tally;
-            if let Some(ended) = ended.get(&key) {
-                tally.take(*ended);
-            }
-            add(&mut cells, key, tally);
-        });
-        Some(read.map(|()| cells))
+            tally.take(ended.at(cell.key()));
+            pages.add(cell.subject, cell.minute, tally);
+        }
+        Ok(true)
     }
 
-    fn count_rows(&self, subject: Option<SubjectNumber>, size_of: SizeOf<'_>, found: &mut Horizon) -> Result<()> {
+    /// Adds what the rows say, and returns how many could not be read.
+    fn add_rows(&self, subject: Option<SubjectNumber>, size_of: SizeOf<'_>, pages: &mut HorizonPages) -> Result<u64> {
+        let mut hidden_rows = 0_u64;
         let mut buffer = ScanBuffer::default();
         let mut scan = RowScan::from_block(&self.run, 0, Some(&self.patches), &mut buffer);
         loop {
             match scan.next_row() {
-                Ok(None) => return Ok(()),
-                Ok(Some(row)) => count(&mut found.cells, &entry_of(&row), subject, &self.bits, size_of),
+                Ok(None) => return Ok(hidden_rows),
+                Ok(Some(row)) => count(pages, &entry_of(&row), subject, &self.bits, size_of),
                 Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
                 Err(damage) => {
                     let rows = self.run.rows_in_block(damage.block) as u64;
-                    found.hidden_rows = found.hidden_rows.saturating_add(rows);
+                    hidden_rows = hidden_rows.saturating_add(rows);
                     scan.skip_block();
                 }
             }
@@ -137,17 +138,11 @@ impl ViewedCells {
     }
 }
 
-fn add(cells: &mut Cells, key: (SubjectNumber, Minute), tally: Tally) {
-    if !tally.is_empty() {
-        cells.entry(key).or_default().add(tally);
-    }
-}
-
 #[inline]
-fn count(cells: &mut Cells, entry: &Entry, subject: Option<SubjectNumber>, bits: &TwoBits, size_of: SizeOf<'_>) {
+fn count(pages: &mut HorizonPages, entry: &Entry, subject: Option<SubjectNumber>, bits: &TwoBits, size_of: SizeOf<'_>) {
     if is_asked(entry, subject, bits) {
         let size = entry.size().unwrap_or_else(|| size_of(entry));
-        add(cells, (entry.subject(), entry.due().minute()), Tally::one(size));
+        pages.add(entry.subject(), entry.due().minute(), Tally::one(size));
     }
 }
 

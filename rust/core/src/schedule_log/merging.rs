@@ -47,6 +47,8 @@ struct Weight {
     fits: bool,
     /// At most half of its run is pending, and much is finished in it that is not given back.
     wasted: bool,
+    /// Nobody knows what ended of its run, which was much: who asks for a forecast reads its rows.
+    uncounted: bool,
 }
 
 /// Windows that become one, as of a freeze.
@@ -111,6 +113,11 @@ impl Schedule {
         bytes.fold(0, u64::saturating_add)
     }
 
+    /// True where a merge would make a run again of which nobody knows what ended.
+    pub fn has_uncounted(&self, limits: MergeLimits, holes: &RunHoles) -> bool {
+        self.weights(limits, holes).iter().any(|weight| weight.fits && weight.uncounted)
+    }
+
     /// The windows from `first` to `end` were merged, and the run is durable: it serves from now
     /// on. `frozen` is what became of them as of the plan. True where an entry in memory has its origin there: whoever
     /// has it in hand may say where its payload was before.
@@ -144,9 +151,9 @@ impl Schedule {
 
     fn weights(&self, limits: MergeLimits, holes: &RunHoles) -> Vec<Weight> {
         let weight = |window: &Window| {
-            let (fits, wasted) = match &window.body {
-                Body::Empty => (true, false),
-                Body::Memory { .. } => (false, false),
+            let (fits, wasted, uncounted) = match &window.body {
+                Body::Empty => (true, false, false),
+                Body::Memory { .. } => (false, false, false),
                 Body::Run { run, patches } => {
                     let is_half = window.pending.saturating_mul(2) <= run.row_count();
                     let is_large = run.length() >= limits.wasted_bytes_min
@@ -154,13 +161,22 @@ impl Schedule {
                     let wasted = window.pending > 0 && is_half && is_large;
                     // A moved entry in memory may lead to a row that is pending no more.
                     let is_whole = patches.is_empty() && !self.unmerged.contains(&run.number());
-                    (is_whole && !self.is_origin(window), wasted)
+                    (is_whole && !self.is_origin(window), wasted, is_uncounted(window, run))
                 }
             };
-            Weight { pending: window.pending, fits, wasted }
+            Weight { pending: window.pending, fits, wasted, uncounted }
         };
         self.windows.iter().map(weight).collect()
     }
+}
+
+/// True where what ended is not known, and a sixteenth of the rows or more has: less is not worth a run.
+fn is_uncounted(window: &Window, run: &Run) -> bool {
+    let rows = run.row_count();
+    window.ended.is_forgotten()
+        && window.pending > 0
+        && window.pending <= rows.saturating_sub(rows / 16)
+        && window.pending < rows
 }
 
 /// About how many bytes of a run are finished and not given back as holes.
@@ -190,6 +206,10 @@ fn choose(weights: &[Weight], limits: MergeLimits) -> Option<Range<usize>> {
     let wasted = |weight: &Weight| weight.fits && weight.wasted;
     if let Some(first) = weights.iter().position(wasted) {
         return Some(first..grown(weights, first, limits, wasted).end);
+    }
+    // Then what forecasts wait for. Each was forgotten for many that ended, so a row is written again a few times.
+    if let Some(first) = weights.iter().position(|weight| weight.fits && weight.uncounted) {
+        return Some(first..first.saturating_add(1));
     }
     let highest = weights.iter().map(|weight| tier(weight.pending)).max()?;
     (0..=highest).find_map(|highest| choose_of_tier(weights, highest, limits))
@@ -249,7 +269,7 @@ mod tests {
     const LIMITS: MergeLimits = MergeLimits { windows_min: 8, rows_max: 1 << 20, wasted_bytes_min: 1 << 20 };
 
     fn of(pending: &[u64]) -> Vec<Weight> {
-        pending.iter().map(|pending| Weight { pending: *pending, fits: true, wasted: false }).collect()
+        pending.iter().map(|pending| Weight { pending: *pending, fits: true, ..Weight::default() }).collect()
     }
 
     #[test]
@@ -282,6 +302,18 @@ mod tests {
         weights[2].wasted = true;
         weights[3].wasted = true;
         assert_eq!(choose(&weights, LIMITS), Some(1..3));
+    }
+
+    #[test]
+    fn of_what_nobody_knows_what_ended_is_written_again_alone() {
+        let mut weights = of(&[900_000, 800_000, 700_000]);
+        weights[1].uncounted = true;
+        weights[2].uncounted = true;
+        assert_eq!(choose(&weights, LIMITS), Some(1..2));
+        weights[1].fits = false;
+        assert_eq!(choose(&weights, LIMITS), Some(2..3));
+        weights[0].wasted = true;
+        assert_eq!(choose(&weights, LIMITS), Some(0..1), "room comes first");
     }
 
     proptest! {

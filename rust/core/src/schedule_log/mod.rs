@@ -9,10 +9,12 @@ mod bits;
 mod cursors;
 mod due_index;
 mod ended;
+mod ended_cells;
 mod entry;
 mod feed;
 mod gather;
 mod horizon;
+mod horizon_pages;
 mod lane;
 mod lookup;
 mod merge_writer;
@@ -29,6 +31,8 @@ mod view;
 mod window;
 
 #[cfg(test)]
+mod counted_tests;
+#[cfg(test)]
 mod lane_tests;
 #[cfg(test)]
 mod measured;
@@ -38,7 +42,8 @@ mod model_tests;
 mod tests;
 
 pub use bits::{EntryState, TwoBits};
-pub use ended::{EndedCells, SavedEnded};
+pub use ended::{JoinedEnded, SavedEnded};
+pub use ended_cells::{EndedCells, EndedLayers};
 pub use entry::{DUE_MAX, Entry, SEQUENCE_MAX, SUBJECT_MAX};
 pub use feed::{Feed, Loaded, Room};
 pub use horizon::{Cells, Horizon, HorizonView, SizeOf};

@@ -156,7 +156,7 @@ enum Fact {
 }
 
 fn nothing_ended(below: Minute) -> SavedEnded {
-    SavedEnded { below, cells: Some(Arc::default()) }
+    SavedEnded::none(below)
 }
 
 /// A window as a checkpoint has it.
@@ -402,6 +402,9 @@ impl Pair {
             checkpoint.runs.extend(run.as_ref().map(|run| run.number()));
             self.schedule.install_merged(&bits, run);
         }
+        let joined = |window: &mut SavedWindow| Some((window.first, window.ended.join()?));
+        let joined: Vec<_> = checkpoint.windows.iter_mut().filter_map(joined).collect();
+        self.schedule.take_joined_ended(&joined);
         let before = std::mem::replace(&mut self.saved, checkpoint);
         for number in list_runs(&self.storage).unwrap() {
             if !before.runs.contains(&number) && !self.saved.runs.contains(&number) {

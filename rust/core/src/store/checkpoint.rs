@@ -28,7 +28,7 @@ use crate::message_log::Stream;
 use crate::planted::failpoint::{Failpoint, reached};
 use crate::planted::{self, Planted};
 use crate::run::{LoadedRuns, Run, RunHead, RunKind, RunWriter};
-use crate::schedule_log::{FrozenPart, PartWriter};
+use crate::schedule_log::{FrozenPart, JoinedEnded, PartWriter};
 use crate::storage::Storage;
 use crate::units::{DueKey, Location, LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
 
@@ -66,6 +66,8 @@ pub struct FinishedCheckpoint {
     /// What of segments and runs is read no more, and what could be given back of those that were read for it and is not.
     pub(super) holes: Hollows,
     pub(super) left: Left,
+    /// What ended of windows, by the first sequence of each, as it was and as it was joined.
+    pub(super) ended: Vec<(Sequence, JoinedEnded)>,
     pub(super) created: Millis,
     /// Payloads due later than this were copied.
     pub(super) copy_after: Millis,
@@ -344,6 +346,7 @@ impl CheckpointWork {
             run_holes: holes.runs.of_runs(&runs),
             loads: loads_among(&all, &runs),
         };
+        let ended = self.frozen.join_ended();
         reached(Failpoint::CheckpointBegins);
         write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;
         Ok(FinishedCheckpoint {
@@ -355,6 +358,7 @@ impl CheckpointWork {
             kept: Box::new(files.kept(self.number, self.frozen.position.next_sequence)),
             holes,
             left,
+            ended,
             created,
             copy_after: self.copy_after,
         })

@@ -7,6 +7,7 @@ use super::codec::{FieldReader, FieldWriter};
 use super::forecast::MinuteTotals;
 use super::snapshot::WindowSnapshot;
 use crate::error::Result;
+use crate::run::Cell;
 use crate::schedule_log::{EndedCells, SavedEnded, Window};
 use crate::units::{Minute, SubjectNumber, Tally};
 
@@ -36,23 +37,23 @@ pub(super) fn read_totals(from: &mut FieldReader<'_>) -> Result<Vec<(Minute, Tal
 /// What a window's run counts and is pending no more; one that is about to be written counts nothing of it.
 pub(super) fn ended_of(window: &Window) -> SavedEnded {
     let ended = window.ended();
-    if window.is_in_memory() { SavedEnded { cells: Some(Arc::default()), ..ended } } else { ended }
+    if window.is_in_memory() { SavedEnded::none(ended.below) } else { ended }
 }
 
-/// Appends what ended of each window.
+/// Appends what ended of each window, whose layers are joined.
 pub(super) fn write_ended<'a>(out: &mut FieldWriter, windows: impl ExactSizeIterator<Item = &'a SavedEnded>) {
     out.count(windows.len());
     for SavedEnded { below, cells } in windows {
         out.u32(below.0);
         out.u32(u32::from(cells.is_some()));
-        let none = EndedCells::new();
-        let cells = cells.as_deref().unwrap_or(&none);
-        out.count(cells.len());
-        for ((subject, minute), tally) in cells {
-            out.u32(subject.0);
-            out.u32(minute.0);
-            out.u64(tally.messages);
-            out.u64(tally.bytes);
+        let layers = cells.as_deref().unwrap_or_default();
+        debug_assert!(layers.len() < 2, "{} layers of a window are not joined", layers.len());
+        out.count(layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.count())));
+        for cell in layers.iter().flat_map(|layer| layer.iter(None)) {
+            out.u32(cell.subject.0);
+            out.u32(cell.minute.0);
+            out.u64(cell.tally.messages);
+            out.u64(cell.tally.bytes);
         }
     }
 }
@@ -64,21 +65,22 @@ pub(super) fn read_ended(from: &mut FieldReader<'_>, windows: &mut [WindowSnapsh
     }
     for window in windows {
         let (below, is_known) = (Minute(from.u32()?), from.u32()?);
-        let mut cells = EndedCells::new();
-        let mut last = None;
-        for _ in 0..from.count(24)? {
-            let key = (SubjectNumber(from.u32()?), Minute(from.u32()?));
+        let count = from.count(24)?;
+        let mut cells: Vec<Cell> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (subject, minute) = (SubjectNumber(from.u32()?), Minute(from.u32()?));
             let tally = Tally { messages: from.u64()?, bytes: from.u64()? };
-            if last.is_some_and(|last| last >= key) {
+            let cell = Cell { subject, minute, tally };
+            if cells.last().is_some_and(|last| last.key() >= cell.key()) {
                 return Err(from.malformed("a cell behind the one before"));
             }
-            last = Some(key);
-            cells.insert(key, tally);
+            cells.push(cell);
         }
         if is_known > 1 || (is_known == 0 && !cells.is_empty()) {
             return Err(from.malformed("cells where it is known what ended"));
         }
-        window.ended = SavedEnded { below, cells: (is_known == 1).then(|| Arc::new(cells)) };
+        let layer = Some(EndedCells::of(cells)).filter(|layer| layer.count() > 0).map(Arc::new);
+        window.ended = SavedEnded { below, cells: (is_known == 1).then(|| layer.into_iter().collect()) };
     }
     Ok(())
 }

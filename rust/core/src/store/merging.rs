@@ -189,7 +189,9 @@ impl Owner {
         let held = || if self.share_of_checkpoint(NEAR_SHARE) { 0 } else { self.held_by_older() };
         let hollow = || self.hollow_gain(&self.keeping());
         let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
-        self.reclaims = !self.merging_rests && self.options.merge_windows_min > 0 && gives_back();
+        let uncounted = || self.state.schedule.has_uncounted(self.options.merge_limits(), &self.state.run_holes);
+        let is_allowed = !self.merging_rests && self.options.merge_windows_min > 0;
+        self.reclaims = is_allowed && (gives_back() || uncounted());
     }
 
     /// Looks again when enough has come since the last time.

@@ -352,6 +352,7 @@ impl Owner {
             kept,
             holes,
             left,
+            ended,
             created,
             copy_after,
         } = finished;
@@ -362,6 +363,7 @@ impl Owner {
         for (first, run) in schedule_runs {
             self.state.schedule.install(first, run)?;
         }
+        self.state.schedule.take_joined_ended(&ended);
         // What was moved out of a merged run may be in hand, however soon its row was due, and say where its payload was.
         let had_origins = self.install_merge(merged, &subjects, merge_failure.as_deref());
         if had_origins || self.effects.feed.position().due > copy_after {

@@ -48,7 +48,6 @@
 //!     base u64 | rows u64`
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
 use super::file_subjects::write_file_subjects;
@@ -71,7 +70,7 @@ use crate::message_log::Holes;
 use crate::planted::{self, Planted};
 use crate::queues::Group;
 use crate::run::RunHoles;
-use crate::schedule_log::{EntryState, SEQUENCE_MAX, SavedEnded, TwoBits};
+use crate::schedule_log::{EntryState, JoinedEnded, SEQUENCE_MAX, SavedEnded, TwoBits};
 use crate::units::{
     ConsumerNumber, DueKey, Epoch, GroupNumber, Minute, PullOffset, RunNumber, Sequence, SubjectNumber, Tally,
 };
@@ -180,9 +179,15 @@ impl Frozen {
         let from = self.windows.partition_point(|window| window.bits.first() < bits.first());
         let to = self.windows.partition_point(|window| window.bits.end() <= bits.end());
         if from < to {
-            let ended = SavedEnded { cells: Some(Arc::default()), ..SavedEnded::default() };
+            let ended = SavedEnded::none(Minute(0));
             self.windows.splice(from..to, [WindowSnapshot { bits: bits.clone(), run, ended }]);
         }
+    }
+
+    /// Makes one layer of what ended of each window: what was joined, by the window's first sequence.
+    pub(super) fn join_ended(&mut self) -> Vec<(Sequence, JoinedEnded)> {
+        let of = |window: &mut WindowSnapshot| Some((window.bits.first(), window.ended.join()?));
+        self.windows.iter_mut().filter_map(of).collect()
     }
 
     /// The body's bytes, and how many of them are the same on every copy of the stream.

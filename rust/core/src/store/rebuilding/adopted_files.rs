@@ -19,7 +19,7 @@ use crate::store::named_files::{NamedFiles, NamedRun};
 use crate::store::recovery::{check_postings, check_windows, state_of};
 use crate::store::snapshot::{Frozen, Snapshot, WindowSnapshot};
 use crate::store::state::State;
-use crate::units::{LocationFile, Millis, RunNumber, Sequence};
+use crate::units::{LocationFile, Millis, Minute, RunNumber, Sequence};
 
 /// See the module.
 pub(super) struct AdoptedFiles {
@@ -183,7 +183,7 @@ fn cut(bits: &TwoBits, pieces: &[&RebuildPiece], windows: &mut Vec<WindowSnapsho
             return Err(super::plan::refused_plan("a piece for all that is pending", format!("none from {from} on")));
         }
         // The cells of a rebuilt run count what is pending, and nothing else.
-        let ended = SavedEnded { cells: Some(Arc::default()), ..SavedEnded::default() };
+        let ended = SavedEnded::none(Minute(0));
         windows.push(WindowSnapshot { bits: part, run, ended });
         Ok(())
     };

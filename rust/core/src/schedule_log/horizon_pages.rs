@@ -1,0 +1,78 @@
+//! Tallies by subject and minute while they are added up: pages of an hour, since what is added comes in the order of
+//! minutes, from one run after another.
+
+use std::collections::BTreeMap;
+
+use crate::units::{Minute, SubjectNumber, Tally};
+
+const MINUTES: u32 = 60;
+
+type Hour = (SubjectNumber, u32);
+type Page = [Tally; MINUTES as usize];
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct HorizonPages {
+    places: BTreeMap<Hour, usize>,
+    pages: Vec<Page>,
+    /// The page that was added to last.
+    last: Option<(Hour, usize)>,
+}
+
+impl HorizonPages {
+    pub(super) fn new() -> Self {
+        Self { places: BTreeMap::new(), pages: Vec::new(), last: None }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, subject: SubjectNumber, minute: Minute, tally: Tally) {
+        let hour = (subject, minute.0 / MINUTES);
+        let place = match self.last {
+            Some((last, place)) if last == hour => place,
+            _ => self.turn_to(hour),
+        };
+        let of_minute = self.pages.get_mut(place).and_then(|page| page.get_mut((minute.0 % MINUTES) as usize));
+        if let Some(of_minute) = of_minute {
+            of_minute.add(tally);
+        }
+    }
+
+    fn turn_to(&mut self, hour: Hour) -> usize {
+        let next = self.pages.len();
+        let place = *self.places.entry(hour).or_insert(next);
+        if place == next {
+            self.pages.push([Tally::default(); MINUTES as usize]);
+        }
+        self.last = Some((hour, place));
+        place
+    }
+
+    /// What is in them, in order; nothing that is empty.
+    pub(super) fn into_cells(self) -> BTreeMap<(SubjectNumber, Minute), Tally> {
+        let of_hour = |(&(subject, hour), &place): (&Hour, &usize)| {
+            let first = hour.saturating_mul(MINUTES);
+            let page = self.pages.get(place).into_iter().flatten();
+            let minutes = page.zip(first..=u32::MAX).filter(|(tally, _)| !tally.is_empty());
+            minutes.map(move |(tally, minute)| ((subject, Minute(minute)), *tally)).collect::<Vec<_>>()
+        };
+        self.places.iter().flat_map(of_hour).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_told_in_order_to_the_last_minute_there_is() {
+        let mut pages = HorizonPages::new();
+        let mut expected = BTreeMap::new();
+        for (subject, minute) in [(2, 59), (1, 60), (1, 59), (1, 60), (2, u32::MAX), (1, 0), (2, 7_200), (1, 61)] {
+            let (subject, minute, tally) = (SubjectNumber(subject), Minute(minute), Tally::one(minute % 100));
+            pages.add(subject, minute, tally);
+            expected.entry((subject, minute)).or_insert(Tally::default()).add(tally);
+        }
+        pages.add(SubjectNumber(3), Minute(5), Tally::default());
+        assert_eq!(pages.into_cells(), expected);
+    }
+}
