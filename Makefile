@@ -66,7 +66,7 @@ bench: $(INSTALLED) ## Measure each row beside its limit; BENCH="append commit" 
 bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=100000000 of them, also within one hour, and bursts of a tenth; 40 GB of disk, half an hour
 	@failed=; measure() { $(BIN)/delaymq bench "$$1" --scale "$$2" --must $(ARGS) || failed+=" $$1"; }; \
 	for scale in $$(( $(SCALE) / 100 )) $$(( $(SCALE) / 10 )) $(SCALE); do measure restart $$scale; done; \
-	for name in room changes lateness; do measure $$name $(SCALE); done; \
+	for name in room changes lateness forecast; do measure $$name $(SCALE); done; \
 	measure burst $$(( $(SCALE) / 10 )); measure hour $(SCALE); \
 	[[ -z $$failed ]] || { echo "bench-scale: missed a mark, or not measured:$$failed"; exit 1; }
 
