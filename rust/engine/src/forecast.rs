@@ -50,7 +50,13 @@ impl Store {
             let view = shared.seat()?.get()?.owner.state().due_by_minute_view(minutes.start, minutes.end);
             return Ok(Forecast::of_minutes(view.iter(), 0));
         };
-        let view = shared.seat()?.get()?.owner.state().horizon(Some(number));
+        let mut seat = shared.seat()?;
+        let owner = &mut seat.get()?.owner;
+        let view = owner.state().horizon(Some(number));
+        if view.reads_rows() {
+            owner.count_again();
+        }
+        drop(seat);
         let sizes = Sizes::new(&shared.storage);
         let told = view.read(&|entry| sizes.of(entry).unwrap_or_default())?;
         sizes.into_result()?;
@@ -103,4 +109,54 @@ impl Shared {
 /// The last minute has all that lies behind it, and so no end.
 fn is_within(minutes: &Range<Minute>, minute: Minute) -> bool {
     minutes.contains(&minute) || (minute.0 == u32::MAX && minutes.end.0 == u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::options::{Due, Durability, Options};
+
+    const MESSAGES: u64 = 40_000;
+    const DAY_MS: u64 = 86_400_000;
+
+    /// Each in a minute of its own, and a quarter of them cancelled: more than a window keeps.
+    #[test]
+    fn a_forecast_that_has_to_read_rows_has_their_run_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { durability: Durability::Os, ..Options::default() };
+        let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+        let mut batch = store.batch();
+        for number in 0..MESSAGES {
+            batch.push("orders", Due::After(DAY_MS + 60_000 * number), &[], &[7; 10]).unwrap();
+        }
+        let receipts: Vec<_> = store.publish(&mut batch).unwrap().iter().collect();
+        store.checkpoint().unwrap();
+        let chosen: Vec<_> = receipts.into_iter().step_by(4).collect();
+        store.cancel_many(&chosen).unwrap();
+        let reads_rows = || {
+            let mut seat = store.shared.seat().unwrap();
+            let state = seat.get().unwrap().owner.state();
+            let number = state.subjects.number("orders").unwrap();
+            state.horizon(Some(number)).reads_rows()
+        };
+        let query = ForecastQuery { subject: Some("orders".to_owned()), ..ForecastQuery::default() };
+        let told = || {
+            let slots = store.forecast(&query).unwrap().slots;
+            (slots.len() as u64, slots.iter().map(|slot| slot.tally.messages).sum::<u64>())
+        };
+        let left = MESSAGES - chosen.len() as u64;
+        store.checkpoint().unwrap();
+        assert!(reads_rows(), "a quarter is not too much to keep");
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(reads_rows(), "nobody has asked");
+        let until = Instant::now() + Duration::from_secs(20);
+        while reads_rows() {
+            assert!(Instant::now() < until, "the run is not written again");
+            assert_eq!(told(), (left, left));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(told(), (left, left));
+    }
 }

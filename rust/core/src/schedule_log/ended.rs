@@ -54,7 +54,7 @@ impl SavedEnded {
     pub(crate) fn join(&mut self) -> Option<JoinedEnded> {
         let below = self.below;
         let layers = self.cells.as_mut()?;
-        if layers.len() < 2 && layers.iter().all(|layer| layer.earliest() >= below) {
+        if layers.len() < 2 && !layers.iter().any(|layer| layer.reaches_below(below)) {
             return None;
         }
         let one: EndedLayers = Some(joined(layers, below)).filter(|one| one.count() > 0).into_iter().collect();
@@ -125,7 +125,8 @@ impl Ended {
             // Joined by the checkpoint, and not here, where everybody waits.
             self.before.extend(since);
             self.before.extend(Some(recent).filter(|recent| recent.count() > 0).map(Arc::new));
-            self.knows_before = count(&self.before) <= most(rows);
+            // A cell may stand in several layers: what it comes to is judged when they are joined.
+            self.knows_before = count(&self.before) <= most(rows).saturating_mul(2);
         }
         if !self.knows_before {
             self.before = EndedLayers::new();
@@ -133,10 +134,13 @@ impl Ended {
     }
 
     /// Layers that a checkpoint has joined; none where they are not those of this window any more.
-    pub(super) fn take_joined(&mut self, JoinedEnded { layers, one }: &JoinedEnded) {
+    pub(super) fn take_joined(&mut self, JoinedEnded { layers, one }: &JoinedEnded, rows: u64) {
         let same = |before: &[Arc<EndedCells>]| before.iter().zip(layers).all(|(one, other)| Arc::ptr_eq(one, other));
         if self.before.get(..layers.len()).is_some_and(same) {
             self.before.splice(..layers.len(), one.iter().cloned());
+            if count(&self.before) > most(rows) {
+                (self.before, self.knows_before) = (EndedLayers::new(), false);
+            }
         }
     }
 
@@ -147,6 +151,10 @@ impl Ended {
         }
         self.below = below;
         self.recent.retain(|(_, minute), _| *minute >= below);
+        // Of those that reach above it nothing is taken away here, where everybody waits: a checkpoint does that.
+        for layers in [&mut self.before, &mut self.since] {
+            layers.retain(|layer| !layer.is_below(below));
+        }
     }
 
     /// The run was written as of the last freeze: its cells count nothing that had ended by then.

@@ -13,8 +13,8 @@ const CELLS_PER_PLACE: usize = 128;
 pub struct EndedCells {
     bytes: Vec<u8>,
     count: usize,
-    /// No cell is of a minute before this one.
-    earliest: Minute,
+    /// No cell is of a minute before the first of these, or behind the second.
+    minutes: (Minute, Minute),
     places: Vec<Place>,
 }
 
@@ -33,7 +33,7 @@ pub type EndedLayers = Vec<Arc<EndedCells>>;
 impl EndedCells {
     /// Of cells in the order of their keys, each once.
     pub fn of(cells: impl IntoIterator<Item = Cell>) -> Self {
-        let mut of = Self { earliest: Minute(u32::MAX), ..Self::default() };
+        let mut of = Self { minutes: (Minute(u32::MAX), Minute(0)), ..Self::default() };
         let mut before = (SubjectNumber(0), Minute(0));
         for cell in cells {
             debug_assert!(of.count == 0 || before < cell.key(), "{cell:?} stands behind {before:?}");
@@ -43,7 +43,7 @@ impl EndedCells {
             }
             encode_cell(&mut of.bytes, before, cell);
             before = cell.key();
-            of.earliest = of.earliest.min(cell.minute);
+            of.minutes = (of.minutes.0.min(cell.minute), of.minutes.1.max(cell.minute));
             of.count = of.count.saturating_add(1);
         }
         of.bytes.shrink_to_fit();
@@ -55,9 +55,14 @@ impl EndedCells {
         self.count
     }
 
-    /// No cell is of a minute before this one.
-    pub(super) fn earliest(&self) -> Minute {
-        self.earliest
+    /// True where a cell is below a minute.
+    pub(super) fn reaches_below(&self, minute: Minute) -> bool {
+        self.minutes.0 < minute
+    }
+
+    /// True where all cells are below a minute.
+    pub(super) fn is_below(&self, minute: Minute) -> bool {
+        self.minutes.1 < minute
     }
 
     /// Those of a subject, or of all, in order.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
-use super::ended::EndedView;
+use super::ended::{EndedView, JoinedEnded};
 use super::entry::Entry;
 use super::horizon_pages::HorizonPages;
 use super::recent::Recent;
@@ -14,7 +14,7 @@ use super::schedule::Schedule;
 use super::window::{Body, entry_of};
 use crate::error::{Error, Result};
 use crate::run::{Patches, RowScan, Run, ScanBuffer, ScheduleRow};
-use crate::units::{Minute, SubjectNumber, Tally};
+use crate::units::{Minute, Sequence, SubjectNumber, Tally};
 
 /// By subject and minute; nothing that is empty.
 pub type Cells = BTreeMap<(SubjectNumber, Minute), Tally>;
@@ -74,15 +74,30 @@ impl Schedule {
         }
         HorizonView { subject, open, frozen, runs }
     }
+
+    /// What ended of windows that begin at these sequences was joined by a checkpoint.
+    pub fn take_joined_ended(&mut self, joined: &[(Sequence, JoinedEnded)]) {
+        for (first, joined) in joined {
+            if let Some(window) = self.window_at(*first).and_then(|at| self.windows.get_mut(at)) {
+                let rows = window.rows();
+                window.ended.take_joined(joined, rows);
+            }
+        }
+    }
 }
 
 impl HorizonView {
+    /// True where rows of a run have to be read, since it is not known what ended of it.
+    pub fn reads_rows(&self) -> bool {
+        self.runs.iter().any(|viewed| viewed.ended.is_none())
+    }
+
     /// Puts it together. `size_of` is asked for rows of formats that do not say it.
     ///
     /// # Errors
     /// `Storage` where a run could not be read now. Damaged blocks are counted instead.
     pub fn read(self, size_of: SizeOf<'_>) -> Result<Horizon> {
-        let mut pages = HorizonPages::new();
+        let mut pages = HorizonPages::new(self.subject);
         let mut hidden_rows = 0;
         for (subject, minute, size) in self.open {
             pages.add(subject, minute, Tally::one(size));

@@ -27,6 +27,9 @@ const WINDOWS_MAX: usize = 32;
 /// The power of two between two tiers.
 const TIER_SHIFT: u32 = 3;
 
+/// A run with fewer rows is not written again for a forecast; few in tests, whose histories are short.
+const UNCOUNTED_ROWS_MIN: u64 = if cfg!(test) { 16 } else { 16_384 };
+
 /// What bounds a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeLimits {
@@ -170,13 +173,12 @@ impl Schedule {
     }
 }
 
-/// True where what ended is not known, and a sixteenth of the rows or more has: less is not worth a run.
+/// True where what ended is not known, and a sixteenth of the rows or more has: less is not worth a run, and few rows are
+/// quickly read.
 fn is_uncounted(window: &Window, run: &Run) -> bool {
     let rows = run.row_count();
-    window.ended.is_forgotten()
-        && window.pending > 0
-        && window.pending <= rows.saturating_sub(rows / 16)
-        && window.pending < rows
+    let is_worth_it = rows >= UNCOUNTED_ROWS_MIN && window.pending <= rows.saturating_sub(rows / 16);
+    window.ended.is_forgotten() && window.pending > 0 && is_worth_it
 }
 
 /// About how many bytes of a run are finished and not given back as holes.
@@ -207,12 +209,11 @@ fn choose(weights: &[Weight], limits: MergeLimits) -> Option<Range<usize>> {
     if let Some(first) = weights.iter().position(wasted) {
         return Some(first..grown(weights, first, limits, wasted).end);
     }
-    // Then what forecasts wait for. Each was forgotten for many that ended, so a row is written again a few times.
-    if let Some(first) = weights.iter().position(|weight| weight.fits && weight.uncounted) {
-        return Some(first..first.saturating_add(1));
-    }
     let highest = weights.iter().map(|weight| tier(weight.pending)).max()?;
-    (0..=highest).find_map(|highest| choose_of_tier(weights, highest, limits))
+    let of_tiers = (0..=highest).find_map(|highest| choose_of_tier(weights, highest, limits));
+    // Last what forecasts wait for, so that it keeps nothing from becoming few runs.
+    let uncounted = || weights.iter().position(|weight| weight.fits && weight.uncounted);
+    of_tiers.or_else(|| uncounted().map(|first| first..first.saturating_add(1)))
 }
 
 /// The first neighbours of this tier and below that are worth a merge: enough of them, or as many
@@ -314,6 +315,9 @@ mod tests {
         assert_eq!(choose(&weights, LIMITS), Some(2..3));
         weights[0].wasted = true;
         assert_eq!(choose(&weights, LIMITS), Some(0..1), "room comes first");
+        weights[0].wasted = false;
+        weights.extend(of(&[5; 8]));
+        assert_eq!(choose(&weights, LIMITS), Some(3..11), "and what becomes few runs");
     }
 
     proptest! {

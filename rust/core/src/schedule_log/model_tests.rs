@@ -343,10 +343,10 @@ impl Pair {
     fn freeze(&mut self) {
         let needed = self.schedule.windows().iter().filter(|window| self.schedule.is_needed(window));
         let mut runs: BTreeSet<RunNumber> = needed.filter_map(|window| window.run()).map(|run| run.number()).collect();
-        let parts: Vec<(RunNumber, FrozenPart)> =
-            self.schedule.freeze(Millis(self.now)).into_iter().map(|part| (self.next_run(), part)).collect();
         let feed_from = self.feed.resume_from(self.taken.iter().map(Entry::key).min());
         self.schedule.prune_ended(feed_from);
+        let parts: Vec<(RunNumber, FrozenPart)> =
+            self.schedule.freeze(Millis(self.now)).into_iter().map(|part| (self.next_run(), part)).collect();
         let planned: BTreeMap<Sequence, RunNumber> = parts.iter().map(|(run, part)| (part.first(), *run)).collect();
         runs.extend(planned.values());
         let saved = |window: &Window| SavedWindow {

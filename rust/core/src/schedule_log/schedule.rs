@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::bits::{EntryState, TwoBits};
 use super::due_index::DueIndex;
-use super::ended::{Ended, JoinedEnded};
+use super::ended::Ended;
 use super::entry::{Entry, sort_by_key};
 use super::lookup::{Found, Lookups};
 use super::part::FrozenPart;
@@ -165,15 +165,6 @@ impl Schedule {
     pub fn prune_ended(&mut self, floor: DueKey) {
         for window in &mut self.windows {
             window.ended.prune(floor.due.minute());
-        }
-    }
-
-    /// What ended of windows that begin at these sequences was joined by a checkpoint.
-    pub fn take_joined_ended(&mut self, joined: &[(Sequence, JoinedEnded)]) {
-        for (first, joined) in joined {
-            if let Some(window) = self.window_at(*first).and_then(|at| self.windows.get_mut(at)) {
-                window.ended.take_joined(joined);
-            }
         }
     }
 

@@ -76,7 +76,12 @@ impl Window {
 
     /// How many rows its run has, or will have.
     pub(super) fn rows(&self) -> u64 {
-        self.run().map_or(self.pending, |run| run.row_count())
+        match &self.body {
+            Body::Empty => 0,
+            // What ended of these before it was frozen gets no row: some more than there will be.
+            Body::Memory { entries, .. } => entries.len().into(),
+            Body::Run { run, .. } => run.row_count(),
+        }
     }
 
     /// True while the entries are frozen in memory, and no run holds them.

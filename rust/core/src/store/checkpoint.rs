@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checkpoint_file::write_checkpoint;
+use super::dead_letters::segments_of_reasons;
 use super::dispatch_writing::DispatchRunWork;
-use super::file_subjects::FileSubjects;
+use super::file_subjects::{FileSubjects, subjects_of};
 use super::hole_plan::{HolePlan, Hollows, Left};
 use super::keeping::Keeping;
 use super::loads::NamedLoad;
@@ -21,7 +22,6 @@ use super::options::OwnerOptions;
 use super::retention::{Candidate, KeptFiles, needed};
 use super::snapshot::Frozen;
 use super::state::{KnownRun, State};
-use super::subject_names::holds_dead_letters;
 use crate::dispatch_log::FrozenReady;
 use crate::error::Result;
 use crate::message_log::Stream;
@@ -100,6 +100,8 @@ pub struct CheckpointWork {
     dispatch_run: Option<Arc<Run>>,
     /// Whose messages each of these has, and the merged one.
     subjects: BTreeMap<RunNumber, FileSubjects>,
+    /// As in [`FinishedCheckpoint`], also where the file has to be written again.
+    ended: Vec<(Sequence, JoinedEnded)>,
 }
 
 enum Stage {
@@ -148,12 +150,13 @@ impl CheckpointWork {
             number
         };
         let dispatch_number = take_number();
-        let pending = state.schedule.freeze(state.position.trusted);
+        // First, so that what was dispatched counts for nothing when it is judged how much has ended.
         state.schedule.prune_ended(feed.resume_from);
+        let pending = state.schedule.freeze(state.position.trusted);
         let parts: Vec<_> = pending.into_iter().map(|part| (take_number(), part)).collect();
         let copy_after = state.position.trusted.max(feed.loaded_until).plus(options.copy_after_ms);
         let ready = state.dispatch.freeze();
-        let dead_letter_segments = dead_letter_segments(state, &ready);
+        let dead_letter_segments = segments_of_reasons(state, &ready);
         let merge = MergeWork::plan(state, options, copy_after);
         let planned: BTreeMap<Sequence, RunNumber> =
             parts.iter().map(|(number, part)| (part.first(), *number)).collect();
@@ -177,6 +180,7 @@ impl CheckpointWork {
             copied_from: Vec::new(),
             dispatch_run: None,
             subjects: BTreeMap::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -346,7 +350,7 @@ impl CheckpointWork {
             run_holes: holes.runs.of_runs(&runs),
             loads: loads_among(&all, &runs),
         };
-        let ended = self.frozen.join_ended();
+        self.ended.extend(self.frozen.join_ended());
         reached(Failpoint::CheckpointBegins);
         write_checkpoint(storage, &self.stream, self.number, &self.frozen, &files)?;
         Ok(FinishedCheckpoint {
@@ -358,16 +362,11 @@ impl CheckpointWork {
             kept: Box::new(files.kept(self.number, self.frozen.position.next_sequence)),
             holes,
             left,
-            ended,
+            ended: std::mem::take(&mut self.ended),
             created,
             copy_after: self.copy_after,
         })
     }
-}
-
-/// Whose messages a run has, of those that were looked at.
-pub(super) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>, run: RunNumber) -> FileSubjects {
-    subjects.get(&run).cloned().unwrap_or(FileSubjects::unknown())
 }
 
 /// Those that were loaded among the runs that a checkpoint names.
@@ -392,12 +391,4 @@ pub(super) fn candidates(state: &State, kind: RunKind, opened_from: Sequence) ->
         subjects: known.subjects.clone(),
     };
     known.map(candidate).collect()
-}
-
-/// The segments that say why messages died that are about to lie in a run: they are held as long as
-/// the run is, since a dead letter is told with its reason.
-fn dead_letter_segments(state: &State, ready: &[FrozenReady]) -> BTreeSet<SegmentNumber> {
-    let is_dead = |subject| state.subjects.get(subject).is_some_and(|subject| holds_dead_letters(&subject.name));
-    let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| ready.entries.iter());
-    dead.filter_map(|entry| state.segment_of(entry.sequence())).collect()
 }

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::log_lookup::{KeptLog, visit_facts};
 use super::owner::Owner;
 use super::state::State;
-use super::subject_names::dead_letter_subject;
+use super::subject_names::{dead_letter_subject, holds_dead_letters};
+use crate::dispatch_log::FrozenReady;
 use crate::error::Result;
 use crate::record::retry::{Destination, Retry};
 use crate::record::{Fact, decode};
-use crate::units::{GroupNumber, ReadyNumber, Sequence, SubjectNumber};
+use crate::units::{GroupNumber, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
 
 /// Where the dead letters of a group are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,4 +80,12 @@ impl Owner {
     pub fn log_reading(&self) -> LogReading {
         LogReading { log: KeptLog::of(&self.effects.storage, &self.state) }
     }
+}
+
+/// The segments that say why messages died that are about to lie in a run: they are held as long as
+/// the run is, since a dead letter is told with its reason.
+pub(super) fn segments_of_reasons(state: &State, ready: &[FrozenReady]) -> BTreeSet<SegmentNumber> {
+    let is_dead = |subject| state.subjects.get(subject).is_some_and(|subject| holds_dead_letters(&subject.name));
+    let dead = ready.iter().filter(|ready| is_dead(ready.subject)).flat_map(|ready| ready.entries.iter());
+    dead.filter_map(|entry| state.segment_of(entry.sequence())).collect()
 }

@@ -4,6 +4,7 @@
 //! A checkpoint has them behind all else: for the segments of part 14, the runs of part 15 and those behind them, in
 //! their orders, `is_known u32`, then a count and `subject u32` for each, ascending.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::codec::{FieldReader, FieldWriter};
@@ -12,10 +13,15 @@ use super::state::SegmentStart;
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};
 use crate::run::{Run, RunKind};
-use crate::units::SubjectNumber;
+use crate::units::{RunNumber, SubjectNumber};
 
 /// A file with more subjects is one of which they are not known.
 const SUBJECTS_MAX: usize = 1_024;
+
+/// Whose messages a run has, of those that were looked at.
+pub(super) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>, run: RunNumber) -> FileSubjects {
+    subjects.get(&run).cloned().unwrap_or(FileSubjects::unknown())
+}
 
 /// The subjects of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::checkpoint::{FinishedCheckpoint, subjects_of};
-use super::file_subjects::FileSubjects;
+use super::checkpoint::FinishedCheckpoint;
+use super::file_subjects::{FileSubjects, subjects_of};
 use super::hollowing::own_rows;
 use super::options::OwnerOptions;
 use super::owner::Owner;
@@ -191,7 +191,18 @@ impl Owner {
         let gives_back = || wasted() >= room || held() >= room || hollow() >= room.max(1);
         let uncounted = || self.state.schedule.has_uncounted(self.options.merge_limits(), &self.state.run_holes);
         let is_allowed = !self.merging_rests && self.options.merge_windows_min > 0;
-        self.reclaims = is_allowed && (gives_back() || uncounted());
+        let is_counting = is_allowed && self.reclaiming.is_counting && uncounted();
+        self.reclaims = is_allowed && (is_counting || gives_back());
+        self.reclaiming.is_counting = is_counting;
+    }
+
+    /// A forecast had to read the rows of runs, and nothing else is known to be wrong with these: where much of one has
+    /// ended a checkpoint is due that writes it again, and another, until none is left or one fails.
+    pub fn count_again(&mut self) {
+        if !self.reclaiming.is_counting && !self.freezing {
+            self.reclaiming.is_counting = true;
+            self.look_for_room();
+        }
     }
 
     /// Looks again when enough has come since the last time.

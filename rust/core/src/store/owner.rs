@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::apply::{Arrival, BatchTime, apply_record};
 use super::apply_terms::Standing;
-use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint, subjects_of};
+use super::checkpoint::{CheckpointWork, FeedPlace, FinishedCheckpoint};
 use super::effects::{Effects, Outcome};
-use super::file_subjects::FileSubjects;
+use super::file_subjects::{FileSubjects, subjects_of};
 use super::hollowing::Hollowing;
 use super::keeping::{KeepFinished, Keeping};
 use super::options::OwnerOptions;

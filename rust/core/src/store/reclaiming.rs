@@ -20,6 +20,8 @@ pub(super) struct Reclaiming {
     asked_at: Millis,
     /// The next checkpoint was asked for, or the one under way.
     is_asked: bool,
+    /// A forecast had to read rows: runs are written again until none has to.
+    pub(super) is_counting: bool,
     /// How many questions are left out after the last checkpoint, and how many of these are to come.
     left_out: u32,
     to_leave_out: u32,
