@@ -4,6 +4,7 @@
 mod administration;
 mod answers;
 mod bench;
+mod by_key;
 mod caller;
 mod clock;
 mod consuming;
@@ -95,6 +96,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(terms::cancel_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key, module)?)?;
+    module.add_function(wrap_pyfunction!(by_key::cancel_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(by_key::move_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(by_key::cancel_keys_request, module)?)?;
+    module.add_function(wrap_pyfunction!(by_key::move_keys_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::cancel_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key_request, module)?)?;
