@@ -32,9 +32,7 @@ class AsyncKeyed:
         """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`."""
         return Outcome(await self._call(_core.cancel_key, self._core, subject, key, command_id))
 
-    async def cancel_keys(
-        self, subject: str, keys: Iterable[str], *, command_id: str | None = None
-    ) -> list[Outcome]:
+    async def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
         """Takes back the messages that are pending under these keys, as `delaymq.Store.cancel_keys`."""
         words = await self._call(_core.cancel_keys, self._core, subject, keys_of(keys), command_id)
         return [Outcome(word) for word in words]

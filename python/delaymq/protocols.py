@@ -108,9 +108,7 @@ class DelayQueue(Protocol):
         at: datetime | None = None,
         command_id: str | None = None,
     ) -> Moved: ...
-    def cancel_keys(
-        self, subject: str, keys: Iterable[str], *, command_id: str | None = None
-    ) -> list[Outcome]: ...
+    def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]: ...
     def move_keys(
         self,
         subject: str,

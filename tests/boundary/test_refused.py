@@ -138,6 +138,7 @@ LIMITS = [
 HEAPS = [
     *(Bad(value, WrongType, "an iterable of Receipt") for value in (5, None, True, "dmq1-", b"dmq1-")),
 ]
+KEY_HEAPS = [Bad(bad.value, WrongType, "an iterable of str") for bad in HEAPS]
 MANY = [
     *(Bad(value, WrongType, "an iterable of") for value in (5, None, True, 1.5, "text", b"text", object())),
     *(Bad([value], WrongType, "messages[0]: expected") for value in (5, None, "text", b"text", object())),
@@ -220,7 +221,7 @@ TABLE += [
     ("move(at)", "at", NEAR_TIMES, lambda face, value: face.store.move(None, at=value)),
     ("cancel_keys(subject)", "subject", NAMES, lambda face, value: face.store.cancel_keys(value, ["k"])),
     ("cancel_keys", "key", NAMES, lambda face, value: face.store.cancel_keys("a", ["k", value])),
-    ("cancel_keys(keys)", "keys", HEAPS, lambda face, value: face.store.cancel_keys("a", value)),
+    ("cancel_keys(keys)", "keys", KEY_HEAPS, lambda face, value: face.store.cancel_keys("a", value)),
     ("move_keys(subject)", "subject", NAMES, lambda face, value: face.store.move_keys(value, ["k"], delay=5)),
     ("move_keys", "key", NAMES, lambda face, value: face.store.move_keys("a", ["k", value], delay=5)),
     ("move_keys(delay)", "delay", DURATIONS, lambda face, value: face.store.move_keys("a", ["k"], delay=[value])),

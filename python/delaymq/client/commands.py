@@ -7,7 +7,7 @@ from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from delaymq._core import Request
-from delaymq._moving import KeyRow, Row
+from delaymq._moving import Row
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.receipt import Receipt
 
@@ -16,7 +16,7 @@ __all__ = ["KeyParts", "cancels", "look_ups", "moves", "refused_move"]
 COMMANDS_MAX = 10_000  # of one request
 
 Item = TypeVar("Item")
-Keyed = TypeVar("Keyed", str, KeyRow)
+Keyed = TypeVar("Keyed")
 Answer = TypeVar("Answer")
 
 RequestOf: TypeAlias = Callable[[str | None], Request]
@@ -26,7 +26,9 @@ RequestOf: TypeAlias = Callable[[str | None], Request]
 class KeyParts(Generic[Keyed]):
     """What is asked by keys, each of them once, in requests of at most 10,000 keys; all of them are checked."""
 
-    def __init__(self, asked: list[Keyed], request: Callable[[list[Keyed], str | None], Request], given: str | None):
+    def __init__(
+        self, asked: list[Keyed], request: Callable[[list[Keyed], str | None], Request], given: str | None
+    ) -> None:
         """Of these, with the id that was given, if one was.
 
         Raises:

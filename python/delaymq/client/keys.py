@@ -154,9 +154,7 @@ class AsyncClientKeyed:
         outcomes: tuple[str, ...] = await self._told(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
-    async def cancel_keys(
-        self, subject: str, keys: Iterable[str], *, command_id: str | None = None
-    ) -> list[Outcome]:
+    async def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
         """Takes back the messages that are pending under these keys, as `delaymq.Client.cancel_keys`."""
         asked = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
         words = [word for request_of in asked.requests() for word in await self._told(request_of, command_id)]

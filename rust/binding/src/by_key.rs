@@ -13,6 +13,14 @@ use crate::store::{Store, word};
 use crate::terms::{id_of, moved};
 use crate::{errors, message, moving};
 
+/// Adds what is here to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(cancel_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(move_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(cancel_keys_request, module)?)?;
+    module.add_function(wrap_pyfunction!(move_keys_request, module)?)
+}
+
 /// The text of a key, checked; `index` is its place.
 fn key_of(key: &Bound<'_, PyAny>, index: usize) -> PyResult<String> {
     let py = key.py();

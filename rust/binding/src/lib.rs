@@ -96,10 +96,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(terms::cancel_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key, module)?)?;
-    module.add_function(wrap_pyfunction!(by_key::cancel_keys, module)?)?;
-    module.add_function(wrap_pyfunction!(by_key::move_keys, module)?)?;
-    module.add_function(wrap_pyfunction!(by_key::cancel_keys_request, module)?)?;
-    module.add_function(wrap_pyfunction!(by_key::move_keys_request, module)?)?;
+    by_key::add_to(module)?;
     module.add_function(wrap_pyfunction!(terms::cancel_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key_request, module)?)?;

@@ -373,7 +373,9 @@ pub(super) fn every_answer() -> Vec<Vec<u8>> {
     vec![
         written(&|out| {
             put_deliver(out, 4, Millis(21), messages.len()).unwrap();
-            messages.iter().for_each(|message| message.put(out).unwrap());
+            for message in &messages {
+                message.put(out).unwrap();
+            }
         }),
         written(&|out| welcome().put(out).unwrap()),
         written(&|out| status().put(out).unwrap()),
