@@ -27,7 +27,7 @@ Store
     publish_many(subject, bodies, delays) -> Receipts      or publish_many([Publish(…), …])
     cancel(receipt) -> Outcome                             cancel_many(receipts)
     move(receipt, *, delay | at) -> Moved                  move_many(receipts, *, delay | at)
-    cancel_key, look_up_key (subject, key)                 move_key(subject, key, *, delay | at)
+    cancel_key, move_key, look_up_key (subject, key)       cancel_keys, move_keys (subject, keys)
     look_up(receipt) -> LookedUp, with its Fate            look_up_many(receipts)
     pending(subject, prefix=, due_from=, due_before=, after=) -> Pending, one after the other
     pending_counts(subject, prefix=) -> {subject: int}     subjects() -> [Subject]

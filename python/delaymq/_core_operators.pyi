@@ -49,6 +49,20 @@ def move_key(
 def look_up_key(store: Store, subject: str, key: str, /) -> Receipt | None:
     """The receipt of the pending message that has a key."""
 
+def cancel_keys(store: Store, subject: str, keys: list[str], command_id: str | None, /) -> tuple[str, ...]:
+    """The value of `Outcome`, each; `index` says which key was refused."""
+
+def move_keys(
+    store: Store, subject: str, moves: list[tuple[str, int, bool]], command_id: str | None, /
+) -> tuple[tuple[str, Receipt | None], ...]:
+    """As `Store.move_many`; key, `due_ms` and absolute of each."""
+
+def cancel_keys_request(subject: str, keys: list[str], command_id: str | None, /) -> Request:
+    """Its answer: as that of `Request.cancel`."""
+
+def move_keys_request(subject: str, moves: list[tuple[str, int, bool]], command_id: str | None, /) -> Request:
+    """Its answer: as that of `Request.move_to`."""
+
 def cancel_key_request(subject: str, key: str, command_id: str | None, /) -> Request:
     """Its answer: as that of `Request.cancel`, of one."""
 

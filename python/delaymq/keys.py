@@ -7,11 +7,12 @@ import uuid
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from delaymq import _core
-from delaymq._moving import moved, time_of
+from delaymq._moving import key_moves_of, keys_of, moved, time_of
 from delaymq._refusals import refused, wrong_type
 from delaymq.receipt import Moved, Outcome, Receipt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from delaymq.durations import Duration
@@ -100,6 +101,26 @@ class Keyed:
         """
         return Outcome(_core.cancel_key(self._core, subject, key, command_id))
 
+    def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
+        """Takes back the messages of a subject that are pending under these keys, with one wait for all.
+
+        Args:
+            subject: Their subject.
+            keys: Their keys. One that is named twice is asked once, and has one answer.
+            command_id: As `cancel_key` has it, for each key: what was answered under it before is answered so
+                again, key by key. Each takes the place of an id.
+
+        Returns:
+            What was found of each, in their order, as `cancel_key` has it.
+
+        Raises:
+            WrongType, InvalidArgument: As `cancel_key`; `index` says which key, and nothing was cancelled.
+            NamesFull: No more ids are remembered; nothing was cancelled. Of more keys than one batch takes, which are
+                299,000 with segments of the usual size, those of the batches before are.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        return [Outcome(word) for word in _core.cancel_keys(self._core, subject, keys_of(keys), command_id)]
+
     def move_key(
         self,
         subject: str,
@@ -128,6 +149,38 @@ class Keyed:
         """
         due_ms, absolute = time_of(delay, at)
         return moved(_core.move_key(self._core, subject, key, due_ms, absolute, command_id))[0]
+
+    def move_keys(
+        self,
+        subject: str,
+        keys: Iterable[str],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+        command_id: str | None = None,
+    ) -> list[Moved]:
+        """Gives the messages of a subject that are pending under these keys another due time, with one wait for all.
+
+        One whose key another message takes meanwhile is asked again, with one more wait.
+
+        Args:
+            subject: Their subject.
+            keys: Their keys. One that is named twice is asked once, and has one answer.
+            delay: One for all, or a sequence with one for each key.
+            at: The same, of aware datetimes.
+            command_id: As `cancel_keys` has it.
+
+        Returns:
+            What was found of each, in their order, as `move_key` has it.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As `move_key`, and where a key is named twice with two times; `index`
+                says which, and nothing was moved.
+            NamesFull: As `cancel_keys`.
+            Poisoned, Closed, ForkedProcess: As `publish`.
+        """
+        rows = key_moves_of(keys, delay, at)
+        return moved(_core.move_keys(self._core, subject, rows, command_id))
 
     def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key; None where nothing is. It reads nothing from disk.

@@ -108,6 +108,16 @@ class DelayQueue(Protocol):
         at: datetime | None = None,
         command_id: str | None = None,
     ) -> Moved: ...
+    def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]: ...
+    def move_keys(
+        self,
+        subject: str,
+        keys: Iterable[str],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+        command_id: str | None = None,
+    ) -> list[Moved]: ...
     def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
     def recur(
         self,
@@ -223,6 +233,18 @@ class AsyncDelayQueue(Protocol):
         at: datetime | None = None,
         command_id: str | None = None,
     ) -> Moved: ...
+    async def cancel_keys(
+        self, subject: str, keys: Iterable[str], *, command_id: str | None = None
+    ) -> list[Outcome]: ...
+    async def move_keys(
+        self,
+        subject: str,
+        keys: Iterable[str],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+        command_id: str | None = None,
+    ) -> list[Moved]: ...
     async def look_up_key(self, subject: str, key: str) -> Receipt | None: ...
     async def recur(
         self,

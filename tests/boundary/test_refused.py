@@ -138,6 +138,7 @@ LIMITS = [
 HEAPS = [
     *(Bad(value, WrongType, "an iterable of Receipt") for value in (5, None, True, "dmq1-", b"dmq1-")),
 ]
+KEY_HEAPS = [Bad(bad.value, WrongType, "an iterable of str") for bad in HEAPS]
 MANY = [
     *(Bad(value, WrongType, "an iterable of") for value in (5, None, True, 1.5, "text", b"text", object())),
     *(Bad([value], WrongType, "messages[0]: expected") for value in (5, None, "text", b"text", object())),
@@ -218,6 +219,12 @@ TABLE += [
     ("move(delay)", "delay", DURATIONS, lambda face, value: face.store.move(None, delay=value)),
     ("move_many(delay)", "delay", DURATIONS, lambda face, value: face.store.move_many([None], delay=[value])),
     ("move(at)", "at", NEAR_TIMES, lambda face, value: face.store.move(None, at=value)),
+    ("cancel_keys(subject)", "subject", NAMES, lambda face, value: face.store.cancel_keys(value, ["k"])),
+    ("cancel_keys", "key", NAMES, lambda face, value: face.store.cancel_keys("a", ["k", value])),
+    ("cancel_keys(keys)", "keys", KEY_HEAPS, lambda face, value: face.store.cancel_keys("a", value)),
+    ("move_keys(subject)", "subject", NAMES, lambda face, value: face.store.move_keys(value, ["k"], delay=5)),
+    ("move_keys", "key", NAMES, lambda face, value: face.store.move_keys("a", ["k", value], delay=5)),
+    ("move_keys(delay)", "delay", DURATIONS, lambda face, value: face.store.move_keys("a", ["k"], delay=[value])),
     ("subscribe(subject)", "subject", NAMES, lambda face, value: face.store.subscribe(value, group="g")),
     ("subscribe(group)", "group", NAMES, lambda face, value: face.store.subscribe("a", group=value)),
     ("subscribe(start)", "start", STARTS, lambda face, value: face.store.subscribe("a", group="g", start=value)),

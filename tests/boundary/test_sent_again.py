@@ -13,7 +13,7 @@ import delaymq
 from boundary.remote import Remote
 from delaymq import AmbiguousError, Moved, Outcome, Publish
 from faces import Served
-from proxies import CANCEL_KEY, MOVE, MOVE_KEY, PUBLISH, PUBLISH_ON_TERMS, Relay
+from proxies import CANCEL_KEY, CANCEL_KEYS, MOVE, MOVE_KEY, MOVE_KEYS, PUBLISH, PUBLISH_ON_TERMS, Relay
 
 HOUR_S = 3_600
 
@@ -119,6 +119,8 @@ def test_what_has_a_key_and_an_id_that_nobody_asked_to_be_judged_by_is_not_sent_
         (PUBLISH_ON_TERMS, lambda client: client.publish_many([Publish("a", b"", HOUR_S, key="new")])),
         (CANCEL_KEY, lambda client: client.cancel_key("a", "k")),
         (MOVE_KEY, lambda client: client.move_key("a", "k", delay=60)),
+        (CANCEL_KEYS, lambda client: client.cancel_keys("a", ["k", "l"])),
+        (MOVE_KEYS, lambda client: client.move_keys("a", ["k", "l"], delay=60)),
     ],
 )
 @pytest.mark.parametrize("retry_ambiguous", [True, False])
@@ -203,6 +205,8 @@ def test_an_id_that_cannot_be_is_refused_by_name_and_nothing_is_done(remote: Rem
             ("message_id", lambda: client.publish_many([Publish("a", b"", message_id=name)])),
             ("command_id", lambda: client.cancel_key("a", "k", command_id=name)),
             ("command_id", lambda: client.move_key("a", "k", delay=9, command_id=name)),
+            ("command_id", lambda: client.cancel_keys("a", ["k"], command_id=name)),
+            ("command_id", lambda: client.move_keys("a", ["k"], delay=9, command_id=name)),
         ]
         for argument, call in calls:
             with pytest.raises((delaymq.InvalidArgument, delaymq.TooLarge)) as caught:
@@ -216,6 +220,7 @@ def test_an_id_that_cannot_be_is_refused_by_name_and_nothing_is_done(remote: Rem
     [
         (PUBLISH_ON_TERMS, lambda client, _: client.publish("a", b"x", delay=HOUR_S, deduplicate=True)),
         (CANCEL_KEY, lambda client, _: client.cancel_key("a", "k")),
+        (MOVE_KEYS, lambda client, _: client.move_keys("a", ["k", "l"], delay=60)),
         (MOVE, lambda client, receipt: client.move(receipt, delay=60)),
     ],
 )

@@ -200,6 +200,37 @@ def test_a_key_names_what_is_pending(place: Place) -> None:
     assert consumed(place, "a", "--group", "g", "--until-empty") == ["z"]
 
 
+def test_many_keys_are_named_at_once_or_read_from_standard_input(place: Place) -> None:
+    def asked(verb: str, *arguments: str, given: bytes = b"") -> tuple[int, list[list[str]]]:
+        ended = command(verb, "--subject", "a", *arguments, *place, given=given)
+        return ended.returncode, [line.split() for line in ended.stdout.splitlines()]
+
+    receipts = [published(place, "a", "x", "--delay", "1h", "--key", key)[0] for key in "klm"]
+    assert asked("look-up", "--key", "k", "--key", "-", given=b"m\n") == (
+        0,
+        [["pending", receipts[0]], ["pending", receipts[2]]],
+    )
+    code, moved = asked("move", "--key", "l", "--key", "-", "--delay", "2h", given=b"gone\n\n m \n")
+    assert (code, [word for word, _ in moved]) == (7, ["done", "not_found", "done"])
+    assert moved[1][1] == "gone"
+    assert asked("look-up", "--key", "m") == (0, [["pending", moved[2][1]]])
+    assert "line 2: key: " in refused(2, "cancel", "--subject", "a", "--key", "-", *place, given=b"k\na b\n")
+    assert "key 2: key: " in refused(2, "move", "--subject", "a", "--key", "k", "--key", "", "--delay", "1s", *place)
+    ended = command("cancel", "--subject", "a", "--key", "k", "--key", "gone", "--json", "--id", "one", *place)
+    assert [json.loads(line) for line in ended.stdout.splitlines()] == [
+        {"subject": "a", "key": "k", "outcome": "done"},
+        {"subject": "a", "key": "gone", "outcome": "not_found"},
+    ]
+    again = command("cancel", "--subject", "a", "--key", "k", "--key", "gone", "--json", "--id", "one", *place)
+    assert (again.returncode, again.stdout) == (ended.returncode, ended.stdout) == (7, ended.stdout)
+    assert asked("cancel", "--key", "k", "--key", "l", "--key", "m")[1] == [
+        ["not_found", "k"],
+        ["done", "l"],
+        ["done", "m"],
+    ]
+    assert asked("cancel", "--key", "-") == (0, [])
+
+
 def test_the_configuration_stands_in_for_options(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "delaymq.toml"
     file.write_text(f"store.path = '{folder}'\nstore.durability = 'os'\nconsume.group = 'g'\n")

@@ -51,9 +51,14 @@ def test_the_details_that_name_a_case() -> None:
     assert values("wheel", "pending") == values("listing", "pending") == [1_000_000]
     assert values("restart", "pending") == [1_000_000, 1_000_000, 10_000_000, 10_000_000]
     assert values("restart", "moment") == ["publish", "delivery"] * 2
-    assert values("changes", "call") == ["cancel", "move"]
+    assert values("changes", "call") == ["cancel", "move", "cancel_keys", "move_keys"]
     assert values("room", "moment") == ["pending", "cancelled"]
-    assert values("changes", "pending") == values("room", "pending") == [2_000_000] * 2
+    assert values("changes", "pending") == [2_000_000] * 4
+    assert values("room", "pending") == [2_000_000] * 2
+    assert [case.detail["pending"] for case in planned(["changes"], quick=False, scale=100_000_000)] == [
+        *[100_000_000] * 2,
+        *[10_000_000] * 2,
+    ]
     assert values("burst", "consumer") == ["rust", "python", "rust", "rust", "rust"]
     assert values("burst", "subjects") == [1, 1, 6, 16, 40]
     assert values("hour", "pending") == [2_000_000]
@@ -73,7 +78,7 @@ def test_those_of_any_size_have_as_many_messages_as_are_asked_for() -> None:
         "restart": [(1_000_000, 1_000_000)] * 2,
         "listing": [(1_000_000, 1_000_000)],
         "forecast": [(1_000_000, 1_000_000)],
-        "changes": [(500_000, 1_000_000)] * 2,
+        "changes": [(500_000, 1_000_000)] * 4,
         "room": [(1_000_000, 1_000_000)] * 2,
         "burst": [(1_000_000, None)] * 4,
         "hour": [(1_000_000, 1_000_000)],
@@ -89,7 +94,7 @@ def test_what_must_be_reached_stands_in_the_cases_and_grows_with_a_burst() -> No
     seconds = {"value": 2, "memory_bytes": 1 << 30}
     assert marked(planned(["restart"], quick=False, scale=100_000_000)) == [seconds] * 2
     assert marked(planned(["room"], quick=False, scale=7)) == [{"value": 260}, {"value": 306}]
-    assert marked(planned(["changes", "listing"], quick=False)) == [{"value": 100_000}] * 2 + [{"value": 1_000_000}]
+    assert marked(planned(["changes", "listing"], quick=False)) == [{"value": 100_000}] * 4 + [{"value": 1_000_000}]
     assert marked(planned(["forecast"], quick=False)) == [{"subject_ms": 50, "totals_ms": 1}]
     assert marked(planned(["hour"], quick=False)) == [{"anonymous_bytes": 1 << 30}]
     assert marked(planned(["append"], quick=False)) == [{"value": 3_000_000}, {"value": 2_000_000}]

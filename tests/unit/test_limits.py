@@ -147,6 +147,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "cron pattern, name of its zone": lambda: [constant(RULE, name) for name in ("TEXT_BYTES_MAX", "ZONE_BYTES_MAX")],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
     "receipts of one `cancel_many` or `move_many`": lambda: [commands.COMMANDS_MAX],
+    "keys of one `cancel_keys` or `move_keys`": lambda: [commands.COMMANDS_MAX],
     "moves that are remembered, so that the same one again is answered as the first time": lambda: [
         constant(RECENT_MOVES, "LAST_MOVES"),
         constant(RECENT_MOVES, "MOVES_KEPT_MS") // 60_000,

@@ -47,6 +47,8 @@ COROUTINES = {
     "cancel_many",
     "cancel_key",
     "move_key",
+    "cancel_keys",
+    "move_keys",
     "look_up_key",
     "look_up",
     "look_up_many",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from delaymq.bench.interleaving import interleaved, runs_of
 from delaymq.bench.marks import at_least, at_most
-from delaymq.bench.row import Case, Figures, Pairs
+from delaymq.bench.row import Case, Figures, Measurement, Pairs
 from delaymq.bench.rust import measurement, own_process
 
 __all__ = ["cases", "cases_room", "disk_bytes"]
@@ -16,7 +16,8 @@ PENDING = 2_000_000
 PENDING_QUICK = 50_000
 CHANGES_MAX = 500_000
 BATCH = 1000
-RECORD_BYTES = {"cancel": 0, "move": 16}  # beyond that of a record without a body
+RECORD_BYTES = {"cancel": 0, "move": 16, "cancel_keys": 32, "move_keys": 32}  # beyond that of a record without a body
+KEYS_MAX = 10_000_000  # each is in memory
 CHANGES_PER_S_LEAST = 100_000
 ROOM_BYTES_MOST = {"pending": 260, "cancelled": 306}  # of each pending; of each that is left, twice what one takes
 DISK_BYTES_EACH = 340  # of a message in the log, in a run and in the run that a merge makes of that
@@ -29,32 +30,46 @@ def disk_bytes(pending: int) -> int:
 
 
 def cases(quick: bool, scale: int | None = None) -> Sequence[Case]:
-    """A row for cancels and one for moves: half of what is changed lies in runs.
+    """A row for cancels and one for moves, by receipts and by keys: half of what is changed lies in runs.
 
     Args:
         quick: Fewer messages, one run.
-        scale: How many are pending, whatever `quick` says.
+        scale: How many are pending, whatever `quick` says; of those with keys at most ten million.
     """
+    return [_case(call, quick, scale) for call in RECORD_BYTES]
+
+
+def _case(call: str, quick: bool, scale: int | None) -> Case:
+    by_key = call.endswith("_keys")
     pending = scale or (PENDING_QUICK if quick else PENDING)
+    if by_key:
+        pending = min(pending, KEYS_MAX)
     changes = min(pending // 2, CHANGES_MAX)
     numbers = {"pending": pending, "changes": changes, "batch": BATCH, "disk": 1}
-    return [
-        Case(
-            bench="changes",
-            unit="messages/s",
-            durability="disk",
-            n=changes,
-            pairs=interleaved(
-                measurement("changes", moves=int(call == "move"), **numbers),
-                measurement("append_limit", messages=changes, batch=BATCH, body_bytes=body_bytes, disk=1),
-                quick=quick or scale is not None,
-            ),
-            limit_words="records of the same size, 1,000 in each pwrite, a sync behind each",
-            detail={"call": call, "pending": pending, "batch": BATCH, "from": "rust"},
-            must=at_least(value=CHANGES_PER_S_LEAST),
-        )
-        for call, body_bytes in RECORD_BYTES.items()
-    ]
+    asked = {"moves": int(call.startswith("move")), "by_key": int(by_key)}
+    return Case(
+        bench="changes",
+        unit="messages/s",
+        durability="disk",
+        n=changes,
+        pairs=interleaved(
+            _in_a_process_of_its_own(**asked, **numbers) if by_key else measurement("changes", **asked, **numbers),
+            measurement("append_limit", messages=changes, batch=BATCH, body_bytes=RECORD_BYTES[call], disk=1),
+            quick=quick or scale is not None,
+        ),
+        limit_words="records of the same size, 1,000 in each pwrite, a sync behind each",
+        detail={"call": call, "pending": pending, "batch": BATCH, "from": "rust"},
+        must=at_least(value=CHANGES_PER_S_LEAST),
+    )
+
+
+def _in_a_process_of_its_own(**numbers: float) -> Measurement:
+    """What keys take of the memory is seen where there was nothing before."""
+
+    def measure(folder: Path) -> Figures:
+        return own_process("changes", folder, **numbers)
+
+    return measure
 
 
 def cases_room(quick: bool, scale: int | None = None) -> Sequence[Case]:

@@ -1,4 +1,4 @@
-"""`delaymq cancel`: take messages back by their receipts, or one by its key."""
+"""`delaymq cancel`: take messages back by their receipts, or by their keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.keys import add_id, add_names, line_of_key, named_key
+from delaymq.cli.keys import add_id, add_names, asked_of_keys, line_of_key, named_keys
 from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.receipt import Outcome
@@ -20,7 +20,7 @@ __all__ = ["add_to", "run"]
 
 EXAMPLES = (
     'delaymq cancel "$(cat receipt)" --store ./data',
-    "delaymq cancel --subject order.timeout --key 17 --store ./data",
+    "delaymq cancel --subject order.timeout --key 17 --key 18 --store ./data",
     "delaymq cancel - --json --server delaymq://127.0.0.1:20801 <receipts",
 )
 
@@ -31,7 +31,7 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "cancel",
         run,
-        summary="take messages back by their receipts, or one by its key, if they are still pending",
+        summary="take messages back by their receipts, or by their keys, if they are still pending",
         details="Prints what was found of each: done, already_dispatched or not_found.",
         examples=EXAMPLES,
     )
@@ -44,11 +44,15 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Cancels; none where one of the receipts cannot be read."""
     settings = settings_of(chosen)
-    if (named := named_key(chosen)) is not None:
-        with open_queue(chosen, settings) as store:
-            outcome = store.cancel_key(*named, command_id=chosen.command_id)
-        print(line_of_key(named, outcome.value, {}, as_json=chosen.json))
-        return Exit.DONE if outcome is Outcome.DONE else Exit.PART
+    if (named := named_keys(chosen)) is not None:
+        with open_queue(chosen, settings) as store, asked_of_keys(named) as keys:
+            if len(keys) == 1:  # servers of the first releases know this one alone
+                outcomes = [store.cancel_key(named.subject, keys[0], command_id=chosen.command_id)]
+            else:
+                outcomes = store.cancel_keys(named.subject, keys, command_id=chosen.command_id)
+        for key, outcome in zip(keys, outcomes, strict=True):
+            print(line_of_key(named.subject, key, outcome.value, {}, as_json=chosen.json))
+        return Exit.DONE if all(outcome is Outcome.DONE for outcome in outcomes) else Exit.PART
     given = read_receipts(chosen.receipts)
     code = Exit.DONE
     with open_queue(chosen, settings) as store:

@@ -1,4 +1,4 @@
-"""`delaymq look-up`: what became of messages, by their receipts, or of the one that has a key."""
+"""`delaymq look-up`: what became of messages, by their receipts, or of those that have keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from delaymq.cli.administered import administered
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.keys import add_names, line_of_key, named_key
+from delaymq.cli.keys import add_names, line_of_key, named_keys
 from delaymq.cli.opening import add_place
 from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.cli.terminal import table
@@ -34,7 +34,7 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "look-up",
         run,
-        summary="say what became of messages, by their receipts, or of the one that has a key",
+        summary="say what became of messages, by their receipts, or of those that have keys",
         details="Prints of each whether it is pending, dispatched, cancelled or not_found. Changes nothing.",
         examples=EXAMPLES,
     )
@@ -45,16 +45,17 @@ def add_to(verbs: Verbs) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Looks up; nothing where one of the receipts cannot be read."""
-    if (named := named_key(chosen)) is not None:
+    if (named := named_keys(chosen)) is not None:
         with administered(chosen) as store:
-            receipt = store.look_up_key(*named)
-        fate = Fate.NOT_FOUND if receipt is None else Fate.PENDING
-        more = {
-            "receipt": None if receipt is None else str(receipt),
-            "due": None if receipt is None else receipt.due.isoformat(),
-        }
-        print(line_of_key(named, fate.value, more, as_json=chosen.json))
-        return Exit.PART if receipt is None else Exit.DONE
+            held = [store.look_up_key(named.subject, key) for key in named.keys]
+        for key, receipt in zip(named.keys, held, strict=True):
+            fate = Fate.NOT_FOUND if receipt is None else Fate.PENDING
+            more = {
+                "receipt": None if receipt is None else str(receipt),
+                "due": None if receipt is None else receipt.due.isoformat(),
+            }
+            print(line_of_key(named.subject, key, fate.value, more, as_json=chosen.json))
+        return Exit.PART if None in held else Exit.DONE
     given = read_receipts(chosen.receipts)
     found = []
     with administered(chosen) as store:

@@ -1,4 +1,4 @@
-"""`delaymq move`: give messages another due time by their receipts, or one by its key."""
+"""`delaymq move`: give messages another due time by their receipts, or by their keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from delaymq.cli.arguments import add_verb, delay, moment
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.keys import add_id, add_names, line_of_key, named_key
+from delaymq.cli.keys import add_id, add_names, asked_of_keys, line_of_key, named_keys
 from delaymq.cli.opening import add_place, open_queue, settings_of
 from delaymq.cli.receipts import asked_of, parts_of, read_receipts
 from delaymq.receipt import Outcome
@@ -21,7 +21,7 @@ __all__ = ["add_to", "run"]
 
 EXAMPLES = (
     'delaymq move "$(cat receipt)" --delay 30m --store ./data >receipt.new',
-    "delaymq move --subject order.timeout --key 17 --delay 30m --store ./data",
+    "delaymq move --subject order.timeout --key 17 --key 18 --delay 30m --store ./data",
     "delaymq move - --at 2030-12-31T18:00:00Z --json --server delaymq://127.0.0.1:20801 <receipts",
 )
 
@@ -32,7 +32,7 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "move",
         run,
-        summary="give messages another due time by their receipts, or one by its key, if they are still pending",
+        summary="give messages another due time by their receipts, or by their keys, if they are still pending",
         details="Prints what was found of each: done, with its new receipt, already_dispatched or not_found.",
         examples=EXAMPLES,
     )
@@ -48,11 +48,16 @@ def add_to(verbs: Verbs) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Moves; none where one of the receipts cannot be read."""
     settings = settings_of(chosen)
-    if (named := named_key(chosen)) is not None:
-        with open_queue(chosen, settings) as store:
-            found = store.move_key(*named, delay=chosen.delay, at=chosen.at, command_id=chosen.command_id)
-        print(line_of_key(named, found.outcome.value, _new(found), as_json=chosen.json))
-        return Exit.DONE if found.outcome is Outcome.DONE else Exit.PART
+    if (named := named_keys(chosen)) is not None:
+        with open_queue(chosen, settings) as store, asked_of_keys(named) as keys:
+            times = {"delay": chosen.delay, "at": chosen.at, "command_id": chosen.command_id}
+            if len(keys) == 1:  # servers of the first releases know this one alone
+                answers = [store.move_key(named.subject, keys[0], **times)]
+            else:
+                answers = store.move_keys(named.subject, keys, **times)
+        for key, found in zip(keys, answers, strict=True):
+            print(line_of_key(named.subject, key, found.outcome.value, _new(found), as_json=chosen.json))
+        return Exit.DONE if all(found.outcome is Outcome.DONE for found in answers) else Exit.PART
     given = read_receipts(chosen.receipts)
     code = Exit.DONE
     with open_queue(chosen, settings) as store:

@@ -7,14 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from delaymq import _core
-from delaymq._moving import moved, time_of
+from delaymq._moving import key_moves_of, keys_of, moved, time_of
+from delaymq.client.commands import KeyParts
 from delaymq.client.publishing import AGAIN_FOR_S
 from delaymq.errors import InvalidArgument, NamesFull
 from delaymq.keys import made
 from delaymq.receipt import Moved, Outcome, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from delaymq._core import Request
@@ -45,6 +46,23 @@ class ClientKeyed:
         outcomes: tuple[str, ...] = self._told(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
+    def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
+        """Takes back the messages that are pending under these keys, as `delaymq.Store.cancel_keys`.
+
+        What is lost and what has no room for an id is as `cancel_key` has it. More than 10,000 keys are cancelled in
+        several requests, each whole.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As there.
+            NamesFull: The server remembers no more ids, and one is given; what requests before have cancelled is.
+            AmbiguousError: As `cancel_key`; a `command_id` tells what became of each.
+            StoreError: The server is of a release that had no such command.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        asked = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
+        words = [word for request_of in asked.requests() for word in self._told(request_of, command_id)]
+        return [Outcome(word) for word in asked.told(words)]
+
     def move_key(
         self,
         subject: str,
@@ -66,6 +84,35 @@ class ClientKeyed:
             return moved(self._told(partial(_core.move_key_request, subject, key, due_ms, absolute), command_id))[0]
         except InvalidArgument as error:
             raise _as_given(error, absolute) from None
+
+    def move_keys(
+        self,
+        subject: str,
+        keys: Iterable[str],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+        command_id: str | None = None,
+    ) -> list[Moved]:
+        """Gives the messages that are pending under these keys another due time, as `delaymq.Store.move_keys`.
+
+        More than 10,000 keys are moved in several requests, each whole.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge: As there; where a time is too far ahead, what requests before have
+                moved is.
+            NamesFull, AmbiguousError, StoreError: As `cancel_keys`.
+            Poisoned, Unreachable, Busy, Stopping, Closed, ForkedProcess: As `publish`.
+        """
+        asked = KeyParts(key_moves_of(keys, delay, at), partial(_core.move_keys_request, subject), command_id)
+        answers: list[Moved] = []
+        for number, request_of in enumerate(asked.requests()):
+            try:
+                answers.extend(moved(self._told(request_of, command_id)))
+            except InvalidArgument as error:
+                refused, (_, _, absolute) = asked.refused(error, number)
+                raise _as_given(refused, absolute) from None
+        return asked.told(answers)
 
     def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`.
@@ -107,6 +154,12 @@ class AsyncClientKeyed:
         outcomes: tuple[str, ...] = await self._told(partial(_core.cancel_key_request, subject, key), command_id)
         return Outcome(outcomes[0])
 
+    async def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
+        """Takes back the messages that are pending under these keys, as `delaymq.Client.cancel_keys`."""
+        asked = KeyParts(keys_of(keys), partial(_core.cancel_keys_request, subject), command_id)
+        words = [word for request_of in asked.requests() for word in await self._told(request_of, command_id)]
+        return [Outcome(word) for word in asked.told(words)]
+
     async def move_key(
         self,
         subject: str,
@@ -123,6 +176,26 @@ class AsyncClientKeyed:
             return moved(await self._told(request_of, command_id))[0]
         except InvalidArgument as error:
             raise _as_given(error, absolute) from None
+
+    async def move_keys(
+        self,
+        subject: str,
+        keys: Iterable[str],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+        command_id: str | None = None,
+    ) -> list[Moved]:
+        """Gives the messages that are pending under these keys another due time, as `delaymq.Client.move_keys`."""
+        asked = KeyParts(key_moves_of(keys, delay, at), partial(_core.move_keys_request, subject), command_id)
+        answers: list[Moved] = []
+        for number, request_of in enumerate(asked.requests()):
+            try:
+                answers.extend(moved(await self._told(request_of, command_id)))
+            except InvalidArgument as error:
+                refused, (_, _, absolute) = asked.refused(error, number)
+                raise _as_given(refused, absolute) from None
+        return asked.told(answers)
 
     async def look_up_key(self, subject: str, key: str) -> Receipt | None:
         """The receipt of the message that is pending under a key, as `delaymq.Client.look_up_key`."""

@@ -82,7 +82,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
                 by itself and stored once. What has no id is given one. Each takes its place among the ids that the
                 server remembers, 1,747 a second for ever, and waits to be applied.
             retry_ambiguous: True sends again by itself what the server knows again by its id, and so does once: what
-                is published with `deduplicate`, or with a key and no `message_id`, and `cancel_key` and `move_key`.
+                is published with `deduplicate`, or with a key and no `message_id`, and what is asked by keys.
                 Where one of these had no id, AmbiguousError is raised, as for every other publish: nothing is
                 ever done twice. False raises it for these, too. What names receipts is asked again in any case.
 

@@ -17,9 +17,9 @@ use delaymq_core::wire::extension::publish::{Cancelled, read_outcomes, read_rece
 use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::extension::{
-    CANCEL, CANCEL_KEY, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS, HELLO, LOAD,
-    LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS, RECUR, RECURRING,
-    REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
+    CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FORECAST, GROUPS,
+    HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING, PENDING_COUNTS, PUBLISH, PUBLISH_ON_TERMS,
+    RECUR, RECURRING, REDRIVE, STATUS, SUBJECTS, SUBSCRIBE,
 };
 use delaymq_core::wire::malformed::{Malformed, Read};
 use delaymq_core::wire::reader::Reader;
@@ -60,10 +60,10 @@ fn value<'py>(py: Python<'py>, command: i16, body: &[u8]) -> Told<'py> {
         PUBLISH | PUBLISH_ON_TERMS | LOOK_UP_KEY => {
             read(receipts(body), |receipts| any(Receipts::told(receipts).into_pyobject(py)))
         }
-        CANCEL | CANCEL_KEY => {
+        CANCEL | CANCEL_KEY | CANCEL_KEYS => {
             read(read_outcomes(body), |outcomes| any(PyTuple::new(py, outcomes.into_iter().map(word))))
         }
-        MOVE | MOVE_KEY => read(read_moved(body), |moved| any(moving::told(py, moved.into_iter()))),
+        MOVE | MOVE_KEY | MOVE_KEYS => read(read_moved(body), |moved| any(moving::told(py, moved.into_iter()))),
         SUBSCRIBE => read(Subscribed::read(body), |told| any((told.consumer, told.is_new).into_pyobject(py))),
         STATUS => read(StatusTold::read(body), |told| any(status::fields(py, &told))),
         GROUPS => read(Listed::<GroupListed>::read(body), |listed| {

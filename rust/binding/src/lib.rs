@@ -4,6 +4,7 @@
 mod administration;
 mod answers;
 mod bench;
+mod by_key;
 mod caller;
 mod clock;
 mod consuming;
@@ -95,6 +96,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(terms::cancel_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key, module)?)?;
+    by_key::add_to(module)?;
     module.add_function(wrap_pyfunction!(terms::cancel_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::move_key_request, module)?)?;
     module.add_function(wrap_pyfunction!(terms::look_up_key_request, module)?)?;

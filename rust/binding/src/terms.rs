@@ -39,7 +39,7 @@ pub(crate) const fn moved(outcome: MoveOutcome) -> Moved {
 }
 
 /// The id of a command by a key, or None.
-fn id_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+pub(crate) fn id_of(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if given.is_none() { Ok(None) } else { message::text("command_id", given).map(|id| Some(id.to_string())) }
 }
 

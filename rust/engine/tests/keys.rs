@@ -295,3 +295,160 @@ fn what_is_moved_by_its_key_while_others_replace_it_is_moved() {
     });
     assert_eq!(store.status().unwrap().pending, 1);
 }
+
+/// So many messages of a subject, each with its number for a key.
+fn numbered(store: &Store, count: usize) -> (Vec<String>, Vec<Receipt>) {
+    let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    let messages: Vec<(One<'_>, &[u8])> =
+        keys.iter().map(|key| ((Some(key.as_str()), IfExists::Refuse, None), &b"x"[..])).collect();
+    let receipts = put(store, FAR, &messages).unwrap();
+    (keys, receipts)
+}
+
+fn fates(store: &Store, receipts: &[Receipt]) -> Vec<Fate> {
+    receipts.iter().map(|receipt| fate(store, receipt)).collect()
+}
+
+#[test]
+fn many_keys_are_answered_one_by_one_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path(), options(Durability::Disk));
+    let (_, receipts) = numbered(&store, 4);
+    let (done, none) = (CancelOutcome::Done, CancelOutcome::NotFound);
+    let before = store.status().unwrap().visible;
+    let outcomes = store.cancel_keys("orders", &["2", "gone", "0", "2"], None).unwrap();
+    assert_eq!(outcomes, [done, none, done, done], "named twice it has one outcome");
+    assert_eq!(store.status().unwrap().visible.since(before), 3, "and is asked once");
+    assert_eq!(store.cancel_keys("orders", &["2", "0"], None).unwrap(), [none, none]);
+    assert_eq!(fates(&store, &receipts), [Fate::Cancelled, Fate::Pending, Fate::Cancelled, Fate::Pending]);
+    let moves = [("3", Due::After(2 * HOUR_MS)), ("2", FAR), ("1", FAR), ("3", Due::After(2 * HOUR_MS))];
+    let outcomes = store.move_keys("orders", &moves, None).unwrap();
+    let [MoveOutcome::Done(third), MoveOutcome::NotFound, MoveOutcome::Done(first), again] = outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    assert_eq!((again, third.key.due > first.key.due), (MoveOutcome::Done(third), true));
+    assert_eq!(fates(&store, &receipts[1..]), [Fate::NotFound, Fate::Cancelled, Fate::NotFound]);
+    assert!(store.cancel_keys::<&str>("orders", &[], None).unwrap().is_empty());
+    assert!(store.move_keys::<&str>("orders", &[], Some("id")).unwrap().is_empty());
+    for round in 0..3 {
+        for (key, held) in [("0", None), ("1", Some(first.key)), ("2", None), ("3", Some(third.key))] {
+            assert_eq!(store.look_up_key("orders", key).unwrap().map(|held| held.key), held, "{round} {key}");
+        }
+        if round == 1 {
+            store.checkpoint().unwrap();
+        }
+        store = reopened(store, folder.path(), options(Durability::Disk));
+    }
+}
+
+#[test]
+fn where_one_of_many_is_refused_nothing_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let (_, receipts) = numbered(&store, 2);
+    let refused = |argument, error: Error| {
+        assert!(matches!(error, Error::InvalidArgument { argument: found, .. } if found == argument), "{error}");
+    };
+    refused("key", store.cancel_keys("orders", &["0", "a/b"], None).unwrap_err());
+    refused("subject", store.cancel_keys("or ders", &["0", "1"], None).unwrap_err());
+    refused("subject", store.cancel_keys::<&str>("", &[], None).unwrap_err());
+    refused("command_id", store.cancel_keys("orders", &["0"], Some("")).unwrap_err());
+    refused("key", store.move_keys("orders", &[("0", FAR), ("1", FAR), ("0", Due::After(1))], None).unwrap_err());
+    refused("due", store.move_keys("orders", &[("0", FAR), ("1", Due::After(u64::MAX / 2))], None).unwrap_err());
+    assert_eq!(fates(&store, &receipts), [Fate::Pending; 2]);
+}
+
+#[test]
+fn many_keys_under_an_id_are_answered_as_the_first_time_key_by_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path(), options(Durability::Disk));
+    numbered(&store, 3);
+    let moves = [("0", FAR), ("gone", FAR), ("1", FAR)];
+    let moved = store.move_keys("orders", &moves, Some("m")).unwrap();
+    let cancelled = store.cancel_keys("orders", &["0", "gone", "1"], Some("c")).unwrap();
+    let (newer, _) =
+        (keyed(&store, "0", IfExists::Refuse, b"newer").unwrap(), keyed(&store, "gone", IfExists::Refuse, b""));
+    for round in 0..3 {
+        assert_eq!(store.move_keys("orders", &moves, Some("m")).unwrap(), moved, "{round}");
+        assert_eq!(store.cancel_keys("orders", &["0", "gone", "1"], Some("c")).unwrap(), cancelled, "{round}");
+        assert_eq!(store.cancel_key("orders", "gone", Some("c")).unwrap(), CancelOutcome::NotFound, "as one of many");
+        assert_eq!(store.move_key("orders", "1", FAR, Some("m")).unwrap(), moved[2], "as one of many");
+        assert_eq!((fate(&store, &newer), store.status().unwrap().pending), (Fate::Pending, 3), "{round}");
+        if round == 1 {
+            store.checkpoint().unwrap();
+        }
+        store = reopened(store, folder.path(), options(Durability::Disk));
+    }
+    let outcomes = store.cancel_keys("orders", &["2", "0", "gone"], Some("c")).unwrap();
+    assert_eq!(outcomes, [CancelOutcome::Done, CancelOutcome::Done, CancelOutcome::NotFound], "some of them are known");
+    assert_eq!((fate(&store, &newer), store.status().unwrap().pending), (Fate::Pending, 2));
+}
+
+#[test]
+fn where_there_is_no_room_for_all_ids_of_many_keys_none_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let terms = TermsLimits { ids_max: 4, ..TermsLimits::default() };
+    let store = open(folder.path(), Options { terms, ..options(Durability::Os) });
+    let (keys, receipts) = numbered(&store, 4);
+    for _ in 0..2 {
+        assert_eq!(store.cancel_keys("orders", &keys[..2], Some("a")).unwrap(), [CancelOutcome::Done; 2]);
+        let refused = store.cancel_keys("orders", &keys, Some("a")).unwrap_err();
+        assert!(matches!(refused, Error::NamesFull { argument: "command_id", limit: 3 }), "{refused}");
+    }
+    let moves = [("2", FAR), ("3", FAR)];
+    assert!(matches!(store.move_keys("orders", &moves, Some("a")), Err(Error::NamesFull { .. })));
+    assert_eq!(fates(&store, &receipts[2..]), [Fate::Pending; 2]);
+    assert_eq!(store.cancel_keys("orders", &keys[..3], Some("a")).unwrap(), [CancelOutcome::Done; 3]);
+    assert_eq!(store.cancel_keys("orders", &keys, None).unwrap()[3], CancelOutcome::Done);
+}
+
+#[test]
+fn more_keys_than_fit_into_one_batch_of_facts_take_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Os) });
+    let (mut keys, mut moved) = (Vec::new(), Vec::new());
+    for part in 0..10 {
+        let names: Vec<String> = (0..100).map(|number| format!("{part}-{number}")).collect();
+        let messages: Vec<(One<'_>, &[u8])> =
+            names.iter().map(|key| ((Some(key.as_str()), IfExists::Refuse, None), &b""[..])).collect();
+        put(&store, FAR, &messages).unwrap();
+        keys.extend(names);
+    }
+    for id in [None, Some("m"), Some("m")] {
+        let moves: Vec<(&String, Due)> = keys.iter().map(|key| (key, FAR)).collect();
+        moved.push(store.move_keys("orders", &moves, id).unwrap());
+    }
+    assert!(moved.iter().flatten().all(|outcome| matches!(outcome, MoveOutcome::Done(_))));
+    assert!(moved[1] == moved[2] && moved[0] != moved[1]);
+    for _ in 0..2 {
+        assert_eq!(store.cancel_keys("orders", &keys, Some("c")).unwrap(), vec![CancelOutcome::Done; 1_000]);
+    }
+    assert_eq!(store.status().unwrap().pending, 0);
+}
+
+/// Each of many moves by keys finds the message that has its key, whatever is done to that meanwhile.
+#[test]
+fn what_is_moved_by_many_keys_while_others_replace_it_is_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    let (keys, _) = numbered(&store, 8);
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| {
+            for round in 0..200 {
+                keyed(&store, &keys[round % 8], IfExists::Replace, b"again").unwrap();
+            }
+        });
+        for round in 0..100 {
+            let moves: Vec<(&String, Due)> = keys.iter().map(|key| (key, Due::After(2 * HOUR_MS))).collect();
+            let id = format!("m-{round}");
+            let id = (round % 2 == 0).then_some(id.as_str());
+            let moved = store.move_keys("orders", &moves, id).unwrap();
+            assert!(moved.iter().all(|moved| matches!(moved, MoveOutcome::Done(_))), "{moved:?}");
+            if id.is_some() {
+                assert_eq!(store.move_keys("orders", &moves, id).unwrap(), moved);
+            }
+        }
+        replacing.join().unwrap();
+    });
+    assert_eq!(store.status().unwrap().pending, 8);
+}

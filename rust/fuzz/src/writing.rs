@@ -84,6 +84,8 @@ fn put_own(out: &mut Vec<u8>, request: &OwnRequest<'_>) -> Result<()> {
         OwnRequest::LookUpKey(asked) => asked.put(out),
         OwnRequest::CancelKey(asked, id) => asked.put(out).and_then(|()| put_command_id(out, *id)),
         OwnRequest::MoveKey(asked, due, id) => put_key_move(out, asked, *due).and_then(|()| put_command_id(out, *id)),
+        OwnRequest::CancelKeys(asked) => asked.put(out),
+        OwnRequest::MoveKeys(asked) => asked.put(out),
         OwnRequest::Cancel(receipts) | OwnRequest::LookUp(receipts) => put_receipts(out, receipts.iter().copied()),
         OwnRequest::Move(moves) => put_moves(out, moves),
         OwnRequest::Subscribe(subscribe) => subscribe.put(out),

@@ -25,7 +25,7 @@ impl Counter {
 }
 
 /// The commands that are counted each by itself, and what they are called.
-const COMMANDS: [(i16, &str); 40] = [
+const COMMANDS: [(i16, &str); 42] = [
     (own::PUBLISH, "publish"),
     (own::PUBLISH_ON_TERMS, "publish_on_terms"),
     (own::ACKNOWLEDGE, "acknowledge"),
@@ -61,6 +61,8 @@ const COMMANDS: [(i16, &str); 40] = [
     (own::FORECAST, "forecast"),
     (own::CANCEL_KEY, "cancel_key"),
     (own::MOVE_KEY, "move_key"),
+    (own::CANCEL_KEYS, "cancel_keys"),
+    (own::MOVE_KEYS, "move_keys"),
     (own::LOOK_UP_KEY, "look_up_key"),
     (own::RECUR, "recur"),
     (own::END_RECURRING, "end_recurring"),

@@ -59,6 +59,8 @@ fn serve_own(asking: Asking, request: OwnRequest<'_>, bytes: usize) {
         OwnRequest::Move(moves) => administration::move_messages(asking, moves),
         OwnRequest::CancelKey(asked, id) => by_key::cancel(asking, &asked, id),
         OwnRequest::MoveKey(asked, due, id) => by_key::move_message(asking, &asked, due, id),
+        OwnRequest::CancelKeys(asked) => by_key::cancel_many(asking, &asked),
+        OwnRequest::MoveKeys(asked) => by_key::move_many(asking, &asked),
         OwnRequest::LookUpKey(asked) => by_key::look_up(asking, &asked),
         OwnRequest::Subscribe(subscribe) => subscribing::subscribe(asking, subscribe),
         OwnRequest::Credit(credit) => subscribing::credit(asking, credit),

@@ -300,3 +300,63 @@ fn a_command_for_whose_id_there_is_no_room_is_not_done() {
 fn asked_before(sequence: Sequence) -> Sequence {
     Sequence(sequence.0 - 1)
 }
+
+/// Commands by many keys in one submission, behind one fact of terms: each is told by its own id, alone or among others, whatever
+/// ended the machine and whoever has its key since.
+#[test]
+fn many_commands_by_keys_in_one_submission_are_judged_one_by_one() {
+    for end in [None, Some(End::Kill), Some(End::PowerCutLosesAll)] {
+        for frozen in [false, true] {
+            let mut rig = Rig::new(lean());
+            for key in ["k", "l", "m"] {
+                assert_eq!(put(&mut rig, "first", Some(key), IfExists::Refuse, None).1, Outcome::Done);
+            }
+            let later = Some(Due::After(2 * FIRST_MS));
+            let moved = many(&mut rig, &[("k", later), ("gone", later), ("l", later)], "one", LIMITS);
+            let [Some(Outcome::Moved(first)), Some(Outcome::NotFound), Some(Outcome::Moved(second))] = moved[..] else {
+                panic!("{moved:?}")
+            };
+            let mixed = many(&mut rig, &[("l", None), ("gone", None), ("m", later)], "two", LIMITS);
+            assert!(matches!(mixed[..], [Some(Outcome::Done), Some(Outcome::NotFound), Some(Outcome::Moved(_))]));
+            for key in ["l", "gone"] {
+                assert_eq!(put(&mut rig, "newer", Some(key), IfExists::Refuse, None).1, Outcome::Done);
+            }
+            if frozen {
+                rig.checkpoint();
+            }
+            if let Some(end) = end {
+                rig.settle();
+                rig.reopen(end);
+            }
+            let told = |key| Some(Outcome::There(key, 5));
+            let again = many(&mut rig, &[("l", later), ("gone", later), ("k", later)], "one", LIMITS);
+            assert_eq!(again, [told(second), Some(Outcome::NotFound), told(first)]);
+            let again = many(&mut rig, &[("gone", None), ("l", None), ("k", None)], "two", LIMITS);
+            assert_eq!(again, [Some(Outcome::NotFound), Some(Outcome::Done), Some(Outcome::Done)], "the last is new");
+            assert_eq!(rig.node().owner().state().keys.len(), 3, "l and gone, which are newer, and m");
+            if !frozen {
+                rig.compare_with_log();
+            }
+        }
+    }
+}
+
+#[test]
+fn where_there_is_no_room_for_all_ids_of_many_commands_none_is_done() {
+    let mut rig = Rig::new(lean());
+    for key in ["k", "l"] {
+        put(&mut rig, "first", Some(key), IfExists::Refuse, None);
+    }
+    let few = TermsLimits { ids_max: 2, ..LIMITS };
+    assert_eq!(many(&mut rig, &[("k", None)], "one", few), [Some(Outcome::Done)]);
+    assert_eq!(many(&mut rig, &[("k", None), ("l", None), ("gone", None)], "one", few), [None, None, None]);
+    assert_eq!(rig.node().owner().state().keys.len(), 1);
+    assert_eq!(many(&mut rig, &[("k", None), ("l", None)], "one", few), [Some(Outcome::Done); 2]);
+    rig.compare_with_log();
+}
+
+/// What each of many commands by keys is answered; a time is a move, none a cancel.
+fn many(rig: &mut Rig, commands: &[(&str, Option<Due>)], id: &str, limits: TermsLimits) -> Vec<Option<Outcome>> {
+    let first = tried(rig, |node| node.ask_by_keys("s", commands, Some((id, limits))).unwrap());
+    (0..commands.len() as u64).map(|place| rig.node().take_outcome(first.plus(place))).collect()
+}

@@ -106,6 +106,8 @@ pub const TARGETS: &[Target] = &[
     request("own_publish_on_terms", own::PUBLISH_ON_TERMS),
     request("own_cancel_key", own::CANCEL_KEY),
     request("own_move_key", own::MOVE_KEY),
+    request("own_cancel_keys", own::CANCEL_KEYS),
+    request("own_move_keys", own::MOVE_KEYS),
     request("own_look_up_key", own::LOOK_UP_KEY),
     request("own_subscribe", own::SUBSCRIBE),
     request("own_credit", own::CREDIT),

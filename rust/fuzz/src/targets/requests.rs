@@ -89,10 +89,19 @@ fn has_one_form(command: i16) -> bool {
 
 /// Only names and batches are read that may not be written: whoever stores them judges their limits.
 fn unwritable(request: &Request<'_>, error: &Error) -> Judged {
-    use OwnRequest::{CancelKey, EndRecurring, Load, LookUpKey, MoveKey, Recur};
+    use OwnRequest::{CancelKey, CancelKeys, EndRecurring, Load, LookUpKey, MoveKey, MoveKeys, Recur};
     let is_named = matches!(
         request,
-        Request::Own(CancelKey(..) | LookUpKey(_) | MoveKey(..) | Recur(_) | EndRecurring(_) | Load(_))
+        Request::Own(
+            CancelKey(..)
+                | CancelKeys(_)
+                | LookUpKey(_)
+                | MoveKey(..)
+                | MoveKeys(_)
+                | Recur(_)
+                | EndRecurring(_)
+                | Load(_)
+        )
     );
     let is_limit = matches!(error, Error::TooLarge { .. } | Error::InvalidArgument { .. });
     holds(&format!("{request:?} can be written: {error}"), (is_named || batch_of(request).is_some()) && is_limit)?;

@@ -125,6 +125,29 @@ impl Node {
         self.owner().state().keys.get(name_hash(subject, key)).map(|held| held.key)
     }
 
+    /// Asks to cancel the messages of a subject that have these keys, or to move those that have a time, as one call for
+    /// many does; the first of the commands, which follow each other.
+    ///
+    /// # Errors
+    /// As [`Self::move_to`].
+    pub fn ask_by_keys(
+        &mut self,
+        subject: &str,
+        asked: &[(&str, Option<Due>)],
+        id: CommandId<'_>,
+    ) -> Result<Option<Sequence>> {
+        let mut commands = Vec::with_capacity(asked.len());
+        for (key, due) in asked {
+            let delay_ms = if let Some(Due::After(delay_ms)) = due { Some(*delay_ms) } else { None };
+            let command = match due {
+                Some(due) => KeyCommand::Move { due: self.due_time(*due)?, delay_ms },
+                None => KeyCommand::Cancel,
+            };
+            commands.push((*key, command));
+        }
+        self.submit_by_keys(subject, &commands, id)
+    }
+
     fn ask_by_key(
         &mut self,
         subject: &str,
@@ -132,21 +155,32 @@ impl Node {
         command: KeyCommand,
         id: CommandId<'_>,
     ) -> Result<Option<Sequence>> {
+        self.submit_by_keys(subject, &[(key, command)], id)
+    }
+
+    fn submit_by_keys(
+        &mut self,
+        subject: &str,
+        commands: &[(&str, KeyCommand)],
+        id: CommandId<'_>,
+    ) -> Result<Option<Sequence>> {
         let mut records = Vec::new();
+        let count = u32::try_from(commands.len()).unwrap_or(u32::MAX);
         if let Some((id, limits)) = id {
-            let id = Some(command_hash(subject, key, command, id));
-            encode_terms(
-                &mut records,
-                1,
-                limits,
-                &[MessageTerms { place: 0, key: None, if_exists: IfExists::Replace, id }],
-            );
+            let terms = |(place, (key, command)): (u32, &(&str, KeyCommand))| {
+                let id = Some(command_hash(subject, key, *command, id));
+                MessageTerms { place, key: None, if_exists: IfExists::Replace, id }
+            };
+            let rows: Vec<MessageTerms> = (0..).zip(commands).map(terms).collect();
+            encode_terms(&mut records, count, limits, &rows);
         }
         let ahead = u32::from(id.is_some());
-        let target = self.key_holder(subject, key);
         let number = self.subject_number(subject).unwrap_or_default();
-        encode_by_key(&mut records, &ByKey { key: name_hash(subject, key), subject: number, target, command });
-        let range = self.submit(&records, ahead.saturating_add(1), Class::Finishing, false)?;
+        for (key, command) in commands {
+            let (target, key) = (self.key_holder(subject, key), name_hash(subject, key));
+            encode_by_key(&mut records, &ByKey { key, subject: number, target, command: *command });
+        }
+        let range = self.submit(&records, ahead.saturating_add(count), Class::Finishing, false)?;
         Ok(range.map(|range| range.start.plus(u64::from(ahead))))
     }
 }

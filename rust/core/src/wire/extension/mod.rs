@@ -6,6 +6,7 @@
 //! `blob` is an unsigned 32-bit length and bytes.
 
 pub mod administration;
+pub mod by_key;
 pub mod consume;
 pub mod consumers;
 pub mod dead_letters;
@@ -96,6 +97,10 @@ pub const EXPIRE: i16 = 228;
 pub const CONSUMERS: i16 = 229;
 /// Ends a consumer that a client named.
 pub const END_CONSUMER: i16 = 230;
+/// Cancels the messages that have these keys.
+pub const CANCEL_KEYS: i16 = 231;
+/// Moves the messages that have these keys.
+pub const MOVE_KEYS: i16 = 232;
 /// What became of messages, by their receipts.
 pub const LOOK_UP: i16 = 240;
 /// A page of what is pending.

@@ -1,6 +1,7 @@
 //! Every request of delaymq's own, by its command.
 
 use super::administration::{Expire, GroupAt, GroupName, Listing, Redrive};
+use super::by_key::{CancelKeys, MoveKeys};
 use super::consume::{Credit, Subscribe};
 use super::consumers::Consumers;
 use super::dead_letters::DeadLetters;
@@ -14,10 +15,10 @@ use super::recurring::{RecurAsked, SeriesAsked, SeriesName};
 use super::settle::{Acknowledge, GiveBack, PutAway};
 use super::terms::{KeyAsked, PublishOnTerms, read_command_id, read_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
-    FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING,
-    PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS,
-    SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE,
+    FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING,
+    PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP,
+    START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
@@ -43,6 +44,10 @@ pub enum OwnRequest<'a> {
     CancelKey(KeyAsked<'a>, Option<&'a str>),
     /// The message that has a key is to be moved to another time.
     MoveKey(KeyAsked<'a>, DueTime, Option<&'a str>),
+    /// The messages that have these keys are to be cancelled.
+    CancelKeys(CancelKeys<'a>),
+    /// The messages that have these keys are to be moved to other times.
+    MoveKeys(MoveKeys<'a>),
     /// Begins to consume.
     Subscribe(Subscribe<'a>),
     /// Lets the server send more.
@@ -118,6 +123,8 @@ impl<'a> OwnRequest<'a> {
                 let (asked, due) = read_key_move(reader)?;
                 Self::MoveKey(asked, due, read_command_id(reader)?)
             }
+            CANCEL_KEYS => Self::CancelKeys(CancelKeys::read(reader)?),
+            MOVE_KEYS => Self::MoveKeys(MoveKeys::read(reader)?),
             SUBSCRIBE => Self::Subscribe(Subscribe::read(reader)?),
             CREDIT => Self::Credit(Credit::read(reader)?),
             ACKNOWLEDGE => Self::Acknowledge(Acknowledge::read(reader)?),

@@ -1,6 +1,7 @@
 //! One of everything that goes over the wire, for the tests.
 
 use super::administration::{Expire, GroupAt, GroupName, Listed, Listing, Redrive};
+use super::by_key::{CancelKeys, MoveKeys};
 use super::consume::{Credit, Delivered, IN_FLIGHT_MAX, PayloadForm, Subscribe, put_deliver};
 use super::consumers::Consumers;
 use super::dead_letters::{DeadLetters, Letter, LetterPayload, Letters};
@@ -17,10 +18,10 @@ use super::settle::{Acknowledge, GiveBack, GivenBack, KeyRange, PutAway};
 use super::status::StatusTold;
 use super::terms::{KeyAsked, TermsAsked, TermsWriter, put_key_move};
 use super::{
-    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE, FLUSH,
-    FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, PENDING, PENDING_COUNTS, PING,
-    PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS,
-    SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
+    ACKNOWLEDGE, CANCEL, CANCEL_KEY, CANCEL_KEYS, CONSUMERS, CREDIT, DEAD_LETTERS, END_CONSUMER, END_RECURRING, EXPIRE,
+    FLUSH, FORECAST, GIVE_BACK, GROUPS, HELLO, LOAD, LOOK_UP, LOOK_UP_KEY, MOVE, MOVE_KEY, MOVE_KEYS, PENDING,
+    PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY, RECUR, RECURRING, REDRIVE, REMOVE_GROUP, RESET_GROUP,
+    START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
 use crate::error::{Error, StorageFault};
 use crate::message_log::Durability;
@@ -87,13 +88,14 @@ pub(super) fn terms() -> TermsWriter {
     writer
 }
 
+fn written(put: &dyn Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out);
+    out
+}
+
 /// A request of each command.
 pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
-    let written = |put: &dyn Fn(&mut Vec<u8>)| {
-        let mut out = Vec::new();
-        put(&mut out);
-        out
-    };
     let hello = Hello { version_min: 1, version_max: 3, client: "delaymq-python 0.1.0", token: b"secret" };
     let range = KeyRange { queue: 1, first: 7, count: 3 };
     let ranges = Acknowledge { subscription: 4, ranges: vec![range, KeyRange { queue: 0, first: 0, count: 1 }] };
@@ -137,7 +139,18 @@ pub(super) fn every_request() -> Vec<(i16, Vec<u8>)> {
         (END_RECURRING, written(&|out| SeriesName { subject: "orders", name: "daily" }.put(out).unwrap())),
         (RECURRING, written(&|out| SeriesAsked { subject: "orders", after: 7 }.put(out).unwrap())),
         (LOAD, written(&|out| load_asked().put(out).unwrap())),
+        (CANCEL_KEYS, written(&|out| cancel_keys().put(out).unwrap())),
+        (MOVE_KEYS, written(&|out| move_keys().put(out).unwrap())),
     ]
+}
+
+fn cancel_keys() -> CancelKeys<'static> {
+    CancelKeys { subject: "orders", keys: vec!["17", "k"], id: None }
+}
+
+fn move_keys() -> MoveKeys<'static> {
+    let moves = vec![("17", DueTime::After(3_000)), ("k", DueTime::At(Millis(9)))];
+    MoveKeys { subject: "orders", moves, id: None }
 }
 
 pub(super) fn pending_asked() -> PendingAsked<'static> {
@@ -355,43 +368,27 @@ pub(super) fn letters() -> Letters<'static> {
 /// A delivery, a welcome, a status, the lists of groups, subjects and dead letters, an error, the list of
 /// consumers, a page of what is pending, counts of it, fates, a forecast, series, a load.
 pub(super) fn every_answer() -> Vec<Vec<u8>> {
-    let mut answers = vec![Vec::new(); 14];
-    let [
-        deliver,
-        hello,
-        told,
-        group_rows,
-        subject_rows,
-        letter_rows,
-        error,
-        consumer_rows,
-        page,
-        counts,
-        fates,
-        due,
-        series,
-        load,
-    ] = answers.as_mut_slice()
-    else {
-        panic!("fourteen of them")
-    };
     let messages = [delivered(b"mebody", PayloadForm::Opaque), delivered(b"mewire", PayloadForm::Qmq)];
-    put_deliver(deliver, 4, Millis(21), messages.len()).unwrap();
-    for message in messages {
-        message.put(deliver).unwrap();
-    }
-    welcome().put(hello).unwrap();
-    status().put(told).unwrap();
-    groups().put(group_rows).unwrap();
-    subjects().put(subject_rows).unwrap();
-    letters().put(letter_rows).unwrap();
-    consumers().put(consumer_rows).unwrap();
-    pending_told().put(page).unwrap();
-    counts_told().put(counts).unwrap();
-    put_fates(fates, &FATES).unwrap();
-    forecast_told().put(due).unwrap();
-    series_told().put(series).unwrap();
-    LOAD_TOLD.put(load);
-    RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 }).put(error).unwrap();
-    answers
+    let error = RemoteError::from(&Error::TooLarge { argument: "body", limit: 4, found: 5 });
+    vec![
+        written(&|out| {
+            put_deliver(out, 4, Millis(21), messages.len()).unwrap();
+            for message in &messages {
+                message.put(out).unwrap();
+            }
+        }),
+        written(&|out| welcome().put(out).unwrap()),
+        written(&|out| status().put(out).unwrap()),
+        written(&|out| groups().put(out).unwrap()),
+        written(&|out| subjects().put(out).unwrap()),
+        written(&|out| letters().put(out).unwrap()),
+        written(&|out| error.put(out).unwrap()),
+        written(&|out| consumers().put(out).unwrap()),
+        written(&|out| pending_told().put(out).unwrap()),
+        written(&|out| counts_told().put(out).unwrap()),
+        written(&|out| put_fates(out, &FATES).unwrap()),
+        written(&|out| forecast_told().put(out).unwrap()),
+        written(&|out| series_told().put(out).unwrap()),
+        written(&|out| LOAD_TOLD.put(out)),
+    ]
 }

@@ -439,6 +439,8 @@ fn the_document_has_every_error_and_every_command() {
         (super::PUBLISH_ON_TERMS, "PUBLISH_ON_TERMS"),
         (super::CANCEL_KEY, "CANCEL_KEY"),
         (super::MOVE_KEY, "MOVE_KEY"),
+        (super::CANCEL_KEYS, "CANCEL_KEYS"),
+        (super::MOVE_KEYS, "MOVE_KEYS"),
         (super::LOOK_UP_KEY, "LOOK_UP_KEY"),
     ] {
         assert!(document.contains(&format!(" {command} {word}")), "{command} {word}");
