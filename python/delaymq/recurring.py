@@ -114,8 +114,8 @@ class Repeating:
 
         Raises:
             WrongType: An argument has the wrong type; nothing was stored.
-            InvalidArgument: `subject`, `name`, `every`, `cron`, `zone`, `start`, `catch_up` or `if_exists` is refused,
-                or there is a series of that name; nothing was stored.
+            InvalidArgument: `subject`, `name`, `every`, `cron`, `zone`, `start`, `catch_up`, `if_exists`, `tags` or
+                `attributes` is refused, or there is a series of that name; nothing was stored.
             TooLarge: The whole takes more than 64 KiB, or all series together more than 16 MiB; nothing was stored.
             NamesFull: There are 65,536 series; nothing was stored.
             DiskFull, Poisoned, Closed, ForkedProcess: As `publish`.
@@ -210,10 +210,12 @@ def about_series(
 ) -> tuple[str | None, Sequence[str], Mapping[str, str] | None] | None:
     """What goes along with each message."""
     try:
-        named = {ATTRIBUTE: name, **(attributes or {})}
+        given = {**(attributes or {})}
     except TypeError:
         raise wrong_type("attributes", "a mapping", attributes) from None
-    return about(None, tags, named)
+    if given.get(ATTRIBUTE, name) != name:
+        raise refused("attributes", f"no {ATTRIBUTE!r} but the name of the series", given[ATTRIBUTE])
+    return about(None, tags, {ATTRIBUTE: name, **given})
 
 
 def told(row: Row) -> Recurring:

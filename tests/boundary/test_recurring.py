@@ -107,6 +107,8 @@ def test_a_name_is_taken_kept_or_replaced(face: Face) -> None:
         ("catch_up", {"catch_up": "none"}),
         ("if_exists", {"if_exists": "ignore"}),
         ("tags", {"tags": [""]}),
+        ("attributes", {"attributes": {"": "x"}}),
+        ("attributes", {"attributes": {"recurring": "another"}}),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(face: Face, argument: str, how: dict[str, Any]) -> None:

@@ -49,6 +49,18 @@ def test_what_recurs_is_added_listed_and_ended(place: Place) -> None:
     assert command("recur", "list", *place).stdout == "nothing recurs\n"
 
 
+def test_tags_and_attributes_go_along_with_each_message(place: Place) -> None:
+    with_it = ("--tag", "red", "--attribute", "shop=7", "--attribute", "note=a=b")
+    added = command("recur", "add", "a", "x", "--name", "n", "--every", "1s", *with_it, *place)
+    assert added.returncode == 0, added.stderr
+    out = command("consume", "a", "--group", "g", "--count", "2", "--timeout", "30s", "--jsonl", *place)
+    for line in out.stdout.splitlines():
+        said = json.loads(line)
+        assert said["tags"] == ["red"]
+        assert said["attributes"] == {"recurring": "n", "shop": "7", "note": "a=b"}
+    assert out.stdout.count("\n") == 2
+
+
 def test_what_cannot_be_is_refused(place: Place) -> None:
     command(*DAILY, *place)
     assert "reports" in refused(2, *DAILY, *place)
@@ -58,5 +70,7 @@ def test_what_cannot_be_is_refused(place: Place) -> None:
     assert "zone" in refused(2, *added, "--cron", "0 0 * * *", "--zone", "Mars", *place)
     assert "every" in refused(2, *added, "--every", "10ms", *place)
     assert "--every" in refused(2, *added, *place)
+    assert "found 'shop'" in refused(2, *added, "--every", "1h", "--attribute", "shop", *place)
+    assert "recurring" in refused(2, *added, "--every", "1h", "--attribute", "recurring=m", *place)
     assert "no unit" in refused(2, *added, "--every", "15", *place)
     assert "a subject of this store" in refused(2, "recur", "list", "--subject", "unknown", *place)

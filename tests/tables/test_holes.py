@@ -11,6 +11,7 @@ import pyarrow
 import pytest
 
 import delaymq
+from delaymq.simulate.copying import copied
 from delaymq.tables import Snapshot
 from tables import oracle, stores
 from tables.oracle_actions import actions
@@ -41,6 +42,14 @@ def test_every_table_reads_past_holes(hollow: Path) -> None:
             assert rows_of(snapshot, table)
             for one in snapshot.plan(table):
                 assert snapshot.verify(one).damages == ()
+
+
+def test_a_simulated_copy_has_the_holes_of_the_store(hollow: Path) -> None:
+    with copied(hollow) as copy:
+        for path in (hollow / "log").iterdir():
+            found = (copy / "log" / path.name).stat()
+            assert found.st_blocks <= path.stat().st_blocks
+            assert found.st_size == path.stat().st_size
 
 
 def test_messages_are_those_that_the_second_reader_reads(hollow: Path) -> None:

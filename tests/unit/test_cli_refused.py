@@ -31,6 +31,7 @@ COUNTS = (
     ("pending", "--limit"),
     ("dead list", "--limit"),
     ("dead redrive", "--limit"),
+    ("simulate", "--recurring-max"),
     ("demo", "--messages"),
     ("demo", "--subjects"),
     ("demo", "--kills"),
@@ -179,6 +180,14 @@ def test_times_are_named_as_they_were_typed_and_told_in_utc(folder: Path, refuse
         assert "--due-before: expected a time not before 2030-01-02T00:00:00Z, found 2030-01-01T00:00:00Z" in line
     long_ago = ("--to", "2001-01-01T00:00:00Z")
     assert "--to: expected a time after " in refused(2, "simulate", "--store", folder, *long_ago)
+
+
+def test_a_simulation_of_a_series_that_goes_on_for_decades(folder: Path, refused: Refused) -> None:
+    with delaymq.open(folder) as store:
+        store.recur("a", b"", name="each", every=1)
+    line = refused(2, "simulate", "--store", folder, "--to", "2100-01-01T00:00:00Z")
+    assert "--to: series would send more than 1,000,000 messages" in line
+    assert "--recurring-max" in line
 
 
 @pytest.mark.parametrize("verb", ["cancel", "look-up", "move --delay 1h"])

@@ -29,6 +29,7 @@ from delaymq.cli import publish as publish_verb
 from delaymq.client import chosen as client_chosen
 from delaymq.client import commands, intake
 from delaymq.client import publishing as client_publishing
+from delaymq.simulate import RECURRING_MAX
 from delaymq.spark import destination
 from delaymq.testing import open_store
 from tidy import documents
@@ -145,6 +146,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         timedelta(milliseconds=constant(RULE, "HORIZON_MS")) // timedelta(days=1),
     ],
     "cron pattern, name of its zone": lambda: [constant(RULE, name) for name in ("TEXT_BYTES_MAX", "ZONE_BYTES_MAX")],
+    "messages of series that a [simulation](how-to/simulate.md) hands to groups": lambda: [RECURRING_MAX],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
     "receipts of one `cancel_many` or `move_many`": lambda: [commands.COMMANDS_MAX],
     "keys of one `cancel_keys` or `move_keys`": lambda: [commands.COMMANDS_MAX],

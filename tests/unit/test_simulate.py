@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import delaymq
 from delaymq import errors
 from delaymq.durations import moment
-from delaymq.simulate import copying, simulate
+from delaymq.simulate import copying, running, simulate
 from delaymq.simulate.consumers import Modelled
 from delaymq.testing import Clock, open_store
 
@@ -80,12 +81,130 @@ def test_what_is_not_begun_with_by_the_end_is_counted(folder: Path) -> None:
     assert (burst.subject, burst.messages, burst.unfinished) == ("burst", 3_000, 2_900)
 
 
-def test_nothing_due_takes_no_time_and_a_speed_is_kept(folder: Path) -> None:
+def test_nothing_due_takes_no_time(folder: Path) -> None:
     found = simulate(folder, start=START + 3 * HOUR, until=START + timedelta(days=3000), rate=1_000)
     assert {one.subject for one in found} == {"burst", "steady", "later"}
-    began = datetime.now(UTC)
-    simulate(folder, start=START, until=START + timedelta(seconds=2), rate=1_000, speed=10)
-    assert datetime.now(UTC) - began >= timedelta(seconds=0.2)
+
+
+class Watch:
+    """Real time as a simulation sees it, which passes only while it sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.longest_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, by_s: float) -> None:
+        assert by_s > 0
+        self.longest_s = max(self.longest_s, by_s)
+        self.now_s += by_s
+
+
+@pytest.mark.parametrize("speed", [1, 60, 1_000])
+def test_a_speed_is_kept_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch, speed: float) -> None:
+    """Also over times at which nothing is due; and no sleep is longer than a system takes."""
+    watch = Watch()
+    monkeypatch.setattr(running, "time", watch)
+    seen: list[tuple[datetime, float]] = []
+    simulate(
+        folder,
+        start=START,
+        until=START + timedelta(days=31),
+        rate=1_000,
+        speed=speed,
+        progress=lambda now, _: seen.append((now, watch.now_s - 1_000)),
+    )
+    assert len(seen) > 60
+    for now, passed_s in seen:
+        assert passed_s * speed == pytest.approx((now - START) / timedelta(seconds=1), rel=1e-6)
+    assert 0 < watch.longest_s <= running.SLEEP_MAX_S
+
+
+def test_a_simulation_that_is_slower_than_its_speed_does_not_sleep(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch()
+    monkeypatch.setattr(running, "time", watch)
+
+    def busy(_now: datetime, _came: int) -> None:
+        watch.now_s += 60
+
+    simulate(folder, start=START, until=START + 2 * HOUR, rate=1_000, speed=1_000, progress=busy)
+    assert watch.longest_s == 0
+
+
+@pytest.fixture
+def recurring(tmp_path: Path) -> Path:
+    """One series each second, for two groups, one by a pattern, and a message that does not recur."""
+    place = tmp_path / "store"
+    with open_store(place, Clock(START)) as store:
+        store.start_group("second", "a")
+        store.start_group("second", "b")
+        store.recur("second", b"x" * 100, name="each", every=1)
+        store.recur("pattern", b"y", name="each", cron="*/10 * * * * *")
+        store.publish("alone", b"z", delay=300)
+    return place
+
+
+def test_what_series_send_is_simulated_for_every_group(recurring: Path) -> None:
+    until = START + timedelta(minutes=10)
+    found = simulate(recurring, start=START, until=until, rate=1)
+    assert {(one.subject, one.group): one.messages for one in found} == {
+        ("second", "a"): 600,
+        ("second", "b"): 600,
+        ("pattern", "simulate"): 60,
+        ("alone", "simulate"): 1,
+    }
+    # The most that may be is what they send: the message that does not recur is not counted.
+    assert simulate(recurring, start=START, until=until, rate=1, recurring_max=1_260) == found
+
+
+def test_series_up_to_the_next_century_are_refused_at_once(recurring: Path) -> None:
+    told: list[int] = []
+    with pytest.raises(errors.TooLarge, match=r"end earlier.*recurring_max, --recurring-max") as refused:
+        simulate(
+            recurring,
+            start=START,
+            until=datetime(2100, 1, 1, tzinfo=UTC),
+            rate=1,
+            progress=lambda _, came: told.append(came),
+        )
+    assert (refused.value.argument, refused.value.limit) == ("until", 1_000_000)
+    assert int(str(refused.value.found)) > 4_000_000_000
+    assert told == [], "before a step was made"
+    assert list(recurring.parent.iterdir()) == [recurring], "the copy is gone"
+
+
+def test_a_pattern_that_sends_too_much_is_refused_when_it_does(recurring: Path) -> None:
+    with open_store(recurring, Clock(START)) as store:
+        store.end_recurring("second", "each")
+    before, seen = contents(recurring), list[datetime]()
+    with pytest.raises(errors.TooLarge, match="found 1,001 by 2030-01-01T02:46:50") as refused:
+        simulate(
+            recurring,
+            start=START,
+            until=datetime(2100, 1, 1, tzinfo=UTC),
+            rate=0.001,
+            recurring_max=1_000,
+            progress=lambda now, _: seen.append(now),
+        )
+    assert (refused.value.argument, refused.value.limit) == ("until", 1_000)
+    assert seen[-1] < START + timedelta(seconds=10_010)
+    assert contents(recurring) == before
+    assert list(recurring.parent.iterdir()) == [recurring], "the copy is gone"
+
+
+def test_a_group_that_is_far_behind_takes_no_memory_for_what_waits() -> None:
+    modelled = Modelled("s", "g", 0.001, 0)
+    modelled.take(range(0, 10_000_000, 1_000))
+    tracemalloc.start()
+    modelled.take(range(10_000_000, 20_000_000, 1_000))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 40_000, "a number for each would take twice as much at least"
+    assert modelled.predicted(20_000_000).unfinished == 20_000 - 20
 
 
 @pytest.mark.parametrize(
@@ -103,6 +222,9 @@ def test_nothing_due_takes_no_time_and_a_speed_is_kept(folder: Path) -> None:
         ({"rates": {"nowhere": 5}}, "rates['nowhere']"),
         ({"speed": 0}, "speed"),
         ({"step": 0}, "step"),
+        ({"recurring_max": -1}, "recurring_max"),
+        ({"recurring_max": 1.5}, "recurring_max"),
+        ({"recurring_max": True}, "recurring_max"),
         ({"start": START - timedelta(days=1)}, "clock"),
     ],
 )
@@ -155,6 +277,16 @@ def test_a_segment_is_copied_from_its_end(tmp_path: Path, monkeypatch: pytest.Mo
     copying._copy(source, to)
     assert to.read_bytes() == b"1" * piece + b"2" * piece + bytes(2 * piece)
     assert len(asked) == 4
+
+
+def test_holes_are_copied_as_holes_and_what_is_beside_them_whole(tmp_path: Path) -> None:
+    """Blocks that are given back in the midst of others, some that are in part zeros, an end that is no whole block."""
+    block, source, to = copying.BLOCK_BYTES, tmp_path / "a", tmp_path / "b"
+    written = (bytes(block - 1) + b"1", bytes(block), b"2" * block, bytes(3 * block), b"3" + bytes(block - 1), b"4" * 7)
+    source.write_bytes(b"".join(written) + bytes(2 * copying.PIECE_BYTES + 5))
+    copying._copy(source, to)
+    assert to.read_bytes() == source.read_bytes()
+    assert to.stat().st_blocks * 512 == 4 * block
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:

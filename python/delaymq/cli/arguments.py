@@ -8,10 +8,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn
 
+from delaymq.cli.failures import UsageError
+
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction["CommandParser"]  # noqa: SLF001 - argparse names it nowhere else
 
-__all__ = ["CommandParser", "add_verb", "count", "delay", "duration", "moment"]
+__all__ = ["CommandParser", "add_attributes", "add_verb", "attributes_of", "count", "delay", "duration", "moment"]
 
 UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """Milliseconds of each unit, the largest first."""
@@ -55,6 +57,28 @@ def add_verb(
     if run is not None:
         verb.set_defaults(run=run, option_of=verb.option_of)
     return verb
+
+
+def add_attributes(verb: CommandParser) -> None:
+    """Adds the option whose values `attributes_of` reads."""
+    verb.add_argument(
+        "--attribute", action="append", default=[], dest="attributes", metavar="KEY=VALUE", help="may be repeated"
+    )
+
+
+def attributes_of(chosen: argparse.Namespace) -> dict[str, str]:
+    """What goes along with a message.
+
+    Raises:
+        UsageError: One has no name.
+    """
+    attributes = {}
+    for pair in chosen.attributes:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--attribute: expected key=value, found {pair!r}")
+        attributes[name] = value
+    return attributes
 
 
 class _Formatter(argparse.HelpFormatter):

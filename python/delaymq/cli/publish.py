@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from delaymq.cli.arguments import add_verb, count, delay, moment
+from delaymq.cli.arguments import add_attributes, add_verb, attributes_of, count, delay, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.lines import message_of
@@ -63,9 +63,7 @@ def add_to(verbs: Verbs) -> None:
         "--jitter", type=delay, metavar="TIME", help="spread: up to so long is added to the due time, by chance"
     )
     verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
-    verb.add_argument(
-        "--attribute", action="append", default=[], dest="attributes", metavar="KEY=VALUE", help="may be repeated"
-    )
+    add_attributes(verb)
     verb.add_argument("--message-id", metavar="TEXT", help="your own name for the message")
     verb.add_argument(
         "--key", metavar="TEXT", help="your own name for what is pending: one message of a subject has it"
@@ -112,16 +110,10 @@ GIVEN = ("delay", "at", "level", "message_id", "key", "if_exists", "deduplicate"
 def _given(chosen: argparse.Namespace) -> dict[str, Any]:
     """What was said of the message beside its subject and body."""
     given = {name: getattr(chosen, name) for name in GIVEN}
-    attributes = {}
-    for pair in chosen.attributes:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--attribute: expected key=value, found {pair!r}")
-        attributes[name] = value
     given = {name: value for name, value in given.items() if value is not None}
     if chosen.tags:
         given["tags"] = tuple(chosen.tags)
-    if attributes:
+    if attributes := attributes_of(chosen):
         given["attributes"] = attributes
     return given
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from delaymq.cli.administered import administered
-from delaymq.cli.arguments import CommandParser, add_verb, delay, moment
+from delaymq.cli.arguments import CommandParser, add_attributes, add_verb, attributes_of, delay, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place
 from delaymq.cli.streams import standard_input
@@ -83,6 +83,7 @@ def _add_add(parts: Verbs) -> None:
         help="what to do where the subject has a series of that name: end that one, leave it, or fail (the default)",
     )
     verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
+    add_attributes(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_place(verb)
 
@@ -90,6 +91,7 @@ def _add_add(parts: Verbs) -> None:
 def run_add(chosen: argparse.Namespace) -> int:
     """Begins a series."""
     body = standard_input("BODY").read() if chosen.body == "-" else os.fsencode(chosen.body)
+    attributes = attributes_of(chosen)
     with administered(chosen) as store:
         begun = store.recur(
             chosen.subject,
@@ -102,6 +104,7 @@ def run_add(chosen: argparse.Namespace) -> int:
             catch_up=chosen.catch_up,
             if_exists=chosen.if_exists,
             tags=tuple(chosen.tags),
+            attributes=attributes,
         )
     print(json.dumps(_said(begun), ensure_ascii=False) if chosen.json else begun.receipt or begun.name)
     return Exit.DONE

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delaymq.cli.arguments import add_verb, delay, duration, moment
+from delaymq.cli.arguments import add_verb, count, delay, duration, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files, folder_of, settings_of
 from delaymq.cli.terminal import Bar, table
-from delaymq.simulate import Predicted, simulate
+from delaymq.simulate import RECURRING_MAX, Predicted, simulate
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -57,6 +57,13 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("--to", dest="until", type=moment, required=True, metavar="TIME", help="when to stop")
     verb.add_argument("--speed", type=float, metavar="N", help="at most so many times as fast (default: as it goes)")
     verb.add_argument("--step", type=duration, default=timedelta(seconds=1), metavar="TIME", help="(default 1s)")
+    verb.add_argument(
+        "--recurring-max",
+        type=count,
+        default=RECURRING_MAX,
+        metavar="N",
+        help=f"give up where series send more messages than this (default {RECURRING_MAX:,})",
+    )
     verb.add_argument("--late-after", type=delay, metavar="TIME", help="what is later than this is too late")
     verb.add_argument("--folder", type=Path, metavar="DIR", help="where the copy is made (default: beside the store)")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -86,6 +93,7 @@ def run(chosen: argparse.Namespace) -> int:
             speed=chosen.speed,
             step=chosen.step,
             folder=chosen.folder,
+            recurring_max=chosen.recurring_max,
             progress=_Shown(bar, chosen.until).show,
         )
     if chosen.json:

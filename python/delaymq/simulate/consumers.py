@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -55,7 +55,8 @@ class Modelled:
         self._subject, self._group, self._rate_per_s = subject, group, rate_per_s
         self._each_ms = 1000 / rate_per_s
         self._free_ms = start_ms
-        self._begun: deque[float] = deque()  # when it begins with each that waits
+        # Those that wait are begun with one after the other, so that the first of them says when all are.
+        self._waiting, self._first_begins_ms = 0, start_ms
         self._buckets: Counter[int] = Counter()
         self._messages = 0
         self._worst_ms, self._worst_due_ms = -1.0, 0
@@ -70,16 +71,19 @@ class Modelled:
             self._buckets[_bucket(late_ms)] += 1
             if late_ms > self._worst_ms:
                 self._worst_ms, self._worst_due_ms = late_ms, due_ms
-            self._begun.append(begins_ms)
             self._wait_no_more(due_ms)
-            if len(self._begun) > self._backlog_max:
-                self._backlog_max, self._backlog_max_ms = len(self._begun), max(due_ms, 0)
+            if not self._waiting:
+                self._first_begins_ms = begins_ms
+            self._waiting += 1
+            if self._waiting > self._backlog_max:
+                self._backlog_max, self._backlog_max_ms = self._waiting, max(due_ms, 0)
         self._messages += len(dues_ms)
 
     def _wait_no_more(self, now_ms: float) -> None:
         """Forgets those that it has begun with before this."""
-        while self._begun and self._begun[0] < now_ms:
-            self._begun.popleft()
+        while self._waiting and self._first_begins_ms < now_ms:
+            self._first_begins_ms += self._each_ms
+            self._waiting -= 1
 
     def predicted(self, end_ms: float) -> Predicted:
         """What has become of all by the end."""
@@ -89,7 +93,7 @@ class Modelled:
             self._group,
             self._rate_per_s,
             self._messages,
-            len(self._begun),
+            self._waiting,
             timedelta(milliseconds=self._percentile(0.5)),
             timedelta(milliseconds=self._percentile(0.99)),
             timedelta(milliseconds=max(self._worst_ms, 0.0)),

@@ -27,6 +27,9 @@ WRITTEN = "log"
 """Files of all others are written once, and then only removed, or given back in part, which nothing is that has a
 second name: one for them is as good as a copy."""
 PIECE_BYTES = 1 << 20
+BLOCK_BYTES = 4096
+"""What is given back of a file is given back in these."""
+NOTHING = bytes(BLOCK_BYTES)
 
 
 @contextmanager
@@ -65,11 +68,11 @@ def _name_again(file: Path, to: Path) -> None:
     except OSError as error:
         if error.errno not in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}:
             raise
-        shutil.copy2(file, to)
+        _copy(file, to)
 
 
 def _copy(file: Path, to: Path) -> None:
-    """Copies a segment of the log, its end first.
+    """Copies a segment of the log, its end first, and a run where it cannot have a second name.
 
     Somebody may write to it meanwhile. A batch is whole before anything of the next one is written: so where something
     of a batch is copied, all before it was there already, and is copied after it.
@@ -80,8 +83,22 @@ def _copy(file: Path, to: Path) -> None:
         for end in range(size, 0, -PIECE_BYTES):
             start = max(0, end - PIECE_BYTES)
             piece = os.pread(source.fileno(), end - start, start)
-            if piece.count(0) < len(piece):  # what was never written, or was given back, takes no room
-                os.pwrite(copy.fileno(), piece, start)
+            for first, beyond in _written(piece):
+                os.pwrite(copy.fileno(), piece[first:beyond], start + first)
+
+
+def _written(piece: bytes) -> Iterator[tuple[int, int]]:
+    """From where to where there is anything: what was never written, or was given back, takes no room in the copy."""
+    first: int | None = None
+    for at in range(0, len(piece), BLOCK_BYTES):
+        is_nothing = NOTHING.startswith(piece[at : at + BLOCK_BYTES])
+        if is_nothing and first is not None:
+            yield first, at
+            first = None
+        elif not is_nothing and first is None:
+            first = at
+    if first is not None:
+        yield first, len(piece)
 
 
 @contextmanager

@@ -186,6 +186,15 @@ impl TwoBits {
         Self::from_words(from, length, &words)
     }
 
+    /// Lets go of the pages that end at `floor` or below: the range begins behind them.
+    pub fn forget_below(&mut self, floor: Sequence) {
+        let below = floor.since(self.first).min(self.length) / STATES_PER_PAGE;
+        let pages = usize::try_from(below).unwrap_or(usize::MAX).min(self.pages.len());
+        self.pages.drain(..pages);
+        let gone = STATES_PER_PAGE.saturating_mul(pages as u64);
+        (self.first, self.length) = (self.first.plus(gone), self.length.saturating_sub(gone));
+    }
+
     /// How many sequences have this state.
     pub fn count(&self, state: EntryState) -> u64 {
         let low_bits = 0x5555_5555_5555_5555_u64;

@@ -284,11 +284,17 @@ impl Schedule {
     }
 
     /// The oldest windows that end at `floor` or below and have nothing pending leave; what they
-    /// knew is not known any more. One in whose run something in memory has its origin stays.
+    /// knew is not known any more. One in whose run something in memory has its origin stays. One that is empty and
+    /// reaches over the floor, as merging windows makes them again and again, keeps what is behind it.
     pub fn retire(&mut self, floor: Sequence) -> Vec<Window> {
         let keep = |window: &Window| window.end() > floor || self.is_needed(window);
         let count = self.windows.iter().position(keep).unwrap_or(self.windows.len());
-        self.windows.drain(..count).collect()
+        let gone = self.windows.drain(..count).collect();
+        let is_over = |window: &&mut Window| window.end() > floor && matches!(window.body, Body::Empty);
+        if let Some(first) = self.windows.first_mut().filter(is_over) {
+            first.bits.forget_below(floor);
+        }
+        gone
     }
 
     /// Lets go of a run in which nothing is pending and nothing in memory has its origin; what became of

@@ -530,6 +530,32 @@ fn what_holes_have_given_back_of_a_run_makes_it_worth_no_merge() {
 }
 
 #[test]
+fn what_is_below_the_floor_is_forgotten_however_often_its_window_was_merged_with_newer_ones() {
+    const EACH: u64 = 10_000;
+    const KEPT: u64 = 25_000;
+    let limits = MergeLimits { windows_min: 2, rows_max: 1 << 20, wasted_bytes_min: 1 << 20 };
+    let mut schedule = Schedule::new(Sequence(1), Millis(0));
+    for turn in 1..=20 {
+        for sequence in 1 + (turn - 1) * EACH..=turn * EACH {
+            schedule.insert(entry(1_000_000, sequence));
+            schedule.set(Sequence(sequence), EntryState::Cancelled);
+        }
+        checkpoint(&mut schedule, &TestStorage::default(), &mut 0);
+        if let Some(plan) = schedule.plan_merge(limits, &RunHoles::default(), BTreeSet::new) {
+            assert!(!schedule.install_merged(&plan.bits(), None));
+        }
+        assert_eq!(schedule.windows().len(), 1);
+        let floor = Sequence((turn * EACH).saturating_sub(KEPT));
+        schedule.retire(floor);
+        let known: u64 = schedule.windows().iter().map(|window| window.bits().len()).sum();
+        assert!((KEPT.min(turn * EACH)..KEPT + 8_192).contains(&known), "{known}");
+        assert_eq!(schedule.state(floor.next()), EntryState::Cancelled);
+        assert_eq!(schedule.state(Sequence(turn * EACH)), EntryState::Cancelled);
+        assert_eq!(schedule.state(Sequence(floor.0.saturating_sub(8_192))), Nothing);
+    }
+}
+
+#[test]
 fn a_part_of_the_bits_is_whole_words_of_them() {
     let mut bits = TwoBits::new(Sequence(7));
     for number in 0..8_250_u64 {
