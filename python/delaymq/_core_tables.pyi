@@ -31,6 +31,9 @@ class TableStore:
     def retired(self) -> list[tuple[int, int]]:
         """First and end sequence of each stretch of facts that was retired from the midst of the log."""
 
+    def dispatch_held(self) -> bool:
+        """Whether dispatch was held when the last fact was written."""
+
     def plan(self, table: str, wanted: TableAsked, /) -> list[TableRange]:
         """The ranges that have what is wanted."""
 

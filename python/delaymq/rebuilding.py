@@ -266,7 +266,7 @@ def rebuild_all(path: str | os.PathLike[str], plan: Plan, *, stage: bool = False
         for piece in _plan_of(plan).pieces:
             found.append(rebuild(path, plan, piece.index, stage=stage))  # noqa: PERF401 - what was staged is known
     except BaseException:
-        discard_pieces(path, found)
+        _let_go(path, found)
         raise
     return tuple(found)
 
@@ -296,11 +296,10 @@ def adopt(path: str | os.PathLike[str], plan: Plan, pieces: Iterable[RebuiltPiec
         with _Named(folder):
             runs, messages = _core.adopt_rebuilt(folder, checked.content, [_named(piece) for piece in told])
     except BaseException:
-        discard_pieces(folder, told)
+        _let_go(folder, told)
         raise
-    # What is adopted has moved; what is left is of no use where somebody else adopted the same, and goes after a day.
-    with suppress(StorageError):
-        discard_pieces(folder, told)
+    # What is adopted has moved; what is left is of no use where somebody else adopted the same.
+    _let_go(folder, told)
     return Adopted(runs, messages)
 
 
@@ -341,6 +340,12 @@ def discard_pieces(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece])
         StorageError: A file could not be removed; it goes after a day.
     """
     discard(path, [piece.staged for piece in pieces if piece.staged is not None])
+
+
+def _let_go(path: str | os.PathLike[str], pieces: Iterable[RebuiltPiece]) -> None:
+    """Removes what can be removed of it. The rest goes after a day, and hides nothing that is being raised."""
+    with suppress(StorageError):
+        discard_pieces(path, pieces)
 
 
 def _plan_of(found: object) -> Plan:

@@ -98,6 +98,16 @@ class Snapshot:
         """Until when its files are kept, UTC, or None where the folder may not be written to: then they may go."""
         return self._pinned_until
 
+    def dispatch_held(self) -> bool:
+        """Whether dispatch was held when the last fact was written, as `Status.held` says of a store that is open: what
+        is due waits until the wall clock is believed again.
+
+        Raises:
+            StorageError: The operating system refused a call.
+            Closed: The snapshot is closed.
+        """
+        return self._open().dispatch_held()
+
     def hold(self, duration: Duration) -> datetime | None:
         """Keeps the files for so long from now on; says until when, as `pinned_until` does.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -51,6 +52,30 @@ def test_what_was_given_back_and_is_scheduled_too_late_or_waits_for_too_long_is_
     found = audit_of(path)
     assert sorted(kinds_of(found)) == sorted([("early", overdue), ("stuck", overdue), ("stuck", late)])
     assert "given back, due again and not dispatched" in words_of(found)
+
+
+def test_what_is_due_while_dispatch_is_held_is_stuck_and_the_audit_says_that_it_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    clock = Clock()
+    with delaymq.open(path, clock=clock, durability="os") as store:
+        store.publish("orders", b"to be given back", delay=0)
+        with store.subscribe("orders", group="g") as messages:
+            clock.advance(1)
+            given = messages.get(10)
+            assert given is not None
+            given.nack(0.2)
+            messages.flush(5)
+            store.publish("orders", b"never given", delay=0.2)
+    # The wall clock is years behind what the log knows.
+    with delaymq.open(path, durability="os") as store:
+        assert store.status().held
+        time.sleep(0.4)
+        before = audit_now(store, path)
+        found = audit_now(store, path, stuck_after=0.1)
+    assert (before.findings, before.dispatch_held) == ((), True)
+    assert words_of(found) == ["due and not dispatched", "given back, due again and not dispatched"]
+    assert found.found["stuck"] == 2
+    assert audit_of(path).dispatch_held, "closing does not end it"
 
 
 def consumed(path: Path, does: Callable[[Store, Clock, Subscription], list[Audit]]) -> list[Audit]:

@@ -90,6 +90,8 @@ def _said(found: Audit) -> dict[str, object]:
 def _print(found: Audit, rows: int) -> None:
     print(f"{found.messages:,} messages, sequences {found.first_sequence} to {found.end_sequence - 1}, ", end="")
     print(f"as of {found.as_of:%Y-%m-%d %H:%M:%S} UTC")
+    if found.dispatch_held:
+        print("dispatch was held then, since the wall clock was not believed: what is due waits for that")
     if found.not_audited:
         print(f"not audited: sequences {stretches(found.not_audited)}, retired before")
     print()

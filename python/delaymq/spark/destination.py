@@ -72,12 +72,17 @@ class Destination:
         try:
             loaded = self.load(job, runs)
         except REFUSALS:
-            discard(self.path, runs)
+            self._let_go(runs)
             raise
         # Behind a lost answer it may be these that were stored before.
         if loaded is not None and loaded.again and self.address is None:
-            discard(self.path, runs)
+            self._let_go(runs)
         return loaded
+
+    def _let_go(self, runs: Sequence[StagedRun]) -> None:
+        # What cannot be removed goes after a day, and hides nothing that is being raised or told.
+        with suppress(StorageError):
+            discard(self.path, runs)
 
     def check(self) -> None:
         """Looks whether the store and its server are there, before anything is done for them.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
+from delaymq.errors import StorageError
 from delaymq.loading import BadRow, StagedRun, Stager, discard, stage
 
 __all__ = ["StagedRows", "StagingRules", "check_columns", "discard_staged", "put_in_place", "staged"]
@@ -111,7 +112,8 @@ def staged(rules: StagingRules, batches: Iterable[pyarrow.RecordBatch], task: in
                 runs.append(stager.finish())
             return StagedRows(tuple(runs), rows, bad_rows, None if aside is None else aside.finish())
         except BaseException:
-            discard_staged(rules, [StagedRows(tuple(runs), rows, bad_rows, None)])
+            with suppress(StorageError):  # it goes after a day; what is raised is more
+                discard_staged(rules, [StagedRows(tuple(runs), rows, bad_rows, None)])
             raise
 
 

@@ -50,6 +50,11 @@ impl TableStore {
         self.snapshot.retired().into_iter().map(|(first, end)| (first.0, end.0)).collect()
     }
 
+    /// Whether dispatch was held when the last fact was written.
+    fn dispatch_held(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.snapshot.is_dispatch_held(&self.storage)).map_err(|error| errors::raised(py, error))
+    }
+
     /// Token, bytes, most rows, first and end sequence and files of each range.
     #[pyo3(signature = (table, wanted, /))]
     fn plan<'py>(&self, py: Python<'py>, table: &str, wanted: Wanted) -> PyResult<Bound<'py, PyList>> {

@@ -201,6 +201,22 @@ fn a_store_in_which_nothing_waits_is_opened_again_without_the_run_that_is_gone()
 }
 
 #[test]
+fn an_adoption_without_pieces_is_answered_as_the_first_time_until_another_checkpoint_is_taken() {
+    let mut rig = with_ready_in_a_run(small(), false);
+    rig.end(End::Kill);
+    let plan = planned(&rig, 32);
+    assert!(plan.pieces().is_empty());
+    for _ in 0..3 {
+        assert_eq!(adopt(&rig, &plan, &[]).unwrap(), Adopted::default());
+    }
+    rig.try_open().unwrap();
+    rig.checkpoint();
+    rig.end(End::Kill);
+    let error = adopt(&rig, &plan, &[]).unwrap_err();
+    assert!(error.to_string().contains("plan again"), "{error}");
+}
+
+#[test]
 fn ready_messages_whose_payloads_are_nowhere_else_are_named_and_nothing_is_adopted() {
     let owner = OwnerOptions { merge_windows_min: 0, ..lean().owner };
     let mut rig = with_ready_in_a_run(NodeOptions { owner, ..lean() }, false);

@@ -47,7 +47,7 @@ pub(crate) fn each_record<'a>(
             }
             let (epoch, ready_by) = (Some(Epoch(header.epoch.get())), trusted.filter(|_| !header.is_held()));
             let first = start.0.saturating_add(BATCH_HEADER_BYTES as u64);
-            for found in Records::new(records, Sequence(header.base_sequence.get())) {
+            for found in Records::checked(records, Sequence(header.base_sequence.get())) {
                 show(match found {
                     Ok((place, record)) => {
                         let location = Location(first.saturating_add(place as u64));

@@ -53,10 +53,12 @@ impl Row for MessageRow<'_> {
 fn content_cell<'a>(content: &'a Content<'_>, column: Column, written: &mut String) -> Cell<'a> {
     match column {
         Column::MessageId => Cell::text(Some(content.message_id).filter(|id| !id.is_empty())),
+        Column::Tags if content.tags.is_empty() => Cell::Text("[]"),
         Column::Tags => {
             put_list(written, content.tags.iter().copied());
             Cell::Written
         }
+        Column::Attributes if content.attributes.is_empty() => Cell::Text("{}"),
         Column::Attributes => {
             put_object(written, content.attributes.iter().copied());
             Cell::Written

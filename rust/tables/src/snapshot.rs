@@ -9,6 +9,7 @@ use delaymq_core::storage::Storage;
 use delaymq_core::store::{Owner, SegmentStart, State, VisibleState, state_at, visible_state};
 use delaymq_core::units::{Millis, Sequence};
 
+use crate::cut::ends_held;
 use crate::filter::Names;
 use crate::loads::KnownLoad;
 use crate::parties::Parties;
@@ -81,6 +82,14 @@ impl TableSnapshot {
     pub fn retired(&self) -> Vec<(Sequence, Sequence)> {
         let pairs = self.pieces.iter().zip(self.pieces.iter().skip(1));
         pairs.filter(|(before, next)| before.end < next.first).map(|(before, next)| (before.end, next.first)).collect()
+    }
+
+    /// Whether dispatch was held when the last batch was written, which its header says.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn is_dispatch_held(&self, storage: &Arc<dyn Storage>) -> Result<bool> {
+        self.pieces.last().map_or(Ok(false), |piece| ends_held(storage.as_ref(), piece))
     }
 
     /// Where what is pending lies. It is found by making the state again, once: a table of the log has no need of it,

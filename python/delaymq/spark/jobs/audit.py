@@ -82,6 +82,8 @@ class Audit:
         as_of: The store's own clock at the last fact that was looked at, UTC.
         first_sequence: The first sequence of the log.
         end_sequence: The one behind the last.
+        dispatch_held: Dispatch was held at that fact, since the wall clock was not believed: what is due waits, and is
+            stuck once it has for so long.
         not_audited: The sequences that were retired before anybody looked: of each stretch the first and the one behind
             the last, in order; none where the log is whole.
         messages: How many messages were accounted for.
@@ -96,6 +98,7 @@ class Audit:
     as_of: datetime
     first_sequence: int
     end_sequence: int
+    dispatch_held: bool
     not_audited: tuple[tuple[int, int], ...]
     messages: int
     outcomes: dict[str, int]
@@ -200,6 +203,7 @@ def _audit(path: str, snapshot: Snapshot, told: Sequence[dict[str, Any]], wrong:
         as_of=snapshot.trusted,
         first_sequence=snapshot.first_sequence,
         end_sequence=snapshot.end_sequence,
+        dispatch_held=snapshot.dispatch_held(),
         not_audited=retired_from(snapshot, 1),
         messages=numbers.get("messages", Counter())[""],
         outcomes=dict(sorted(numbers.get("outcome", {}).items())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -15,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from delaymq._refusals import refused
+from delaymq.errors import StorageError
 from delaymq.loaded import check_job
 from delaymq.loading import StagedRun, discard
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
@@ -173,7 +175,8 @@ def _adopted(
             loaded = one.load_new(job, runs)
         except BaseException:
             for later in range(number + 1, len(into)):
-                discard(rules.paths[later], [run for part in parts for run in part.runs[later]])
+                with suppress(StorageError):  # it goes after a day; what is raised is more
+                    discard(rules.paths[later], [run for part in parts for run in part.runs[later]])
             raise
         if loaded is None:
             yield StoreLoad(one.path, 0, None, again=False)

@@ -29,7 +29,7 @@ pub enum Find<'a> {
         header: BatchHeader,
         /// Where that begins.
         start: Location,
-        /// Everything behind it.
+        /// Everything behind it: records that have passed their checks.
         records: &'a [u8],
     },
     /// A record of a batch that is not whole.

@@ -98,11 +98,23 @@ pub enum RecordFault {
 
 /// Reads and checks the record at the front of `bytes` under `sequence`.
 pub fn read_record(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, RecordFault> {
-    let (header, rest) = RecordHeader::read_from_prefix(bytes).map_err(|_| RecordFault::Short)?;
-    if is_on(Planted::ZerosAccepted) && header.as_bytes().iter().all(|byte| *byte == 0) {
+    if is_on(Planted::ZerosAccepted) && bytes.iter().take(RECORD_HEADER_BYTES).all(|byte| *byte == 0) {
+        let (header, _) = RecordHeader::read_from_prefix(bytes).map_err(|_| RecordFault::Short)?;
         let header = RecordHeader { length: U32::new(RECORD_HEADER_BYTES as u32), ..header };
         return Ok(RawRecord { sequence, header, fixed: &[], payload: &[] });
     }
+    let record = read_parts(bytes, sequence)?;
+    let expected = check_of(bytes, record.fixed.len()).ok_or(RecordFault::Short)? ^ sequence_mark(sequence);
+    let found = record.header.header_check.get();
+    if expected != found && !is_on(Planted::RecordUnchecked) {
+        return Err(RecordFault::HeaderCheck { expected, found });
+    }
+    Ok(record)
+}
+
+/// The record at the front of `bytes`, whose check is not compared.
+fn read_parts(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, RecordFault> {
+    let (header, rest) = RecordHeader::read_from_prefix(bytes).map_err(|_| RecordFault::Short)?;
     let length = header.length.get() as usize;
     let fixed_length = usize::from(header.fixed_length.get());
     if length < RECORD_HEADER_BYTES + fixed_length || length > RECORD_BYTES_MAX {
@@ -110,11 +122,6 @@ pub fn read_record(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, Re
     }
     let fixed = rest.get(..fixed_length).ok_or(RecordFault::Short)?;
     let payload = rest.get(fixed_length..length - RECORD_HEADER_BYTES).ok_or(RecordFault::Short)?;
-    let expected = check_of(bytes, fixed_length).ok_or(RecordFault::Short)? ^ sequence_mark(sequence);
-    let found = header.header_check.get();
-    if expected != found && !is_on(Planted::RecordUnchecked) {
-        return Err(RecordFault::HeaderCheck { expected, found });
-    }
     Ok(RawRecord { sequence, header, fixed, payload })
 }
 
@@ -210,12 +217,18 @@ pub struct Records<'a> {
     bytes: &'a [u8],
     offset: usize,
     next: Sequence,
+    is_checked: bool,
 }
 
 impl<'a> Records<'a> {
     /// The records in `bytes`, the first of which has sequence `base`.
     pub fn new(bytes: &'a [u8], base: Sequence) -> Self {
-        Self { bytes, offset: 0, next: base }
+        Self { bytes, offset: 0, next: base, is_checked: false }
+    }
+
+    /// The same records where each has passed its check already, which is not compared again.
+    pub fn checked(bytes: &'a [u8], base: Sequence) -> Self {
+        Self { is_checked: true, ..Self::new(bytes, base) }
     }
 
     /// Where the next record starts, within the bytes given.
@@ -234,7 +247,8 @@ impl<'a> Iterator for Records<'a> {
             return None;
         }
         let at = self.offset;
-        match read_record(rest, self.next) {
+        let read = if self.is_checked { read_parts(rest, self.next) } else { read_record(rest, self.next) };
+        match read {
             Ok(record) => {
                 self.offset = self.offset.saturating_add(padded(record.header.length.get() as usize));
                 self.next = self.next.next();
@@ -288,6 +302,16 @@ mod tests {
             };
             assert!(found, "bit {bit}");
         }
+    }
+
+    #[test]
+    fn records_that_are_checked_are_the_same_ones_and_end_where_their_lengths_do() {
+        let mut bytes = [sealed(41, b"one"), sealed(42, b"two")].concat();
+        let sequences = |records: Records<'_>| records.map(|found| found.unwrap().1.sequence.0).collect::<Vec<_>>();
+        assert_eq!(sequences(Records::checked(&bytes, Sequence(41))), [41, 42]);
+        assert_eq!(sequences(Records::new(&bytes, Sequence(41))), [41, 42]);
+        bytes.truncate(bytes.len() - 8);
+        assert!(matches!(Records::checked(&bytes, Sequence(41)).last(), Some(Err(RecordFault::Short))));
     }
 
     #[test]

@@ -53,7 +53,12 @@ pub fn adopt_rebuilt(
     let read = newest.ok_or_else(|| plan_again(number, "it is gone"))?;
     if (read.number, read.check) != (number, check) {
         let found = || format!("the newest is {}", checkpoint_path(read.number));
-        return done_before(&read, plan, &told).ok_or_else(|| plan_again(number, &found()));
+        let is_done = if told.is_empty() {
+            has_same_position(disk, &stream, (number, check), &read)
+        } else {
+            names_all(&read, plan, &told)
+        };
+        return if is_done { Ok(adopted(told.iter().flatten())) } else { Err(plan_again(number, &found())) };
     }
     refuse_behind_newer(disk, &stream, number)?;
     let patient: Arc<dyn Storage> = Arc::new(PatientStorage::new(storage));
@@ -120,16 +125,26 @@ fn adopted<'a>(runs: impl Iterator<Item = &'a StagedRun>) -> Adopted {
     })
 }
 
-/// The answer where the newest checkpoint has all these runs already.
-fn done_before(read: &ReadCheckpoint, plan: &RebuildPlan, told: &[Option<StagedRun>]) -> Option<Adopted> {
-    let is_named = |(piece, told): (&super::RebuildPiece, &Option<StagedRun>)| {
+/// Whether the newest checkpoint has all these runs already.
+fn names_all(read: &ReadCheckpoint, plan: &RebuildPlan, told: &[Option<StagedRun>]) -> bool {
+    plan.pieces().iter().zip(told).all(|(piece, told)| {
         let mut named = read.files.schedule_runs.iter();
         told.is_some_and(|told| {
             named.any(|run| (run.number, run.length, run.check) == (piece.run, told.length, told.digest))
         })
-    };
-    let is_done = !told.is_empty() && plan.pieces().iter().zip(told).all(is_named);
-    is_done.then(|| adopted(told.iter().flatten()))
+    })
+}
+
+/// Whether the newest checkpoint may be the one that adopted a plan without pieces: the plan's is there yet, and nothing
+/// came between the two.
+fn has_same_position(
+    storage: &dyn Storage,
+    stream: &Stream,
+    (number, check): (u32, u32),
+    newest: &ReadCheckpoint,
+) -> bool {
+    let planned = read_checkpoint(storage, stream, number);
+    planned.is_ok_and(|planned| planned.check == check && planned.snapshot.position == newest.snapshot.position)
 }
 
 fn check_all(
