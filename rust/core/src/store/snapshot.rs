@@ -38,8 +38,8 @@
 //! 15. schedule runs, then dispatch runs: count, then `number u32 | length u64 | check u32 |
 //!     created_ms u64`
 //! 16. what is due in each minute: count, then `minute u32 | messages u64 | bytes u64`
-//! 17. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run's cells count and
-//!     is pending no more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
+//! 17. for each window of 7, in order: count, then `below u32 | is_known u32`, and what its run counts and is pending no
+//!     more: count, then `subject u32 | minute u32 | messages u64 | bytes u64`
 //! 18. of each file of 14 and 15, in their orders, whose messages it has: see [`super::file_subjects`]
 //! 19. holes of these segments, in the order of the log: count, then a position as in 1 where its first batch begins,
 //!     and one behind its last
@@ -79,7 +79,6 @@ use crate::units::{
 const FORMAT_WITH_MOVES: u32 = 4;
 /// Formats before this one know neither keys, nor ids, nor what recurs.
 const FORMAT_WITH_TERMS: u32 = 5;
-
 /// Formats before this one know no loads.
 const FORMAT_WITH_LOADS: u32 = 8;
 
@@ -186,8 +185,7 @@ impl Frozen {
 
     /// Makes one layer of what ended of each window: what was joined, by the window's first sequence.
     pub(super) fn join_ended(&mut self) -> Vec<(Sequence, JoinedEnded)> {
-        let of = |window: &mut WindowSnapshot| Some((window.bits.first(), window.ended.join()?));
-        self.windows.iter_mut().filter_map(of).collect()
+        self.windows.iter_mut().filter_map(|window| Some((window.bits.first(), window.ended.join()?))).collect()
     }
 
     /// The body's bytes, and how many of them are the same on every copy of the stream.
