@@ -25,3 +25,14 @@ def parse(text: str) -> tuple[dict[str, str], bytes]:
         else:
             data += bytes.fromhex(line)
     return facts, bytes(data)
+
+
+def laid(folder: Path, number: int) -> Path:
+    """The golden store of a format, as files."""
+    text = (GOLDEN / "stores" / f"format_{number}.hex").read_text("utf-8")
+    for one in text.split("# path: ")[1:]:
+        name, _, lines = one.partition("\n")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(parse(lines)[1])
+    return folder

@@ -12,7 +12,7 @@ from crafting import contents
 from delaymq.tables import Snapshot
 from delaymq.testing import Clock
 from format_reader.checkpoints import read_checkpoint
-from format_reader.golden import GOLDEN, parse
+from format_reader.golden import GOLDEN, laid
 from format_reader.layout import FORMATS
 from format_reader.store import numbered
 from tables import oracle, oracle_actions
@@ -25,17 +25,6 @@ SPLITS = (1, 500, 1 << 40)
 FORMATS_BEFORE = [number for number in FORMATS if number < max(FORMATS)]
 # Records of format 1 do not say of which message what was given back is a copy.
 REPLAYED = [number for number in FORMATS_BEFORE if number > 1]
-
-
-def laid(folder: Path, number: int) -> Path:
-    """The golden store of a format, as files."""
-    text = (GOLDEN / "stores" / f"format_{number}.hex").read_text("utf-8")
-    for one in text.split("# path: ")[1:]:
-        name, _, lines = one.partition("\n")
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(parse(lines)[1])
-    return folder
 
 
 def read_split(snapshot: Snapshot, table: str, split_bytes: int) -> list[oracle.Row]:

@@ -83,6 +83,25 @@ fn an_idle_log_is_vouched_for() {
     assert!(!guard.get().unwrap().appender.witness_due());
 }
 
+/// A cancel is applied by whoever commits it, while the driver sleeps.
+#[test]
+fn an_idle_log_is_vouched_for_though_its_driver_had_no_part_in_what_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 64 << 10, durability: Durability::Os, ..Options::default() };
+    let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
+    let mut batch = store.batch();
+    for _ in 0..8 {
+        batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
+    }
+    for receipt in store.publish(&mut batch).unwrap().iter() {
+        std::thread::sleep(Duration::from_millis(150));
+        store.cancel_many(&[receipt]).unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        let mut guard = store.shared.writer().unwrap();
+        assert!(!guard.get().unwrap().appender.witness_due());
+    }
+}
+
 #[test]
 fn letting_go_writes_nothing_and_closing_does() {
     for close in [false, true] {
