@@ -43,6 +43,8 @@ def staging(batches):
 
 class Staying(StreamLoad):
     def commit(self, messages, batchId):
+        if moment == "all is staged" and batchId == 1:
+            stays()
         super().commit(messages, batchId)
         if moment == "it is adopted" and batchId == 1:
             stays()
@@ -100,7 +102,7 @@ def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("moment", "micro_batches"), [("staging", 1), ("it is adopted", 2)], ids=["staging", "it is adopted"]
+    ("moment", "micro_batches"), [("staging", 1), ("all is staged", 1), ("it is adopted", 2)], ids=str
 )
 def test_each_message_is_stored_once_whenever_the_driver_is_killed(
     spark: Any, tmp_path: Path, moment: str, micro_batches: int

@@ -120,7 +120,7 @@ def test_settings_that_nobody_knows(verb: str, folder: Path, refused: Refused, m
     assert "the nearest is store.path" in refused(2, verb, *place, "--set", "store.paht=x")
     assert "expected key=value" in refused(2, verb, *place, "--set", "store.path")
     assert "store.segment_bytes: expected" in refused(2, verb, *place, "--set", "store.segment_bytes=1.5")
-    assert "unrecognized arguments: --nothing" in refused(2, verb, *place, "--nothing")
+    assert f"unrecognized arguments: --nothing; see `delaymq {verb} --help`" in refused(2, verb, *place, "--nothing")
     monkeypatch.setenv("DELAYMQ_STORE__PAHT", "x")
     assert "the nearest is store.path" in refused(2, verb, *place)
 

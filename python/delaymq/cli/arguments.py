@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from delaymq.cli.failures import UsageError
 
@@ -29,6 +29,15 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the process with the code of a wrong command line."""
         self.exit(2, f"delaymq: {message}; see `{self.prog} --help`\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401 - argparse's
+        """As argparse's, but that the verb itself refuses what it does not know: argparse has the whole command do so,
+        whose help has none of the verb's options.
+        """
+        found, others = super().parse_known_args(args, namespace)
+        if others and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
 
     def option_of(self, argument: str) -> str:
         """How an argument of the library is typed here; its own name where it is no option."""
