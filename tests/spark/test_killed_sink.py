@@ -91,7 +91,7 @@ def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> Non
         ) as process,
     ):
         try:
-            end = time.monotonic() + 90
+            end = time.monotonic() + 110
             while not is_there():
                 assert process.poll() is None, said.read_text()
                 assert time.monotonic() < end, said.read_text()

@@ -58,7 +58,7 @@ def _case(call: str, quick: bool, scale: int | None) -> Case:
             quick=quick or scale is not None,
         ),
         limit_words="records of the same size, 1,000 in each pwrite, a sync behind each",
-        detail={"call": call, "pending": pending, "batch": BATCH, "from": "rust"},
+        detail={"call": call, "pending": pending, "in_a_call": BATCH, "from": "rust"},
         must=at_least(value=CHANGES_PER_S_LEAST),
     )
 

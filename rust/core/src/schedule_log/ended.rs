@@ -13,7 +13,10 @@ use crate::run::Cell;
 use crate::units::{Minute, SubjectNumber, Tally};
 
 /// Cells that any window may have, however few its rows are.
-const CELLS_MIN: u64 = if cfg!(test) { 16 } else { 1_024 };
+#[cfg(not(test))]
+const CELLS_MIN: u64 = 1_024;
+#[cfg(test)]
+const CELLS_MIN: u64 = 16;
 /// One cell for so many rows: of five bytes or so in memory, and of 24 in a checkpoint.
 const ROWS_PER_CELL: u64 = 8;
 /// Cells in a map, before they become a layer; few in tests, whose histories are short.
