@@ -28,6 +28,17 @@ impl Cell {
     }
 }
 
+/// Makes one of neighbours with the same key.
+pub(crate) fn sum_neighbours(cells: &mut Vec<Cell>) {
+    cells.dedup_by(|next, kept| {
+        let same = next.key() == kept.key();
+        if same {
+            kept.tally.add(next.tally);
+        }
+        same
+    });
+}
+
 /// Appends a cell behind one with the key `before`.
 pub(crate) fn encode_cell(out: &mut Vec<u8>, before: (SubjectNumber, Minute), cell: Cell) {
     let subjects = cell.subject.since(before.0);

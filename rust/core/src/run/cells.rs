@@ -22,7 +22,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::block::BLOCK_BYTES;
-use super::cell_bytes::{CELL_BYTES_MAX, Cell, decode_cell, encode_cell};
+use super::cell_bytes::{CELL_BYTES_MAX, Cell, decode_cell, encode_cell, sum_neighbours};
 use super::reader::Run;
 use crate::error::{Error, Result};
 use crate::record::read_struct;
@@ -103,13 +103,7 @@ const JOIN_CELLS_MIN: usize = 1 << 12;
 /// Sorts cells, and makes one of those with the same key.
 fn joined(cells: &mut Vec<Cell>) {
     cells.sort_unstable_by_key(Cell::key);
-    cells.dedup_by(|next, kept| {
-        let same = next.key() == kept.key();
-        if same {
-            kept.tally.add(next.tally);
-        }
-        same
-    });
+    sum_neighbours(cells);
 }
 
 /// The blocks of cells, and the first of each.

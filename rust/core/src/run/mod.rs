@@ -45,7 +45,7 @@ use crate::units::RunNumber;
 
 pub use block::BLOCK_ROWS;
 pub use cell_bytes::Cell;
-pub(crate) use cell_bytes::{decode_cell, encode_cell};
+pub(crate) use cell_bytes::{decode_cell, encode_cell, sum_neighbours};
 pub use footer::{Reference, SubjectRange, TIME_BUCKET_MS, TimeBucket};
 pub use holes::{RunHole, RunHoles};
 pub use payload::read_payload;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::run::{Cell, decode_cell, encode_cell};
+use crate::run::{Cell, decode_cell, encode_cell, sum_neighbours};
 use crate::units::{Minute, SubjectNumber, Tally};
 
 /// Cells from one place that can be begun at to the next.
@@ -95,13 +95,7 @@ pub(super) fn in_order(mut cells: Vec<Cell>, below: Minute) -> Vec<Cell> {
     cells.retain(|cell| cell.minute >= below);
     // Layers are in order, which this finds.
     cells.sort_by_key(Cell::key);
-    cells.dedup_by(|next, kept| {
-        let same = next.key() == kept.key();
-        if same {
-            kept.tally.add(next.tally);
-        }
-        same
-    });
+    sum_neighbours(&mut cells);
     cells
 }
 
