@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from boundary.test_rebuilding_harm import left
 from delaymq import DiskFull, PermissionDenied, StorageError
 from delaymq.rebuilding import Plan, adopt, plan, rebuild_all
 from delaymq.testing import Clock
-from full_disks import cannot
+from full_disks import fill, mounted
 
 MOUNT_MIB = 8
 
@@ -26,42 +25,28 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a small file system in memory."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if os.geteuid() != 0:
-        cannot("only root may mount")
-    mounting = ["mount", "-t", "tmpfs", "-o", f"size={MOUNT_MIB}m", "tmpfs", str(folder)]
-    mounted = subprocess.run(mounting, capture_output=True, text=True, check=False, timeout=30)
-    if mounted.returncode != 0:
-        cannot(f"mount was refused: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True, timeout=30)
+    with mounted(folder, "-t", "tmpfs", "-o", f"size={MOUNT_MIB}m", "tmpfs"):
+        yield folder
 
 
-def fill(disk: Path) -> Callable[[], None]:
+def take_all(disk: Path) -> Callable[[], None]:
     """Takes all the room that is left, and says how to give it back."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 512):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                continue
-    return ballast.unlink
+    return fill(disk).unlink
 
 
 def take_nothing(disk: Path) -> Callable[[], None]:
     """Makes the file system one that can only be read, and says how to end that."""
 
-    def mounted(how: str) -> None:
+    def remounted(how: str) -> None:
         subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True, timeout=30)
 
-    mounted("ro")
-    return lambda: mounted("rw")
+    remounted("ro")
+    return lambda: remounted("rw")
 
 
 HARMS = pytest.mark.parametrize(
     ("harm", "error", "number"),
-    [(fill, DiskFull, errno.ENOSPC), (take_nothing, PermissionDenied, errno.EACCES)],
+    [(take_all, DiskFull, errno.ENOSPC), (take_nothing, PermissionDenied, errno.EACCES)],
     ids=["full", "takes nothing"],
 )
 Harm = Callable[[Path], Callable[[], None]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import statistics
 import subprocess
 import time
@@ -15,7 +14,7 @@ import pytest
 import delaymq
 from crafting import drain, verified, wait_until
 from delaymq import DiskFull, Receipt, Store
-from full_disks import REFUSED_WITHIN_S, cannot
+from full_disks import REFUSED_WITHIN_S, fill, mounted, must_be_root
 
 MOUNT_MIB = 16
 SEGMENT_BYTES = 1 << 20
@@ -28,34 +27,17 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A folder on a file system of 16 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if os.geteuid() != 0:
-        cannot("only root may mount")
+    must_be_root()  # before there is an image that nobody can mount
     if request.param == "tmpfs":
-        mounting = ["mount", "-t", "tmpfs", "-o", f"size={MOUNT_MIB}m", "tmpfs", str(folder)]
+        what = ["-t", "tmpfs", "-o", f"size={MOUNT_MIB}m", "tmpfs"]
     else:
         image = tmp_path / "image"
         with image.open("wb") as file:
             file.truncate(MOUNT_MIB << 20)
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True, timeout=30)
-        mounting = ["mount", "-o", "loop", str(image), str(folder)]
-    mounted = subprocess.run(mounting, capture_output=True, text=True, check=False, timeout=30)
-    if mounted.returncode != 0:
-        cannot(f"mount was refused: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True, timeout=30)
-
-
-def fill(folder: Path) -> Path:
-    """Takes all the room that is left."""
-    ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 512):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                continue
-    return ballast
+        what = ["-o", "loop", str(image)]
+    with mounted(folder, *what):
+        yield folder
 
 
 def refused_at_once(store: Store, times: int = 5) -> None:
