@@ -56,12 +56,34 @@ pub(crate) fn encode_cell(out: &mut Vec<u8>, before: (SubjectNumber, Minute), ce
 /// Takes the cell behind one with the key `before` from the front of these bytes; `None` where there is none.
 #[inline]
 pub(crate) fn decode_cell(rest: &mut &[u8], before: (SubjectNumber, Minute)) -> Option<Cell> {
-    let subjects = u32::try_from(take_number(rest)?).ok()?;
-    let minutes = u32::try_from(take_number(rest)?).ok()?;
+    let [subjects, minutes, messages, bytes] = match short_numbers(rest) {
+        Some((numbers, tail)) => {
+            *rest = tail;
+            numbers
+        }
+        None => [take_number(rest)?, take_number(rest)?, take_number(rest)?, take_number(rest)?],
+    };
+    let (subjects, minutes) = (u32::try_from(subjects).ok()?, u32::try_from(minutes).ok()?);
     let subject = SubjectNumber(before.0.0.checked_add(subjects)?);
     let minute = Minute(if subjects == 0 { before.1.0.checked_add(minutes)? } else { minutes });
-    let tally = Tally { messages: take_number(rest)?, bytes: take_number(rest)? };
-    Some(Cell { subject, minute, tally })
+    Some(Cell { subject, minute, tally: Tally { messages, bytes } })
+}
+
+/// What most cells are: three numbers of a byte each and one of one or two, all looked at in one word. `None` where it is
+/// another one, or nearly the last: then number by number.
+#[inline]
+fn short_numbers(rest: &[u8]) -> Option<([u64; 4], &[u8])> {
+    const LONG: u64 = 0x80;
+    let word = u64::from_le_bytes(*rest.first_chunk()?);
+    let last = word >> 24;
+    let is_long = last & LONG != 0;
+    let numbers_are_long = word & (LONG | LONG << 8 | LONG << 16) != 0;
+    if numbers_are_long || (is_long && last & LONG << 8 != 0) {
+        return None;
+    }
+    let high = if is_long { (last >> 8 & 0x7F) << 7 } else { 0 };
+    let numbers = [word & 0x7F, word >> 8 & 0x7F, word >> 16 & 0x7F, last & 0x7F | high];
+    rest.split_at_checked(if is_long { 5 } else { 4 }).map(|(_, tail)| (numbers, tail))
 }
 
 /// The next number; `None` where there is none, or more than 64 bits of it.
@@ -90,4 +112,47 @@ fn take_long_number(rest: &mut &[u8]) -> Option<u64> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numbers of every length, most of them short.
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![0_u64..0x80, 0_u64..0x80, 0_u64..0x4000, any::<u32>().prop_map(u64::from)]
+    }
+
+    proptest! {
+        /// Whatever stands before and behind it, in one word or number by number.
+        #[test]
+        fn a_cell_is_read_as_it_was_written(
+            numbers in prop::collection::vec((0_u32..3, number(), number(), number()), 1..40),
+            cut in 0_usize..400,
+        ) {
+            let (mut bytes, mut cells, mut before) = (Vec::new(), Vec::new(), (SubjectNumber(7), Minute(0)));
+            for (subjects, minutes, messages, size) in numbers {
+                let minute = if subjects == 0 { u64::from(before.1.0) + minutes } else { minutes };
+                let cell = Cell {
+                    subject: SubjectNumber(before.0.0 + subjects),
+                    minute: Minute(u32::try_from(minute).unwrap_or(u32::MAX)),
+                    tally: Tally { messages, bytes: size },
+                };
+                encode_cell(&mut bytes, before, cell);
+                (before, cells) = (cell.key(), [cells, vec![(cell, bytes.len())]].concat());
+            }
+            bytes.truncate(cut);
+            let (mut rest, mut before) = (bytes.as_slice(), (SubjectNumber(7), Minute(0)));
+            for (cell, end) in cells {
+                let read = decode_cell(&mut rest, before);
+                prop_assert_eq!(read, (end <= bytes.len()).then_some(cell));
+                if read.is_none() {
+                    break;
+                }
+                before = cell.key();
+            }
+        }
+    }
 }

@@ -154,7 +154,7 @@ fn decode_cell_block(
     run: RunNumber,
     index: u32,
     fence: CellFence,
-    show: &mut dyn FnMut(Cell),
+    show: &mut impl FnMut(Cell),
 ) -> Option<()> {
     let header: CellBlockHeader = read_struct(bytes)?;
     let expected = (run.0, index, fence.subject.0, fence.minute.0, fence.cells);
@@ -188,22 +188,12 @@ impl Run {
         !self.cell_fences().is_empty()
     }
 
-    /// The cells of a subject, or of all, in the order of [`Self::each_cell`].
-    ///
-    /// # Errors
-    /// As [`Self::each_cell`].
-    pub fn cells(&self, subject: Option<SubjectNumber>) -> Result<Vec<Cell>> {
-        let mut cells = Vec::new();
-        self.each_cell(subject, &mut |cell| cells.push(cell))?;
-        Ok(cells)
-    }
-
     /// Shows the cells of a subject, or of all, in order; those of all of an adopted run are in the order of its own
     /// names. Reads no more than the blocks that they stand in.
     ///
     /// # Errors
     /// `Corrupt` where a block of them does not fit its check; some may have been shown before. `Storage`.
-    pub fn each_cell(&self, subject: Option<SubjectNumber>, show: &mut dyn FnMut(Cell)) -> Result<()> {
+    pub fn each_cell(&self, subject: Option<SubjectNumber>, show: &mut impl FnMut(Cell)) -> Result<()> {
         let fences = self.cell_fences();
         let relation = self.relation();
         // Those of an adopted run have the places of its own names.

@@ -227,6 +227,9 @@ pub(super) struct EndedView {
 
 impl EndedView {
     pub(super) fn read(&self) -> InOrder {
+        if let ([one], []) = (self.layers.as_slice(), self.recent.as_slice()) {
+            return InOrder::of_one(one, self.subject, self.below);
+        }
         let layers = self.layers.iter().flat_map(|layer| layer.iter(self.subject));
         InOrder::of(layers.chain(self.recent.iter().copied()).collect(), self.below)
     }

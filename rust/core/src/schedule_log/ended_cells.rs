@@ -136,6 +136,11 @@ impl InOrder {
         Self { cells: in_order(cells, below), next: 0 }
     }
 
+    /// Of one layer, as a store has that is at rest: it is in order, each key once.
+    pub(super) fn of_one(layer: &EndedCells, subject: Option<SubjectNumber>, below: Minute) -> Self {
+        Self { cells: layer.iter(subject).filter(|cell| cell.minute >= below).collect(), next: 0 }
+    }
+
     /// What ended of this subject in this minute.
     #[inline]
     pub(super) fn at(&mut self, key: (SubjectNumber, Minute)) -> Tally {
@@ -198,6 +203,10 @@ mod tests {
             }
             prop_assert!(layers.len() <= 12, "{} layers", layers.len());
             prop_assert_eq!(map(&joined(&layers, below).iter(None).collect::<Vec<_>>(), below), expected.clone());
+            for layer in &layers {
+                let (one, any) = (InOrder::of_one(layer, None, below), InOrder::of(layer.iter(None).collect(), below));
+                prop_assert_eq!(one.cells, any.cells);
+            }
             for subject in (0..6).map(SubjectNumber) {
                 let told: Vec<Cell> = layers.iter().flat_map(|layer| layer.iter(Some(subject))).collect();
                 let of_subject: Map = expected.iter().filter(|(key, _)| key.0 == subject).map(|(k, v)| (*k, *v)).collect();

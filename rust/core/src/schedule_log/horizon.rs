@@ -13,7 +13,7 @@ use super::recent::Recent;
 use super::schedule::Schedule;
 use super::window::{Body, entry_of};
 use crate::error::{Error, Result};
-use crate::run::{Patches, RowScan, Run, ScanBuffer, ScheduleRow};
+use crate::run::{Cell, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
 use crate::units::{Minute, Sequence, SubjectNumber, Tally};
 
 /// By subject and minute; nothing that is empty.
@@ -105,8 +105,9 @@ impl HorizonView {
         for (entries, bits) in &self.frozen {
             entries.iter().for_each(|entry| count(&mut pages, entry, self.subject, bits, size_of));
         }
+        let mut read = Vec::new();
         for viewed in &self.runs {
-            if !viewed.add_cells(self.subject, &mut pages)? {
+            if !viewed.add_cells(self.subject, &mut read, &mut pages)? {
                 hidden_rows = viewed.add_rows(self.subject, size_of, &mut pages)?.saturating_add(hidden_rows);
             }
         }
@@ -115,17 +116,24 @@ impl HorizonView {
 }
 
 impl ViewedCells {
-    /// Adds what the cells say, without what has ended; false where that is not known, and nothing was added.
-    fn add_cells(&self, subject: Option<SubjectNumber>, pages: &mut HorizonPages) -> Result<bool> {
+    /// Adds what the cells say, without what has ended; false where that is not known, and nothing was added. They are
+    /// all read before, into room that the run before has left: the last of them may be damaged.
+    fn add_cells(
+        &self,
+        subject: Option<SubjectNumber>,
+        read: &mut Vec<Cell>,
+        pages: &mut HorizonPages,
+    ) -> Result<bool> {
         let Some(ended) = &self.ended else { return Ok(false) };
-        let cells = match self.run.cells(subject) {
-            Ok(cells) => cells,
+        read.clear();
+        match self.run.each_cell(subject, &mut |cell| read.push(cell)) {
+            Ok(()) => {}
             Err(error @ Error::Storage { .. }) => return Err(error),
             // They are damaged: the rows say the same.
             Err(_) => return Ok(false),
-        };
+        }
         let mut ended = ended.read();
-        for cell in cells.iter().filter(|cell| cell.minute >= self.below) {
+        for cell in read.iter().filter(|cell| cell.minute >= self.below) {
             let mut tally = cell.tally;
             tally.take(ended.at(cell.key()));
             pages.add(cell.subject, cell.minute, tally);
