@@ -224,6 +224,18 @@ faults! {
     MovedLosesKey,
     /// What is replaced under its key stays pending, too.
     ReplacedStays,
+    /// A checkpoint saves no keys of what is pending.
+    KeysNotSaved,
+    /// What is ready has its key as long as nobody else comes with it.
+    ReadyKeepsKey,
+    /// A move by a key moves whatever has it by then, and not what it names.
+    MovedByKeyUnjudged,
+    /// A command by a key that comes again under its id is judged again.
+    CommandByKeyForgotten,
+    /// What is asked of the first message, or command, of a batch holds for all of it.
+    FirstTermsForAll,
+    /// Commands by keys are done although there was no room for their ids.
+    DoneWithoutRoomForIds,
     /// A checkpoint saves no ids of what was published lately.
     IdsNotSaved,
     /// An occurrence is stored whatever its series waits for.

@@ -147,6 +147,11 @@ impl Replica {
         self.outcomes.get(&sequence).copied()
     }
 
+    /// True where this command was answered as the first one of its id, and nothing else was done.
+    pub fn is_known_again(&self, command: Sequence) -> bool {
+        self.ledger.is_known_again(command)
+    }
+
     /// In what the state of `live` differs from this one, in words; nothing where it does not.
     pub fn differences(&self, live: &Owner) -> Vec<String> {
         let mut found = self.ledger.differences(&self.owner);

@@ -1,6 +1,7 @@
 //! One history: a machine, a store, its users, and what befalls them, all from one seed.
 
 mod administration;
+mod by_keys;
 mod consumers;
 mod draining;
 mod keys;
@@ -21,6 +22,7 @@ use delaymq_core::store::{RebuildCounts, Receipt};
 use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::administration::Change;
+use self::by_keys::ByKeys;
 use self::consumers::{Assigned, Handle};
 use self::keys::Keyed;
 use self::loading::Loading;
@@ -107,6 +109,7 @@ pub struct World {
     /// A move that is going to be sent once more.
     asked_again: Option<(Receipt, Due)>,
     keyed: Keyed,
+    by_keys: ByKeys,
     recurs: Recurs,
     loading: Loading,
     /// What rebuilding is drawn from: the rest of a history stays what it was without it.
@@ -170,6 +173,7 @@ impl World {
             moves: BTreeMap::new(),
             asked_again: None,
             keyed: Keyed::default(),
+            by_keys: ByKeys::default(),
             recurs: Recurs::default(),
             loading: Loading::default(),
             rebuilding: Chance::new(chance.clone().next_number()),

@@ -210,6 +210,36 @@ fn replaced_stays_is_found() {
 }
 
 #[test]
+fn keys_not_saved_is_found() {
+    is_found(Planted::KeysNotSaved, 200);
+}
+
+#[test]
+fn ready_keeps_key_is_found() {
+    is_found(Planted::ReadyKeepsKey, 100);
+}
+
+#[test]
+fn moved_by_key_unjudged_is_found() {
+    is_found(Planted::MovedByKeyUnjudged, 400);
+}
+
+#[test]
+fn command_by_key_forgotten_is_found() {
+    is_found(Planted::CommandByKeyForgotten, 400);
+}
+
+#[test]
+fn first_terms_for_all_is_found() {
+    is_found(Planted::FirstTermsForAll, 200);
+}
+
+#[test]
+fn done_without_room_for_ids_is_found() {
+    is_found(Planted::DoneWithoutRoomForIds, 200);
+}
+
+#[test]
 fn ids_not_saved_is_found() {
     is_found(Planted::IdsNotSaved, 100);
 }

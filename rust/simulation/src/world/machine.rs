@@ -197,6 +197,7 @@ impl World {
         self.commands.retain(|command| *command < first);
         self.moves.retain(|command, _| *command < first);
         self.keyed.reopened(first);
+        self.by_keys.reopened(first);
         self.recurs.reopened(first);
         self.loading.reopened(first);
         self.changes.retain(|fact, _| *fact < first);
