@@ -2,6 +2,7 @@
 //! the feature `planted` every question is answered `false` when it is compiled.
 
 pub mod failpoint;
+pub mod lowered;
 
 macro_rules! faults {
     ($($(#[doc = $words:literal])+ $name:ident,)+) => {
@@ -43,6 +44,8 @@ faults! {
     CountNotLowered,
     /// What ended while a checkpoint wrote its run is counted by the forecast for ever.
     EndedMeanwhileLost,
+    /// What ended of a run, and was too much to keep, is counted by the forecast for ever.
+    ForgottenEndedCounted,
     /// A cancel leaves the forecast's total of its minute as it was.
     ForecastNotLowered,
     /// A list of what is pending goes on behind the millisecond in which its last page ended.

@@ -6,6 +6,7 @@ mod consumers;
 mod draining;
 mod keys;
 mod loading;
+mod looking;
 mod machine;
 mod moving;
 mod operations;
@@ -34,6 +35,7 @@ use crate::checker::{Counts, Entry, Oracle, Origin};
 use crate::clock::SimulatedClock;
 use crate::disk::Disk;
 use crate::node::{Due, Label, Node, Punched};
+use crate::planted::Lowered;
 use crate::replica::Replica;
 
 /// Where the wall clock starts.
@@ -114,6 +116,8 @@ pub struct World {
     loading: Loading,
     /// What rebuilding is drawn from: the rest of a history stays what it was without it.
     rebuilding: Chance,
+    /// The same of what somebody looks at.
+    looking: Chance,
     /// What was rebuilt.
     rebuilt: RebuildCounts,
     /// What operators asked for, by fact.
@@ -177,6 +181,7 @@ impl World {
             recurs: Recurs::default(),
             loading: Loading::default(),
             rebuilding: Chance::new(chance.clone().next_number()),
+            looking: Chance::new(Chance::new(chance.clone().next_number()).next_number()),
             rebuilt: RebuildCounts::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
@@ -196,6 +201,7 @@ impl World {
     /// Lives the whole history.
     pub fn run(mut self) -> Ending {
         let plan = self.plan;
+        let _lowered = Lowered::to(plan.ended_cells_max);
         self.open();
         while self.operation < self.plan.operations && self.is_sound() {
             self.operation += 1;

@@ -115,6 +115,11 @@ fn ended_meanwhile_lost_is_found() {
 }
 
 #[test]
+fn forgotten_ended_counted_is_found() {
+    is_found(Planted::ForgottenEndedCounted, 200);
+}
+
+#[test]
 fn list_goes_on_by_time_is_found() {
     is_found(Planted::ListGoesOnByTime, 200);
 }
