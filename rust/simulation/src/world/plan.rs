@@ -96,22 +96,7 @@ impl Plan {
         let mut last = Chance::new(later.clone().next_number());
         let mut rebuilding = Chance::new(last.clone().next_number());
         let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
-        let owner = OwnerOptions {
-            checkpoint_bytes: u64::MAX,
-            checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
-            window_ms: chance.one_of(&[2, 16, 128, 1_000, 5_000]),
-            window_entries_max: index(chance.one_of(&[2, 3, 8, 1_000])),
-            ready_entries_max: index(chance.one_of(&[0, 3, 1_000])),
-            copy_after_ms: chance.one_of(&[0, 10, 200, 600_000]),
-            keep_finished_ms: chance.one_of(&[0, 0, 300, 600_000]),
-            merge_windows_min: index(apart.one_of(&[0, 1, 1, 2, 3])),
-            merge_rows_max: apart.one_of(&[8, 30, 1_000]),
-            merge_payload_bytes: apart.one_of(&[0, 300, 1_000]),
-            reclaim_bytes: apart.one_of(&[1, 3_000, 1_000_000]),
-            hole_bytes_min: later.one_of(&[1, 1, 400, u64::MAX]),
-            hole_block_bytes: u32::try_from(later.one_of(&[8, 8, 64, 512])).unwrap_or(8),
-            ..OwnerOptions::default()
-        };
+        let owner = owner(chance, &mut apart, &mut later);
         let node = NodeOptions {
             durability: if chance.percent(60) { Durability::Disk } else { Durability::Os },
             segment_bytes: u32::try_from(chance.one_of(&[8, 8, 12, 20])).unwrap_or(8) << 10,
@@ -259,6 +244,26 @@ impl Options for Plan {
             "body_bytes_max" | "hole_block_bytes" => vec![8],
             _ => vec![0],
         }
+    }
+}
+
+/// What the owner may use, and when it acts.
+fn owner(chance: &mut Chance, apart: &mut Chance, later: &mut Chance) -> OwnerOptions {
+    OwnerOptions {
+        checkpoint_bytes: u64::MAX,
+        checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
+        window_ms: chance.one_of(&[2, 16, 128, 1_000, 5_000]),
+        window_entries_max: index(chance.one_of(&[2, 3, 8, 1_000])),
+        ready_entries_max: index(chance.one_of(&[0, 3, 1_000])),
+        copy_after_ms: chance.one_of(&[0, 10, 200, 600_000]),
+        keep_finished_ms: chance.one_of(&[0, 0, 300, 600_000]),
+        merge_windows_min: index(apart.one_of(&[0, 1, 1, 2, 3])),
+        merge_rows_max: apart.one_of(&[8, 30, 1_000]),
+        merge_payload_bytes: apart.one_of(&[0, 300, 1_000]),
+        reclaim_bytes: apart.one_of(&[1, 3_000, 1_000_000]),
+        hole_bytes_min: later.one_of(&[1, 1, 400, u64::MAX]),
+        hole_block_bytes: u32::try_from(later.one_of(&[8, 8, 64, 512])).unwrap_or(8),
+        ..OwnerOptions::default()
     }
 }
 
