@@ -182,6 +182,14 @@ def test_times_are_named_as_they_were_typed_and_told_in_utc(folder: Path, refuse
     assert "--to: expected a time after " in refused(2, "simulate", "--store", folder, *long_ago)
 
 
+@pytest.mark.parametrize(
+    "option", ["--due-from=2030-01-01T00:00:00Z", "--due-before=2030-01-01T00:00:00Z", "--after=x"]
+)
+def test_counts_of_a_part_are_not_told_as_counts_of_all(option: str, folder: Path, refused: Refused) -> None:
+    name = option.partition("=")[0]
+    assert f"{name} goes with a list" in refused(2, "pending", "--counts", option, "--store", folder)
+
+
 def test_a_simulation_of_a_series_that_goes_on_for_decades(folder: Path, refused: Refused) -> None:
     with delaymq.open(folder) as store:
         store.recur("a", b"", name="each", every=1)

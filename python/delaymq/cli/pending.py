@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from delaymq.cli.administered import administered
 from delaymq.cli.arguments import add_verb, count, moment
 from delaymq.cli.exit_codes import Exit
+from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_place
 from delaymq.cli.terminal import table
 
@@ -54,6 +55,10 @@ def add_to(verbs: Verbs) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Lists or counts."""
+    of_a_list = (("--due-from", chosen.due_from), ("--due-before", chosen.due_before), ("--after", chosen.after))
+    given = [option for option, value in of_a_list if value is not None]
+    if chosen.counts and given:
+        raise UsageError(f"{given[0]} goes with a list: --counts says all that is pending of a subject")
     with administered(chosen) as store:
         if chosen.counts:
             counts = store.pending_counts(chosen.subject, prefix=chosen.prefix)

@@ -206,7 +206,7 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
 
         A lost answer is asked for again: the same cancel has the same outcome. More than 10,000 are
-        cancelled in several requests.
+        cancelled in several requests: where one is refused, those before it are done.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument: As `delaymq.Store.cancel_many`.
@@ -238,7 +238,8 @@ class Client(ClientAdministration, ClientLooking, ClientKeyed, ClientRepeating, 
         """Gives messages another due time, with one wait for all; each is judged alone.
 
         A lost answer is asked for again: the same move has the same outcome, as long as the server remembers
-        it, which is for ten minutes, or until 1,048,576 more were made. More than 10,000 are moved in several requests.
+        it, which is for ten minutes, or until 1,048,576 more were made. More than 10,000 are moved in several requests:
+        where one is refused, those before it are done.
 
         Raises:
             WrongType, ForeignReceipt, InvalidArgument, TooLarge: As `delaymq.Store.move_many`.

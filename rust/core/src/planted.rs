@@ -2,6 +2,7 @@
 //! the feature `planted` every question is answered `false` when it is compiled.
 
 pub mod failpoint;
+pub mod lowered;
 
 macro_rules! faults {
     ($($(#[doc = $words:literal])+ $name:ident,)+) => {
@@ -43,6 +44,8 @@ faults! {
     CountNotLowered,
     /// What ended while a checkpoint wrote its run is counted by the forecast for ever.
     EndedMeanwhileLost,
+    /// What ended of a run, and was too much to keep, is counted by the forecast for ever.
+    ForgottenEndedCounted,
     /// A cancel leaves the forecast's total of its minute as it was.
     ForecastNotLowered,
     /// A list of what is pending goes on behind the millisecond in which its last page ended.
@@ -224,6 +227,18 @@ faults! {
     MovedLosesKey,
     /// What is replaced under its key stays pending, too.
     ReplacedStays,
+    /// A checkpoint saves no keys of what is pending.
+    KeysNotSaved,
+    /// What is ready has its key as long as nobody else comes with it.
+    ReadyKeepsKey,
+    /// A move by a key moves whatever has it by then, and not what it names.
+    MovedByKeyUnjudged,
+    /// A command by a key that comes again under its id is judged again.
+    CommandByKeyForgotten,
+    /// What is asked of the first message, or command, of a batch holds for all of it.
+    FirstTermsForAll,
+    /// Commands by keys are done although there was no room for their ids.
+    DoneWithoutRoomForIds,
     /// A checkpoint saves no ids of what was published lately.
     IdsNotSaved,
     /// An occurrence is stored whatever its series waits for.

@@ -38,7 +38,7 @@ use delaymq_core::units::{ConsumerNumber, Epoch, GroupNumber, Sequence};
 pub use self::administration::{AskedExpiry, SeenDeadLetter};
 pub use self::asking::{Due, NewMessage, Published};
 pub use self::background::Punched;
-pub use self::by_key::{CommandId, MovedByKey, NewTerms, PublishedOnTerms};
+pub use self::by_key::{AskedByKeys, CommandByKey, CommandId, MovedByKey, NewTerms, PublishedOnTerms};
 pub use self::consuming::{Handed, Pulled};
 pub use self::loading::{NewRow, stage};
 use self::log::Written;

@@ -1,5 +1,6 @@
 //! Planting a fault of the core. Which layer finds which is in `docs/guarantees.md`.
 
+use delaymq_core::planted::lowered::lower;
 use delaymq_core::planted::{Planted, plant};
 
 /// The names of all faults.
@@ -24,5 +25,23 @@ impl Plant {
 impl Drop for Plant {
     fn drop(&mut self) {
         plant(None);
+    }
+}
+
+/// Lowers limits that histories are too short for on this thread, for as long as the value lives.
+#[derive(Debug)]
+pub struct Lowered;
+
+impl Lowered {
+    /// None of them allows more than this.
+    pub fn to(most: u64) -> Self {
+        lower(Some(most));
+        Self
+    }
+}
+
+impl Drop for Lowered {
+    fn drop(&mut self) {
+        lower(None);
     }
 }

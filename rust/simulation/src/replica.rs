@@ -8,10 +8,12 @@ use std::sync::Arc;
 use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::{BatchReader, EpochSource, Identity, SEGMENT_HEADER_BYTES, list_segments};
 use delaymq_core::run::LoadName;
-use delaymq_core::schedule_log::{EntryState, Window};
+use delaymq_core::schedule_log::{Cells, EntryState, Window};
 use delaymq_core::storage::{MemoryStorage, Storage};
 use delaymq_core::store::{NewStore, Outcome, Owner, OwnerOptions, open_identity, recover};
-use delaymq_core::units::{Epoch, Location, Minute, ReadyNumber, SegmentNumber, Sequence, SubjectNumber};
+use delaymq_core::units::{
+    DueKey, Epoch, Location, Minute, ReadyNumber, SegmentNumber, Sequence, SubjectNumber, Tally,
+};
 
 use crate::ledger::{Ledger, StagedLine};
 use crate::node::AppliedBatch;
@@ -137,14 +139,19 @@ impl Replica {
         &self.owner
     }
 
-    /// What is pending by the plain account of the facts, in the order of sequences.
-    pub fn waiting(&self) -> Vec<Sequence> {
+    /// What is pending by the plain account of the facts, in the order of sequences, with its subject.
+    pub fn waiting(&self) -> Vec<(DueKey, &str)> {
         self.ledger.waiting()
     }
 
     /// What a command found.
     pub fn outcome(&self, sequence: Sequence) -> Option<Outcome> {
         self.outcomes.get(&sequence).copied()
+    }
+
+    /// True where this command was answered as the first one of its id, and nothing else was done.
+    pub fn is_known_again(&self, command: Sequence) -> bool {
+        self.ledger.is_known_again(command)
     }
 
     /// In what the state of `live` differs from this one, in words; nothing where it does not.
@@ -182,6 +189,13 @@ impl Replica {
         let told = theirs.horizon(None).read(&|_| 0).ok().filter(|told| told.hidden_rows == 0);
         if let (Ok(expected), Some(told)) = (ours.horizon(None).read(&|_| 0), told) {
             compare("due by subject and minute", format!("{:?}", expected.cells), format!("{:?}", told.cells));
+            for (subject, _) in ours.subjects.iter() {
+                let Ok(told) = theirs.horizon(Some(subject)).read(&|_| 0) else { continue };
+                let of_it: Cells = expected.cells.iter().filter(|((of, _), _)| *of == subject).map(copied).collect();
+                if told.hidden_rows == 0 {
+                    compare("due of a subject by minute", format!("{of_it:?}"), format!("{:?}", told.cells));
+                }
+            }
         }
         self.compare_entries(live, &mut found);
         self.compare_ready(live, &mut found);
@@ -235,6 +249,10 @@ impl Replica {
             }
         }
     }
+}
+
+fn copied(cell: (&(SubjectNumber, Minute), &Tally)) -> ((SubjectNumber, Minute), Tally) {
+    (*cell.0, *cell.1)
 }
 
 /// A fault that was planned kept it from being read.

@@ -1,10 +1,12 @@
 //! One history: a machine, a store, its users, and what befalls them, all from one seed.
 
 mod administration;
+mod by_keys;
 mod consumers;
 mod draining;
 mod keys;
 mod loading;
+mod looking;
 mod machine;
 mod moving;
 mod operations;
@@ -21,6 +23,7 @@ use delaymq_core::store::{RebuildCounts, Receipt};
 use delaymq_core::units::{ConsumerNumber, DueKey, Epoch, GroupNumber, Millis, Sequence, SubjectNumber};
 
 use self::administration::Change;
+use self::by_keys::ByKeys;
 use self::consumers::{Assigned, Handle};
 use self::keys::Keyed;
 use self::loading::Loading;
@@ -32,6 +35,7 @@ use crate::checker::{Counts, Entry, Oracle, Origin};
 use crate::clock::SimulatedClock;
 use crate::disk::Disk;
 use crate::node::{Due, Label, Node, Punched};
+use crate::planted::Lowered;
 use crate::replica::Replica;
 
 /// Where the wall clock starts.
@@ -107,10 +111,13 @@ pub struct World {
     /// A move that is going to be sent once more.
     asked_again: Option<(Receipt, Due)>,
     keyed: Keyed,
+    by_keys: ByKeys,
     recurs: Recurs,
     loading: Loading,
     /// What rebuilding is drawn from: the rest of a history stays what it was without it.
     rebuilding: Chance,
+    /// The same of what somebody looks at.
+    looking: Chance,
     /// What was rebuilt.
     rebuilt: RebuildCounts,
     /// What operators asked for, by fact.
@@ -170,9 +177,11 @@ impl World {
             moves: BTreeMap::new(),
             asked_again: None,
             keyed: Keyed::default(),
+            by_keys: ByKeys::default(),
             recurs: Recurs::default(),
             loading: Loading::default(),
             rebuilding: Chance::new(chance.clone().next_number()),
+            looking: Chance::new(Chance::new(chance.clone().next_number()).next_number()),
             rebuilt: RebuildCounts::default(),
             changes: BTreeMap::new(),
             dues: BTreeSet::new(),
@@ -192,6 +201,7 @@ impl World {
     /// Lives the whole history.
     pub fn run(mut self) -> Ending {
         let plan = self.plan;
+        let _lowered = Lowered::to(plan.ended_cells_max);
         self.open();
         while self.operation < self.plan.operations && self.is_sound() {
             self.operation += 1;

@@ -11,6 +11,7 @@ use delaymq_core::store::{Receipt, Sizes, verify};
 use delaymq_core::units::{Minute, SubjectNumber, Tally};
 use delaymq_simulation::disk::End;
 use delaymq_simulation::node::Due;
+use delaymq_simulation::planted::Lowered;
 use rig::{Rig, lean, proves, small};
 
 const MINUTE_MS: u64 = 60_000;
@@ -105,6 +106,44 @@ fn what_ends_meanwhile_is_gone() -> bool {
 #[test]
 fn what_ends_while_a_run_is_written_is_not_told() {
     proves(Planted::EndedMeanwhileLost, what_ends_meanwhile_is_gone);
+}
+
+/// True where rows of a run are read for a forecast.
+fn reads_rows(rig: &mut Rig) -> bool {
+    rig.node().owner().state().horizon(None).reads_rows()
+}
+
+/// More ended of two runs than is kept: whoever asks reads rows, and has them written again, one by each checkpoint.
+fn what_was_too_much_to_keep_is_counted_again() -> bool {
+    let _lowered = Lowered::to(1);
+    let mut rig = Rig::new(lean());
+    let mut receipts = Vec::new();
+    for at in 0..40 {
+        receipts.push(rig.publish(["a", "b"][at as usize % 2], (at + 5) * MINUTE_MS, "four"));
+        if at % 20 == 19 {
+            rig.checkpoint();
+        }
+    }
+    let mut exact = is_exact(&mut rig) && !reads_rows(&mut rig);
+    for receipt in receipts.iter().step_by(3) {
+        rig.cancel(receipt);
+        exact &= is_exact(&mut rig);
+    }
+    rig.checkpoint();
+    exact &= is_exact(&mut rig) && reads_rows(&mut rig) && !rig.node().owner().checkpoint_due();
+    rig.reopen(End::PowerCutLosesAll);
+    exact &= is_exact(&mut rig) && reads_rows(&mut rig);
+    rig.node().ask_for_forecast();
+    exact &= rig.node().owner().checkpoint_due();
+    rig.checkpoint();
+    exact &= is_exact(&mut rig) && !reads_rows(&mut rig) && !rig.node().owner().checkpoint_due();
+    rig.pass(100 * MINUTE_MS);
+    exact && is_exact(&mut rig)
+}
+
+#[test]
+fn what_ended_and_was_too_much_to_keep_is_not_told() {
+    proves(Planted::ForgottenEndedCounted, what_was_too_much_to_keep_is_counted_again);
 }
 
 #[test]

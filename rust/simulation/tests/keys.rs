@@ -355,8 +355,22 @@ fn where_there_is_no_room_for_all_ids_of_many_commands_none_is_done() {
     rig.compare_with_log();
 }
 
+#[test]
+fn what_is_done_wrong_with_a_key_is_seen() {
+    use Step::{Cancel, Freeze, Install, Keep, Replace, Tick};
+    sees(Planted::ReadyKeepsKey, || live(&[Tick, Replace, Keep, Cancel, Freeze, Install], None));
+    sees(Planted::KeysNotSaved, || {
+        live(&[Freeze, Install, Replace, Keep, Cancel, Tick], Some((1, End::PowerCutLosesAll)));
+    });
+    sees(Planted::MovedByKeyUnjudged, a_move_that_another_one_had_the_key_of_is_judged_when_it_is_asked_again);
+    sees(Planted::CommandByKeyForgotten, a_command_by_a_key_that_comes_again_is_answered_as_the_first_time);
+    sees(Planted::FirstTermsForAll, many_commands_by_keys_in_one_submission_are_judged_one_by_one);
+    sees(Planted::DoneWithoutRoomForIds, a_command_for_whose_id_there_is_no_room_is_not_done);
+    sees(Planted::DoneWithoutRoomForIds, where_there_is_no_room_for_all_ids_of_many_commands_none_is_done);
+}
+
 /// What each of many commands by keys is answered; a time is a move, none a cancel.
 fn many(rig: &mut Rig, commands: &[(&str, Option<Due>)], id: &str, limits: TermsLimits) -> Vec<Option<Outcome>> {
-    let first = tried(rig, |node| node.ask_by_keys("s", commands, Some((id, limits))).unwrap());
-    (0..commands.len() as u64).map(|place| rig.node().take_outcome(first.plus(place))).collect()
+    let asked = tried(rig, |node| node.ask_by_keys("s", commands, Some((id, limits))).unwrap());
+    asked.commands.iter().map(|command| rig.node().take_outcome(command.sequence)).collect()
 }

@@ -115,6 +115,11 @@ fn ended_meanwhile_lost_is_found() {
 }
 
 #[test]
+fn forgotten_ended_counted_is_found() {
+    is_found(Planted::ForgottenEndedCounted, 200);
+}
+
+#[test]
 fn list_goes_on_by_time_is_found() {
     is_found(Planted::ListGoesOnByTime, 200);
 }
@@ -207,6 +212,36 @@ fn refused_for_good_is_found() {
 #[test]
 fn replaced_stays_is_found() {
     is_found(Planted::ReplacedStays, 100);
+}
+
+#[test]
+fn keys_not_saved_is_found() {
+    is_found(Planted::KeysNotSaved, 200);
+}
+
+#[test]
+fn ready_keeps_key_is_found() {
+    is_found(Planted::ReadyKeepsKey, 100);
+}
+
+#[test]
+fn moved_by_key_unjudged_is_found() {
+    is_found(Planted::MovedByKeyUnjudged, 400);
+}
+
+#[test]
+fn command_by_key_forgotten_is_found() {
+    is_found(Planted::CommandByKeyForgotten, 400);
+}
+
+#[test]
+fn first_terms_for_all_is_found() {
+    is_found(Planted::FirstTermsForAll, 200);
+}
+
+#[test]
+fn done_without_room_for_ids_is_found() {
+    is_found(Planted::DoneWithoutRoomForIds, 200);
 }
 
 #[test]

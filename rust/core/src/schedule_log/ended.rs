@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ended_cells::{EndedCells, EndedLayers, InOrder, joined, push_layer};
+use crate::planted::lowered::lowered;
+use crate::planted::{Planted, is_on};
 use crate::run::Cell;
 use crate::units::{Minute, SubjectNumber, Tally};
 
@@ -20,7 +22,7 @@ const CELLS_MIN: u64 = 16;
 /// One cell for so many rows: of five bytes or so in memory, and of 24 in a checkpoint.
 const ROWS_PER_CELL: u64 = 8;
 /// Cells in a map, before they become a layer; few in tests, whose histories are short.
-const RECENT_CELLS_MAX: usize = if cfg!(test) { 4 } else { 512 };
+const RECENT_CELLS_MAX: u64 = if cfg!(test) { 4 } else { 512 };
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +99,7 @@ impl Ended {
             return;
         }
         self.recent.entry((subject, minute)).or_default().add(Tally::one(size));
-        if self.recent.len() >= RECENT_CELLS_MAX {
+        if self.recent.len() as u64 >= lowered(RECENT_CELLS_MAX) {
             self.lay_down();
             if count(&self.since) > most(rows) {
                 self.forget();
@@ -193,7 +195,8 @@ impl Ended {
 
     /// What ended, as of now; `None` where it is not known.
     pub(super) fn view(&self, subject: Option<SubjectNumber>) -> Option<EndedView> {
-        if !self.knows_before || !self.knows_since {
+        let is_known = self.knows_before && self.knows_since;
+        if !is_known && !is_on(Planted::ForgottenEndedCounted) {
             return None;
         }
         let recent = match subject {
@@ -248,5 +251,5 @@ fn count(layers: &EndedLayers) -> u64 {
 }
 
 fn most(rows: u64) -> u64 {
-    CELLS_MIN.saturating_add(rows / ROWS_PER_CELL)
+    lowered(CELLS_MIN).saturating_add(rows / ROWS_PER_CELL)
 }

@@ -18,6 +18,7 @@ use super::bits::{EntryState, TwoBits};
 use super::ended::Ended;
 use super::schedule::Schedule;
 use super::window::{Body, Window};
+use crate::planted::lowered::lowered;
 use crate::planted::{Planted, is_on};
 use crate::run::{Run, RunHoles};
 use crate::units::{RunNumber, Sequence};
@@ -177,7 +178,7 @@ impl Schedule {
 /// quickly read.
 fn is_uncounted(window: &Window, run: &Run) -> bool {
     let rows = run.row_count();
-    let is_worth_it = rows >= UNCOUNTED_ROWS_MIN && window.pending <= rows.saturating_sub(rows / 16);
+    let is_worth_it = rows >= lowered(UNCOUNTED_ROWS_MIN) && window.pending <= rows.saturating_sub(rows / 16);
     window.ended.is_forgotten() && window.pending > 0 && is_worth_it
 }
 

@@ -36,6 +36,9 @@ impl Standing {
 
     /// The terms of the message of this sequence.
     fn take(&mut self, sequence: Sequence) -> Option<MessageTerms> {
+        if is_on(Planted::FirstTermsForAll) {
+            return self.rows.front().copied();
+        }
         let place = sequence.since(self.first);
         while self.rows.front().is_some_and(|row| u64::from(row.place) < place) {
             self.rows.pop_front();
@@ -142,7 +145,7 @@ fn cancel(state: &mut State, effects: &mut Effects, held: Named) -> Result<Outco
 /// message is.
 pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Arrival, asked: &ByKey) -> Result<()> {
     let is_on_terms = state.terms.hold_for(arrival.sequence);
-    if is_on_terms && state.terms.is_refused {
+    if is_on_terms && state.terms.is_refused && !is_on(Planted::DoneWithoutRoomForIds) {
         state.schedule.skip(arrival.sequence);
         return Ok(());
     }
@@ -154,7 +157,8 @@ pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Ar
         return Ok(());
     }
     let held = state.keys.get(asked.key);
-    let is_its = |held: &Named| asked.target == Some(held.key) && asked.subject == held.subject;
+    let is_named = |held: &Named| asked.target == Some(held.key) && asked.subject == held.subject;
+    let is_its = |held: &Named| is_named(held) || is_on(Planted::MovedByKeyUnjudged);
     match (asked.command, held) {
         (KeyCommand::Cancel, Some(held)) => {
             state.schedule.skip(arrival.sequence);
@@ -172,7 +176,7 @@ pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Ar
     }
     // A move that another message had the key of is not judged yet: who asked asks again.
     let is_judged = asked.command == KeyCommand::Cancel || held.as_ref().is_none_or(is_its);
-    if let Some(id) = id.filter(|_| is_judged) {
+    if let Some(id) = id.filter(|_| is_judged && !is_on(Planted::CommandByKeyForgotten)) {
         let outcome = effects.outcomes.last().map(|(_, outcome)| *outcome);
         let until = now.plus(state.terms.limits.id_window_ms);
         state.ids.note(id, remembered(held, outcome), arrival.sequence, until);

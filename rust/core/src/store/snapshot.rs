@@ -193,7 +193,8 @@ impl Frozen {
         let mut out = FieldWriter { bytes: self.small.clone() };
         self.write_windows(&mut out);
         self.moves.write(&mut out, self.position.trusted);
-        self.keys.write(&mut out);
+        let none = Keys::default();
+        if planted::is_on(Planted::KeysNotSaved) { &none } else { &self.keys }.write(&mut out);
         if planted::is_on(Planted::IdsNotSaved) { RecentIds::default() } else { self.ids.clone() }.write(&mut out);
         self.recurring.write(&mut out);
         self.load_jobs.write(&mut out);

@@ -21,7 +21,7 @@ use crate::message_log::{Holes, Stream};
 use crate::planted::{Planted, is_on};
 use crate::queues::Group;
 use crate::run::{Run, RunHoles};
-use crate::schedule_log::Schedule;
+use crate::schedule_log::{EntryState, Schedule};
 use crate::units::{
     ConsumerNumber, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
     SubjectNumber,
@@ -157,7 +157,10 @@ impl State {
     /// A message is pending no more under this sequence: its key is free, and the series that it was of owes the
     /// next one.
     pub(super) fn release(&mut self, sequence: Sequence) {
-        self.keys.release(sequence);
+        let is_ready = || self.schedule.state(sequence) == EntryState::Dispatched;
+        if !(is_on(Planted::ReadyKeepsKey) && is_ready()) {
+            self.keys.release(sequence);
+        }
         self.recurring.release(sequence);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use delaymq_core::queues::Group;
 use delaymq_core::schedule_log::{Cells, EntryState, Window};
 use delaymq_core::store::Owner;
-use delaymq_core::units::{GroupNumber, Minute, ReadyNumber, Sequence, SubjectNumber, Tally};
+use delaymq_core::units::{DueKey, GroupNumber, Minute, ReadyNumber, Sequence, SubjectNumber, Tally};
 
 use super::group::{Hand, Members};
 use super::{Fate, Ledger, Line};
@@ -41,10 +41,14 @@ impl Ledger {
         owed
     }
 
-    /// All that waits, in the order of sequences.
-    pub(crate) fn waiting(&self) -> Vec<Sequence> {
+    /// All that waits, in the order of sequences, with its subject.
+    pub(crate) fn waiting(&self) -> Vec<(DueKey, &str)> {
         let waiting = self.lines.iter().filter(|(_, line)| line.fate == Fate::Waiting);
-        waiting.map(|(sequence, _)| *sequence).collect()
+        let entry = |(sequence, line): (&Sequence, &Line)| {
+            let subject = self.topics.get(&line.subject).map_or("", |topic| topic.name.as_str());
+            (DueKey { due: line.due, sequence: *sequence }, subject)
+        };
+        waiting.map(entry).collect()
     }
 
     fn waiting_by_subject(&self) -> BTreeMap<SubjectNumber, u64> {

@@ -38,6 +38,8 @@ pub(super) struct Names {
     standing: BTreeMap<Sequence, Option<MessageTerms>>,
     limits: TermsLimits,
     is_refused: bool,
+    /// Commands that were answered as the first ones of their ids.
+    known_again: BTreeSet<Sequence>,
 }
 
 impl Names {
@@ -156,6 +158,7 @@ impl Ledger {
         let id = standing.flatten().and_then(|terms| terms.id);
         let is_move = asked.command != KeyCommand::Cancel;
         if let Some(before) = id.and_then(|id| self.names.known(id)) {
+            self.names.known_again.insert(at);
             return Some(match before.due {
                 due if due.sequence == Sequence(0) => Outcome::NotFound,
                 due if is_move => Outcome::There(due, before.size),
@@ -184,6 +187,11 @@ impl Ledger {
         let known = Known { message: came.unwrap_or(nothing), until };
         self.names.ids.extend(id.map(|id| (id, known)));
         Some(outcome)
+    }
+
+    /// True where this command was answered as the first one of its id, and nothing else was done.
+    pub(crate) fn is_known_again(&self, command: Sequence) -> bool {
+        self.names.known_again.contains(&command)
     }
 
     /// A message was moved: what key it has, it has under its new sequence.

@@ -46,6 +46,24 @@ pub struct MovedByKey {
     pub delay_ms: Option<u64>,
 }
 
+/// A command by a key that the log's queue has accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandByKey {
+    /// Under this its answer is found.
+    pub sequence: Sequence,
+    /// What it asks to move, where that is what it asks.
+    pub moved: Option<MovedByKey>,
+}
+
+/// Commands by keys of one subject that the log's queue has accepted.
+#[derive(Clone, Debug)]
+pub struct AskedByKeys {
+    /// Where they have an id, the fact that says so; under this it is found whether there is room for their ids.
+    pub terms: Option<Sequence>,
+    /// One for each key, in order.
+    pub commands: Vec<CommandByKey>,
+}
+
 impl Node {
     /// Publishes messages of one subject on terms. `None` where they must wait for room.
     ///
@@ -102,7 +120,8 @@ impl Node {
     /// # Errors
     /// As [`Self::submit`].
     pub fn cancel_key(&mut self, subject: &str, key: &str, id: CommandId<'_>) -> Result<Option<Sequence>> {
-        self.ask_by_key(subject, key, KeyCommand::Cancel, id)
+        let asked = self.ask_by_keys(subject, &[(key, None)], id)?;
+        Ok(asked.and_then(|asked| Some(asked.commands.first()?.sequence)))
     }
 
     /// Asks to move the message that has a key, as [`Self::cancel`] asks; beside the command, what it asks to move.
@@ -110,14 +129,8 @@ impl Node {
     /// # Errors
     /// As [`Self::move_to`].
     pub fn move_key(&mut self, subject: &str, key: &str, due: Due, id: CommandId<'_>) -> Result<Option<MovedByKey>> {
-        let delay_ms = match due {
-            Due::After(delay_ms) => Some(delay_ms),
-            Due::At(_) => None,
-        };
-        let due = self.due_time(due)?;
-        let target = self.key_holder(subject, key);
-        let asked = self.ask_by_key(subject, key, KeyCommand::Move { due, delay_ms }, id)?;
-        Ok(asked.map(|sequence| MovedByKey { key: DueKey { due, sequence }, target, delay_ms }))
+        let asked = self.ask_by_keys(subject, &[(key, Some(due))], id)?;
+        Ok(asked.and_then(|asked| asked.commands.first()?.moved))
     }
 
     /// The entry that has a key, as applied.
@@ -126,7 +139,7 @@ impl Node {
     }
 
     /// Asks to cancel the messages of a subject that have these keys, or to move those that have a time, as one call for
-    /// many does; the first of the commands, which follow each other.
+    /// many does. `None` where they must wait for room.
     ///
     /// # Errors
     /// As [`Self::move_to`].
@@ -135,7 +148,7 @@ impl Node {
         subject: &str,
         asked: &[(&str, Option<Due>)],
         id: CommandId<'_>,
-    ) -> Result<Option<Sequence>> {
+    ) -> Result<Option<AskedByKeys>> {
         let mut commands = Vec::with_capacity(asked.len());
         for (key, due) in asked {
             let delay_ms = if let Some(Due::After(delay_ms)) = due { Some(*delay_ms) } else { None };
@@ -143,44 +156,37 @@ impl Node {
                 Some(due) => KeyCommand::Move { due: self.due_time(*due)?, delay_ms },
                 None => KeyCommand::Cancel,
             };
-            commands.push((*key, command));
+            commands.push((*key, self.key_holder(subject, key), command));
         }
-        self.submit_by_keys(subject, &commands, id)
-    }
-
-    fn ask_by_key(
-        &mut self,
-        subject: &str,
-        key: &str,
-        command: KeyCommand,
-        id: CommandId<'_>,
-    ) -> Result<Option<Sequence>> {
-        self.submit_by_keys(subject, &[(key, command)], id)
-    }
-
-    fn submit_by_keys(
-        &mut self,
-        subject: &str,
-        commands: &[(&str, KeyCommand)],
-        id: CommandId<'_>,
-    ) -> Result<Option<Sequence>> {
         let mut records = Vec::new();
         let count = u32::try_from(commands.len()).unwrap_or(u32::MAX);
         if let Some((id, limits)) = id {
-            let terms = |(place, (key, command)): (u32, &(&str, KeyCommand))| {
+            let terms = |(place, (key, _, command)): (u32, &(&str, Option<DueKey>, KeyCommand))| {
                 let id = Some(command_hash(subject, key, *command, id));
                 MessageTerms { place, key: None, if_exists: IfExists::Replace, id }
             };
-            let rows: Vec<MessageTerms> = (0..).zip(commands).map(terms).collect();
+            let rows: Vec<MessageTerms> = (0..).zip(&commands).map(terms).collect();
             encode_terms(&mut records, count, limits, &rows);
         }
-        let ahead = u32::from(id.is_some());
         let number = self.subject_number(subject).unwrap_or_default();
-        for (key, command) in commands {
-            let (target, key) = (self.key_holder(subject, key), name_hash(subject, key));
-            encode_by_key(&mut records, &ByKey { key, subject: number, target, command: *command });
+        for (key, target, command) in &commands {
+            let key = name_hash(subject, key);
+            encode_by_key(&mut records, &ByKey { key, subject: number, target: *target, command: *command });
         }
+        let ahead = u32::from(id.is_some());
         let range = self.submit(&records, ahead.saturating_add(count), Class::Finishing, false)?;
-        Ok(range.map(|range| range.start.plus(u64::from(ahead))))
+        let Some(range) = range else { return Ok(None) };
+        let accepted = |(place, (_, target, command)): (u64, (&str, Option<DueKey>, KeyCommand))| {
+            let sequence = range.start.plus(place);
+            let moved = match command {
+                KeyCommand::Move { due, delay_ms } => {
+                    Some(MovedByKey { key: DueKey { due, sequence }, target, delay_ms })
+                }
+                KeyCommand::Cancel => None,
+            };
+            CommandByKey { sequence, moved }
+        };
+        let commands = (u64::from(ahead)..).zip(commands).map(accepted).collect();
+        Ok(Some(AskedByKeys { terms: id.map(|_| range.start), commands }))
     }
 }

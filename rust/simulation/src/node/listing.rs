@@ -27,13 +27,27 @@ impl Node {
     /// # Errors
     /// As [`Self::list_page`].
     pub fn list_pending(&mut self, limit: usize) -> Result<(Vec<DueKey>, bool)> {
-        let query = PendingQuery { of: PendingOf::Prefix(String::new()), ..PendingQuery::default() };
-        let mut scan = PendingScan::new(self.identity.stream.id, &query)?;
+        self.list(&PendingQuery { of: PendingOf::Prefix(String::new()), ..PendingQuery::default() }, limit)
+    }
+
+    /// All that was asked for, listed in pages of so many, and whether all of it could be read.
+    ///
+    /// # Errors
+    /// As [`Self::list_page`].
+    pub fn list(&mut self, query: &PendingQuery, limit: usize) -> Result<(Vec<DueKey>, bool)> {
+        let mut scan = PendingScan::new(self.identity.stream.id, query)?;
         let (mut keys, mut is_whole) = (Vec::new(), true);
         while let Some(page) = self.list_page(&mut scan, limit)? {
             keys.extend(page.entries.iter().map(Entry::key));
             is_whole &= page.hidden.is_empty();
         }
         Ok((keys, is_whole))
+    }
+    /// Somebody asks for the forecast of each subject.
+    pub fn ask_for_forecast(&mut self) {
+        let state = self.owner.state();
+        if state.subjects.iter().any(|(subject, _)| state.horizon(Some(subject)).reads_rows()) {
+            self.owner.count_again();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Producers that publish on terms: one message for each key, and no message twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use delaymq_core::record::terms::{IfExists, TermsLimits};
 use delaymq_core::store::{Outcome, Receipt};
@@ -8,10 +8,10 @@ use delaymq_core::units::Sequence;
 
 use super::{Kept, World};
 use crate::checker::Entry;
-use crate::node::{Due, MovedByKey, NewMessage, NewTerms};
+use crate::node::{Due, NewMessage, NewTerms};
 
 /// A subject, and a name in it.
-type Key = (String, String);
+pub(super) type Key = (String, String);
 
 /// A batch on terms, as its producer has it.
 #[derive(Clone)]
@@ -33,12 +33,8 @@ pub(super) struct Keyed {
     awaited: BTreeMap<Sequence, Awaited>,
     /// The messages of each batch.
     batches: BTreeMap<Sequence, Vec<Sequence>>,
-    /// What was asked to be cancelled by its key.
-    cancels: BTreeMap<Sequence, Key>,
-    /// Moves by a key that nothing had.
-    moves_of_nothing: BTreeSet<Sequence>,
     /// All that was stored under a key, in order.
-    holders: BTreeMap<Key, Vec<Sequence>>,
+    pub(super) holders: BTreeMap<Key, Vec<Sequence>>,
     /// A batch that is published once more, as who has not heard the answer does.
     again: Option<Batch>,
 }
@@ -48,8 +44,6 @@ impl Keyed {
     pub(super) fn reopened(&mut self, first: Sequence) {
         self.awaited.retain(|sequence, _| *sequence < first);
         self.batches.retain(|sequence, _| *sequence < first);
-        self.cancels.retain(|sequence, _| *sequence < first);
-        self.moves_of_nothing.retain(|sequence| *sequence < first);
         self.holders.values_mut().for_each(|held| held.retain(|sequence| *sequence < first));
     }
 
@@ -118,56 +112,7 @@ impl World {
         }
     }
 
-    /// An id that no other command has, or none.
-    fn command_id(&mut self) -> (Option<String>, TermsLimits) {
-        let id = self.chance.percent(50).then(|| format!("command-{}", self.chance.below(1 << 40)));
-        (id, TermsLimits { id_window_ms: self.plan.id_window_ms, ..TermsLimits::default() })
-    }
-
-    /// Cancels what has a key.
-    pub(super) fn cancel_by_key(&mut self) {
-        let known: Vec<Key> = self.keyed.holders.keys().cloned().collect();
-        let Some(key) = self.chance.pick(&known).cloned() else { return };
-        let (id, limits) = self.command_id();
-        let Some(node) = &mut self.node else { return };
-        let id = id.as_deref().map(|id| (id, limits));
-        let asked = node.cancel_key(&key.0, &key.1, id);
-        let Some(Some(command)) = self.survive("cancel by key", asked) else { return };
-        self.note(&format!("cancel {key:?} by {command}"));
-        self.keyed.cancels.insert(command, key);
-        self.commands.insert(command);
-    }
-
-    /// Moves what has a key to another time.
-    pub(super) fn move_by_key(&mut self) {
-        let known: Vec<Key> = self.keyed.holders.keys().cloned().collect();
-        let Some(key) = self.chance.pick(&known).cloned() else { return };
-        let due = self.due();
-        let (id, limits) = self.command_id();
-        let Some(node) = &mut self.node else { return };
-        let holder = node.key_holder(&key.0, &key.1);
-        let receipt = self.receipts.iter().find(|kept| Some(kept.receipt.key) == holder).map(|kept| kept.receipt);
-        // Its own answer is on its way.
-        if holder.is_some() && receipt.is_none() {
-            return;
-        }
-        let id = id.as_deref().map(|id| (id, limits));
-        let asked = node.move_key(&key.0, &key.1, due, id);
-        let Some(Some(MovedByKey { key: moved, target, delay_ms })) = self.survive("move by key", asked) else {
-            return;
-        };
-        self.note(&format!("move {key:?}, {target:?}, to {} by {}", moved.due, moved.sequence));
-        self.commands.insert(moved.sequence);
-        let Some(receipt) = receipt else {
-            self.keyed.moves_of_nothing.insert(moved.sequence);
-            return;
-        };
-        self.oracle.move_by_key_submitted(moved, receipt.key.sequence, delay_ms);
-        self.dues.insert(moved.due);
-        self.moves.insert(moved.sequence, receipt);
-    }
-
-    /// True where it was an answer to a publish on terms, or to what was asked by a key.
+    /// True where it was an answer to a publish on terms.
     pub(super) fn key_answered(&mut self, command: Sequence, outcome: Outcome) -> bool {
         if let Some(messages) = self.keyed.batches.remove(&command) {
             if outcome != Outcome::Done {
@@ -176,18 +121,6 @@ impl World {
                     self.keyed.awaited.remove(&message);
                     self.oracle.was_not_stored(message);
                 }
-            }
-            return true;
-        }
-        if let Some(key) = self.keyed.cancels.remove(&command) {
-            if outcome == Outcome::Done {
-                self.ended_by(command, &key, None);
-            }
-            return true;
-        }
-        if self.keyed.moves_of_nothing.remove(&command) {
-            if outcome != Outcome::NotFound {
-                self.oracle.blame(format!("move {command} of nothing: {outcome:?}"));
             }
             return true;
         }
@@ -208,7 +141,7 @@ impl World {
     }
 
     /// What has this key was cancelled by this command.
-    fn ended_by(&mut self, command: Sequence, key: &Key, told: Option<Sequence>) {
+    pub(super) fn ended_by(&mut self, command: Sequence, key: &Key, told: Option<Sequence>) {
         let holder = self.keyed.holders.get(key).and_then(|held| held.last().copied());
         let Some(holder) = holder.filter(|holder| told.is_none_or(|told| told == *holder)) else {
             return self.oracle.blame(format!("{command} ended {told:?} of {key:?}, which {holder:?} has"));

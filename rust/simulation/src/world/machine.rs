@@ -20,9 +20,6 @@ const OPENINGS_MAX: usize = 12;
 /// Where a checkpoint is damaged that cannot be read for once.
 const UNREADABLE_AT: u64 = 30;
 
-/// Entries on a page of a list that is compared.
-const LISTED_AT_ONCE: usize = 5;
-
 /// What was promised to be there after a crash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Promised {
@@ -197,6 +194,7 @@ impl World {
         self.commands.retain(|command| *command < first);
         self.moves.retain(|command, _| *command < first);
         self.keyed.reopened(first);
+        self.by_keys.reopened(first);
         self.recurs.reopened(first);
         self.loading.reopened(first);
         self.changes.retain(|fact, _| *fact < first);
@@ -346,7 +344,7 @@ impl World {
 
     /// Compares the store with its replica, where both have applied the same.
     pub(super) fn compare(&mut self) {
-        let (Some(node), Some(replica)) = (&mut self.node, &self.replica) else { return };
+        let (Some(node), Some(replica)) = (&self.node, &self.replica) else { return };
         if self.disk.storage().is_stopped() || node.owner().applied() != replica.owner().applied() {
             return;
         }
@@ -356,16 +354,7 @@ impl World {
             }
             self.oracle.blame(difference);
         }
-        let Ok((mut listed, is_whole)) = node.list_pending(LISTED_AT_ONCE) else { return };
-        if !listed.is_sorted() {
-            self.oracle.blame("the list of what is pending is out of order".to_owned());
-        }
-        listed.sort_unstable_by_key(|key| key.sequence);
-        let (listed, waiting) = (listed.into_iter().map(|key| key.sequence), replica.waiting());
-        let listed: Vec<Sequence> = listed.collect();
-        if is_whole && listed != waiting {
-            self.oracle.blame(format!("the list of what is pending: replica {waiting:?}, store {listed:?}"));
-        }
+        self.compare_lists();
     }
 
     /// Checks every byte, the store being closed.

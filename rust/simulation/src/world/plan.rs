@@ -76,6 +76,9 @@ pub struct Plan {
     pub expires: bool,
     /// Percent of the openings before which all runs are rebuilt.
     pub rebuild_percent: u64,
+    /// So many cells of what ended of a run are kept at most, beside one for so many rows, and a run of so many rows is written
+    /// again where more ended.
+    pub ended_cells_max: u64,
     /// True where dead letters are brought back at the end.
     pub redrives_at_the_end: bool,
     /// True where the drain begins with a restart.
@@ -91,23 +94,9 @@ impl Plan {
         let mut apart = Chance::new(chance.clone().next_number());
         let mut later = Chance::new(apart.clone().next_number());
         let mut last = Chance::new(later.clone().next_number());
+        let mut rebuilding = Chance::new(last.clone().next_number());
         let (marks, is_on, keep_ms) = (marks(&mut later), later.percent(40), later.one_of(&[0, 300, 5_000, 600_000]));
-        let owner = OwnerOptions {
-            checkpoint_bytes: u64::MAX,
-            checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
-            window_ms: chance.one_of(&[2, 16, 128, 1_000, 5_000]),
-            window_entries_max: index(chance.one_of(&[2, 3, 8, 1_000])),
-            ready_entries_max: index(chance.one_of(&[0, 3, 1_000])),
-            copy_after_ms: chance.one_of(&[0, 10, 200, 600_000]),
-            keep_finished_ms: chance.one_of(&[0, 0, 300, 600_000]),
-            merge_windows_min: index(apart.one_of(&[0, 1, 1, 2, 3])),
-            merge_rows_max: apart.one_of(&[8, 30, 1_000]),
-            merge_payload_bytes: apart.one_of(&[0, 300, 1_000]),
-            reclaim_bytes: apart.one_of(&[1, 3_000, 1_000_000]),
-            hole_bytes_min: later.one_of(&[1, 1, 400, u64::MAX]),
-            hole_block_bytes: u32::try_from(later.one_of(&[8, 8, 64, 512])).unwrap_or(8),
-            ..OwnerOptions::default()
-        };
+        let owner = owner(chance, &mut apart, &mut later);
         let node = NodeOptions {
             durability: if chance.percent(60) { Durability::Disk } else { Durability::Os },
             segment_bytes: u32::try_from(chance.one_of(&[8, 8, 12, 20])).unwrap_or(8) << 10,
@@ -151,7 +140,8 @@ impl Plan {
             redrives_at_the_end: chance.percent(60),
             restart_before_drain: chance.percent(50),
             drain_checkpoint_percent: 0,
-            rebuild_percent: Chance::new(last.clone().next_number()).one_of(&[0, 0, 0, 25, 60]),
+            rebuild_percent: rebuilding.one_of(&[0, 0, 0, 25, 60]),
+            ended_cells_max: rebuilding.one_of(&[u64::MAX, u64::MAX, 0, 1, 3]),
         };
         if last.percent(HOLLOW_PERCENT) { plan.with_hollow_runs(&mut last) } else { plan }
     }
@@ -195,6 +185,7 @@ impl Options for Plan {
             ("restart_before_drain", Slot::Switch(&mut self.restart_before_drain)),
             ("drain_checkpoint_percent", Slot::Number(&mut self.drain_checkpoint_percent)),
             ("rebuild_percent", Slot::Number(&mut self.rebuild_percent)),
+            ("ended_cells_max", Slot::Number(&mut self.ended_cells_max)),
             ("clock_steps", Slot::Switch(&mut self.clock_steps)),
             ("wrong_boots", Slot::Switch(&mut self.wrong_boots)),
             ("wall_rate", Slot::Number(&mut self.wall_rate)),
@@ -244,7 +235,7 @@ impl Options for Plan {
             "subjects" | "groups" | "consumers" | "pieces" | "in_flight_max" => vec![1],
             "wall_rate" | "reclaim_bytes" => vec![1_000_000],
             "segment_bytes" => vec![8 << 10],
-            "hole_bytes_min" => vec![u64::MAX],
+            "hole_bytes_min" | "ended_cells_max" => vec![u64::MAX],
             "checkpoint_facts" | "window_ms" | "window_entries_max" | "ready_entries_max" | "merge_rows_max" => {
                 vec![1_000]
             }
@@ -253,6 +244,26 @@ impl Options for Plan {
             "body_bytes_max" | "hole_block_bytes" => vec![8],
             _ => vec![0],
         }
+    }
+}
+
+/// What the owner may use, and when it acts.
+fn owner(chance: &mut Chance, apart: &mut Chance, later: &mut Chance) -> OwnerOptions {
+    OwnerOptions {
+        checkpoint_bytes: u64::MAX,
+        checkpoint_facts: chance.one_of(&[5, 12, 30, 1_000]),
+        window_ms: chance.one_of(&[2, 16, 128, 1_000, 5_000]),
+        window_entries_max: index(chance.one_of(&[2, 3, 8, 1_000])),
+        ready_entries_max: index(chance.one_of(&[0, 3, 1_000])),
+        copy_after_ms: chance.one_of(&[0, 10, 200, 600_000]),
+        keep_finished_ms: chance.one_of(&[0, 0, 300, 600_000]),
+        merge_windows_min: index(apart.one_of(&[0, 1, 1, 2, 3])),
+        merge_rows_max: apart.one_of(&[8, 30, 1_000]),
+        merge_payload_bytes: apart.one_of(&[0, 300, 1_000]),
+        reclaim_bytes: apart.one_of(&[1, 3_000, 1_000_000]),
+        hole_bytes_min: later.one_of(&[1, 1, 400, u64::MAX]),
+        hole_block_bytes: u32::try_from(later.one_of(&[8, 8, 64, 512])).unwrap_or(8),
+        ..OwnerOptions::default()
     }
 }
 

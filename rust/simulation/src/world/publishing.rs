@@ -105,7 +105,7 @@ impl World {
     /// Cancels or moves one of the messages published so far.
     pub(super) fn change_one(&mut self) {
         if self.plan.terms_percent > 0 && self.chance.percent(30) {
-            if self.chance.percent(50) { self.move_by_key() } else { self.cancel_by_key() }
+            self.ask_by_keys();
         } else if self.chance.percent(50) {
             self.cancel();
         } else {
@@ -172,8 +172,8 @@ impl World {
     /// A cancel or a move was answered; what was moved has a receipt like any other message.
     pub(super) fn command_answered(&mut self, command: Sequence, outcome: Outcome) {
         self.commands.remove(&command);
-        let is_heard = self.key_answered(command, outcome) || self.series_answered(command, outcome);
-        if is_heard || self.load_answered(command, outcome) {
+        let is_heard = self.key_answered(command, outcome) || self.by_keys_answered(command, outcome);
+        if is_heard || self.series_answered(command, outcome) || self.load_answered(command, outcome) {
             return;
         }
         self.oracle.answered(command, outcome);
