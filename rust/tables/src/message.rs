@@ -19,7 +19,7 @@ use crate::rows::Gathered;
 use crate::schema::Choice;
 
 /// So many rows are taken in together: few enough to be in the processor's nearest cache until they are.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 128;
 
 /// Makes rows of what is found in a piece of the log.
 pub(crate) struct MessageRows<'a> {
@@ -66,10 +66,11 @@ impl<'a> MessageRows<'a> {
             |walked| {
                 match walked {
                     Walked::Damage(error) => sink.damage(error),
-                    Walked::Record(record, at) => match self.record(&record, &at) {
-                        Ok(row) => rows.extend(row),
-                        Err(error) => sink.damage(error),
-                    },
+                    Walked::Record(record, at) => {
+                        if let Err(error) = self.record(&record, &at, &mut rows) {
+                            sink.damage(error);
+                        }
+                    }
                 }
                 if rows.len() == TOGETHER {
                     sink.stretch(&rows);
@@ -80,14 +81,13 @@ impl<'a> MessageRows<'a> {
         sink.stretch(&rows);
     }
 
-    /// The row of a record, where it is a message that is asked for.
-    fn record<'r>(&mut self, record: &RawRecord<'r>, at: &At) -> Result<Option<MessageRow<'r>>>
+    fn record<'r>(&mut self, record: &RawRecord<'r>, at: &At, rows: &mut Vec<MessageRow<'r>>) -> Result<()>
     where
         'a: 'r,
     {
         self.terms.forget_before(record.sequence);
         match record.header.kind {
-            KIND_MESSAGE => return self.row(record, at),
+            KIND_MESSAGE => return self.row(record, at, rows),
             KIND_TERMS if self.reads_keys => self.terms.note(record),
             KIND_ADOPT => {
                 let end = record.sequence.plus(sequences_of(record));
@@ -95,10 +95,12 @@ impl<'a> MessageRows<'a> {
             }
             _ => {}
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn row<'r>(&mut self, record: &RawRecord<'r>, at: &At) -> Result<Option<MessageRow<'r>>>
+    /// Adds the row of a message, where it is asked for.
+    #[inline]
+    fn row<'r>(&mut self, record: &RawRecord<'r>, at: &At, rows: &mut Vec<MessageRow<'r>>) -> Result<()>
     where
         'a: 'r,
     {
@@ -109,7 +111,7 @@ impl<'a> MessageRows<'a> {
         let subject = self.name_of(message.subject);
         let is_other = subject.is_none() && self.filter.only_named;
         if is_other || !self.filter.takes(record.sequence, message.due) {
-            return Ok(None);
+            return Ok(());
         }
         let mut content = None;
         if self.reads_payload {
@@ -118,7 +120,7 @@ impl<'a> MessageRows<'a> {
             let malformed = || Error::corrupt(self.path, u64::from(offset), "id, tags and attributes", "other bytes");
             content = Some(read.ok_or_else(malformed)?);
         }
-        Ok(Some(MessageRow {
+        rows.push(MessageRow {
             sequence: record.sequence,
             epoch: at.epoch,
             subject,
@@ -130,7 +132,8 @@ impl<'a> MessageRows<'a> {
             offset,
             payload_check: Some(record.header.payload_check.get()),
             published_sequence: record.sequence,
-        }))
+        });
+        Ok(())
     }
 
     fn name_of(&mut self, subject: SubjectNumber) -> Option<&'a str> {
