@@ -2,7 +2,7 @@
 //! it: that is judged where it is applied.
 
 use delaymq_core::error::Result;
-use delaymq_core::message_log::{Find, LogPiece, segment_path};
+use delaymq_core::message_log::Find;
 use delaymq_core::record::header::RawRecord;
 use delaymq_core::record::message::KIND_MESSAGE;
 
@@ -14,12 +14,13 @@ use crate::rows::Gathered;
 /// Makes rows of what is found in a piece of the log.
 pub(crate) struct ActionRows<'a> {
     range: &'a Range,
-    path: String,
+    path: &'a str,
 }
 
 impl<'a> ActionRows<'a> {
-    pub(crate) fn new(range: &'a Range, piece: &LogPiece) -> Self {
-        Self { range, path: segment_path(piece.segment) }
+    /// `path` is that of the piece's segment.
+    pub(crate) fn new(range: &'a Range, path: &'a str) -> Self {
+        Self { range, path }
     }
 
     /// Takes in what was found next.
@@ -27,7 +28,7 @@ impl<'a> ActionRows<'a> {
         let filter = &self.range.filter;
         each_record(
             find,
-            &self.path,
+            self.path,
             |time| filter.takes_published(time),
             |walked| match walked {
                 Walked::Damage(error) => sink.damage(error),
@@ -45,7 +46,7 @@ impl<'a> ActionRows<'a> {
 
     fn row(&self, record: &RawRecord<'_>, at: At, sink: &mut Gathered) -> Result<()> {
         let (filter, parties) = (&self.range.filter, &self.range.parties);
-        let fact = fact_of(record, &at, &self.path)?;
+        let fact = fact_of(record, &at, self.path)?;
         let Some(said) = Said::of(&fact) else { return Ok(()) };
         let group = said.group_number.and_then(|number| parties.groups.get(&number));
         let subject = said.subject.or(group.map(|(subject, _)| *subject));
@@ -61,7 +62,7 @@ impl<'a> ActionRows<'a> {
             target_subject: said.target_subject.and_then(name).map(String::as_str),
             group: said.group.or(group.map(|(_, name)| name.as_str())),
             consumer: said.consumer.or(consumer.map(String::as_str)),
-            file: &self.path,
+            file: self.path,
             said: &said,
         });
         Ok(())

@@ -19,15 +19,20 @@ pub(crate) struct Content<'a> {
 impl<'a> Content<'a> {
     /// `None` where the meta of a payload that passed its check cannot be read. A message of QMQ that cannot be
     /// read is all body, as it is for consumers.
+    #[inline]
     pub(crate) fn of(message: &Message<'a>) -> Option<Self> {
         if message.opaque {
             let meta = MetaView::read(message.meta)?;
             let (tags, attributes) = (meta.tags().collect(), meta.attributes().collect());
             return Some(Self { message_id: meta.message_id(), tags, attributes, body: message.body });
         }
-        let wire = WireMessage::read_whole(message.body).ok();
-        let all_body = Self { body: message.body, ..Self::default() };
-        Some(wire.and_then(|wire| Self::of_wire(&wire)).unwrap_or(all_body))
+        Some(Self::of_qmq(message.body))
+    }
+
+    fn of_qmq(bytes: &'a [u8]) -> Self {
+        let wire = WireMessage::read_whole(bytes).ok();
+        let all_body = Self { body: bytes, ..Self::default() };
+        wire.and_then(|wire| Self::of_wire(&wire)).unwrap_or(all_body)
     }
 
     fn of_wire(wire: &WireMessage<'a>) -> Option<Self> {

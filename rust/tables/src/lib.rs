@@ -7,6 +7,7 @@
 
 mod action;
 mod action_row;
+mod cells;
 mod column;
 mod content;
 mod cut;
@@ -23,6 +24,7 @@ mod ledger_rows;
 mod loading;
 mod loads;
 mod message;
+mod message_columns;
 mod message_row;
 mod numbers;
 mod older;

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::{Find, LogPiece, segment_path};
+use delaymq_core::message_log::Find;
 use delaymq_core::record::adopt::{KIND_ADOPT, sequences_of};
 use delaymq_core::record::header::RawRecord;
 use delaymq_core::record::message::{KIND_MESSAGE, decode_message};
 use delaymq_core::record::terms::{KIND_TERMS, MessageTerms, NameHash, decode_terms};
-use delaymq_core::units::{Epoch, Sequence};
+use delaymq_core::units::{Epoch, Sequence, SubjectNumber};
 
 use crate::column::Column;
 use crate::content::Content;
@@ -18,24 +18,33 @@ use crate::message_row::MessageRow;
 use crate::rows::Gathered;
 use crate::schema::Choice;
 
+/// So many rows are taken in together: few enough to be in the processor's nearest cache until they are.
+const TOGETHER: usize = 128;
+
 /// Makes rows of what is found in a piece of the log.
 pub(crate) struct MessageRows<'a> {
-    pub(crate) filter: &'a Filter,
-    pub(crate) names: &'a Names,
-    pub(crate) choice: &'a Choice,
-    path: String,
+    filter: &'a Filter,
+    names: &'a Names,
+    path: &'a str,
+    reads_payload: bool,
+    reads_keys: bool,
+    /// The subject that was named last: a stretch of messages is often of one.
+    named: Option<(SubjectNumber, Option<&'a str>)>,
     terms: KeyTerms,
     /// Sequences of messages that facts have loaded, and the epochs of these.
     pub(crate) adopted: Vec<(Range<Sequence>, Option<Epoch>)>,
 }
 
 impl<'a> MessageRows<'a> {
-    pub(crate) fn new(filter: &'a Filter, names: &'a Names, choice: &'a Choice, piece: &LogPiece) -> Self {
+    /// `path` is that of the piece's segment.
+    pub(crate) fn new(filter: &'a Filter, names: &'a Names, choice: &Choice, path: &'a str) -> Self {
         Self {
             filter,
             names,
-            choice,
-            path: segment_path(piece.segment),
+            path,
+            reads_payload: choice.reads_payload(),
+            reads_keys: choice.has(Column::Key),
+            named: None,
             terms: KeyTerms::default(),
             adopted: Vec::new(),
         }
@@ -43,57 +52,75 @@ impl<'a> MessageRows<'a> {
 
     /// Takes in what was found next.
     pub(crate) fn take(&mut self, find: Find<'_>, sink: &mut Gathered) {
-        if matches!(find, Find::Batch { .. }) {
+        let mut expected = 1;
+        if let Find::Batch { header, .. } = &find {
             self.terms = KeyTerms::default();
+            expected = header.record_count.get() as usize;
         }
-        let (path, filter) = (self.path.clone(), self.filter);
+        let (path, filter) = (self.path, self.filter);
+        let mut rows = Vec::with_capacity(expected.min(TOGETHER));
         each_record(
             find,
-            &path,
+            path,
             |time| filter.takes_published(time),
-            |walked| match walked {
-                Walked::Damage(error) => sink.damage(error),
-                Walked::Record(record, at) => {
-                    self.terms.forget_before(record.sequence);
-                    self.record(&record, &at, sink);
+            |walked| {
+                match walked {
+                    Walked::Damage(error) => sink.damage(error),
+                    Walked::Record(record, at) => {
+                        if let Err(error) = self.record(&record, &at, &mut rows) {
+                            sink.damage(error);
+                        }
+                    }
+                }
+                if rows.len() == TOGETHER {
+                    sink.stretch(&rows);
+                    rows.clear();
                 }
             },
         );
+        sink.stretch(&rows);
     }
 
-    fn record(&mut self, record: &RawRecord<'_>, at: &At, sink: &mut Gathered) {
-        if record.header.kind == KIND_TERMS && self.choice.has(Column::Key) {
-            self.terms.note(record);
+    fn record<'r>(&mut self, record: &RawRecord<'r>, at: &At, rows: &mut Vec<MessageRow<'r>>) -> Result<()>
+    where
+        'a: 'r,
+    {
+        self.terms.forget_before(record.sequence);
+        match record.header.kind {
+            KIND_MESSAGE => return self.row(record, at, rows),
+            KIND_TERMS if self.reads_keys => self.terms.note(record),
+            KIND_ADOPT => {
+                let end = record.sequence.plus(sequences_of(record));
+                self.adopted.push((record.sequence..end, at.epoch));
+            }
+            _ => {}
         }
-        if record.header.kind == KIND_ADOPT {
-            let end = record.sequence.plus(sequences_of(record));
-            self.adopted.push((record.sequence..end, at.epoch));
-        }
-        if record.header.kind == KIND_MESSAGE
-            && let Err(error) = self.row(record, at, sink)
-        {
-            sink.damage(error);
-        }
+        Ok(())
     }
 
-    fn row(&mut self, record: &RawRecord<'_>, at: &At, sink: &mut Gathered) -> Result<()> {
+    /// Adds the row of a message, where it is asked for.
+    #[inline]
+    fn row<'r>(&mut self, record: &RawRecord<'r>, at: &At, rows: &mut Vec<MessageRow<'r>>) -> Result<()>
+    where
+        'a: 'r,
+    {
         let offset = at.location.offset();
         let Some(message) = decode_message(record) else {
-            return Err(Error::corrupt(&self.path, u64::from(offset), "a message", "another fixed part"));
+            return Err(Error::corrupt(self.path, u64::from(offset), "a message", "another fixed part"));
         };
-        let subject = self.names.get(&message.subject).map(String::as_str);
+        let subject = self.name_of(message.subject);
         let is_other = subject.is_none() && self.filter.only_named;
         if is_other || !self.filter.takes(record.sequence, message.due) {
             return Ok(());
         }
         let mut content = None;
-        if self.choice.reads_payload() {
-            check_payload(record, &self.path, offset)?;
+        if self.reads_payload {
+            check_payload(record, self.path, offset)?;
             let read = Content::of(&message);
-            let malformed = || Error::corrupt(&self.path, u64::from(offset), "id, tags and attributes", "other bytes");
+            let malformed = || Error::corrupt(self.path, u64::from(offset), "id, tags and attributes", "other bytes");
             content = Some(read.ok_or_else(malformed)?);
         }
-        sink.row(&MessageRow {
+        rows.push(MessageRow {
             sequence: record.sequence,
             epoch: at.epoch,
             subject,
@@ -101,12 +128,23 @@ impl<'a> MessageRows<'a> {
             content,
             published: at.trusted,
             due: message.due,
-            file: &self.path,
+            file: self.path,
             offset,
             payload_check: Some(record.header.payload_check.get()),
             published_sequence: record.sequence,
         });
         Ok(())
+    }
+
+    fn name_of(&mut self, subject: SubjectNumber) -> Option<&'a str> {
+        match self.named {
+            Some((named, name)) if named == subject => name,
+            _ => {
+                let name = self.names.get(&subject).map(String::as_str);
+                self.named = Some((subject, name));
+                name
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use delaymq_core::error::{Error, Result};
-use delaymq_core::message_log::PieceReader;
+use delaymq_core::message_log::{PieceReader, segment_path};
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{Owner, state_at};
 use delaymq_core::units::Epoch;
@@ -53,7 +53,8 @@ pub struct Reading {
     told: SharedTold,
     next_range: usize,
     next_piece: usize,
-    reader: Option<PieceReader>,
+    /// With the path of its segment.
+    reader: Option<(PieceReader, String)>,
     pending: Option<PendingReader>,
     ready: Option<ReadyReader>,
     deliveries: Option<DeliveriesReader>,
@@ -260,12 +261,13 @@ impl Reading {
             (self.next_range, self.next_piece) = (self.next_range.saturating_add(1), 0);
             return Ok(());
         };
-        let reader = self.reader.get_or_insert_with(|| PieceReader::new(&self.storage, range.stream, *piece));
+        let new = || (PieceReader::new(&self.storage, range.stream, *piece), segment_path(piece.segment));
+        let (reader, path) = self.reader.get_or_insert_with(new);
         let is_more = if range.table == Table::Action {
-            let rows = ActionRows::new(range, piece);
+            let rows = ActionRows::new(range, path);
             reader.read_next(&mut |find| rows.take(find, gathered))?
         } else {
-            let mut rows = MessageRows::new(&range.filter, &range.names, choice, piece);
+            let mut rows = MessageRows::new(&range.filter, &range.names, choice, path);
             let is_more = reader.read_next(&mut |find| rows.take(find, gathered))?;
             let adopted = std::mem::take(&mut rows.adopted);
             for (sequences, epoch) in adopted {

@@ -3,15 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BinaryBuilder, BooleanBuilder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
-};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
 use delaymq_core::error::Error;
 use delaymq_core::units::Millis;
 
-use crate::column::{Column, Shape};
+use crate::cells::Cells;
+use crate::column::Column;
 use crate::schema::Choice;
 use crate::table::Table;
 
@@ -56,6 +54,17 @@ pub(crate) trait Row {
     fn cell(&self, column: Column, written: &mut String) -> Cell<'_>;
 }
 
+/// A row of a table of which many are known at once, and taken in column by column: row by row each cell asks anew which
+/// column it is of, and what neighbours have in common is put down for each (2 M messages, with all else that was made
+/// cheaper then: 0.39 s of a processor instead of 0.47).
+pub(crate) trait Stretch: Row + Sized {
+    /// Its texts and bodies have no more bytes than this, whatever columns are asked for.
+    fn bytes_max(&self) -> usize;
+
+    /// Appends what these rows have in a column, and returns the bytes of their texts and bodies there.
+    fn put(rows: &[Self], column: Column, cells: &mut Cells, written: &mut String) -> usize;
+}
+
 /// What was read and not handed out: rows, full batches of them, and what is damaged.
 pub(crate) struct Gathered {
     rows: Rows,
@@ -82,6 +91,23 @@ impl Gathered {
         }
     }
 
+    /// Takes in many rows, as if each were given alone.
+    pub(crate) fn stretch<R: Stretch>(&mut self, mut rows: &[R]) {
+        while let Some(first) = rows.first() {
+            let (taken, rest) = rows.split_at(self.rows.room(rows));
+            if taken.is_empty() {
+                self.row(first);
+                rows = rows.get(1..).unwrap_or_default();
+                continue;
+            }
+            self.rows.push_all(taken);
+            if self.rows.is_full() {
+                self.full.push_back(self.rows.take());
+            }
+            rows = rest;
+        }
+    }
+
     pub(crate) fn damage(&mut self, error: Error) {
         self.damages.push(error);
     }
@@ -104,15 +130,6 @@ impl Gathered {
     pub(crate) fn forget(&mut self) {
         self.full.clear();
     }
-}
-
-enum Cells {
-    Long(Int64Builder),
-    Short(Int32Builder),
-    Text(StringBuilder),
-    Bytes(BinaryBuilder),
-    Time(TimestampMicrosecondBuilder),
-    Flag(BooleanBuilder),
 }
 
 /// Collects rows.
@@ -157,6 +174,25 @@ impl Rows {
         }
     }
 
+    /// How many of these rows surely make the batch no fuller than by the last of them. None of them where their
+    /// bytes might.
+    fn room<R: Stretch>(&self, rows: &[R]) -> usize {
+        let count = rows.len().min(BATCH_ROWS.saturating_sub(self.count));
+        let bytes = rows.iter().take(count).map(R::bytes_max).fold(self.bytes, usize::saturating_add);
+        if bytes < BATCH_BYTES { count } else { 0 }
+    }
+
+    fn push_all<R: Stretch>(&mut self, rows: &[R]) {
+        if self.count == 0 {
+            self.make_room();
+        }
+        self.count = self.count.saturating_add(rows.len());
+        for (column, cells) in &mut self.cells {
+            let taken = R::put(rows, *column, cells, &mut self.written);
+            self.bytes = self.bytes.saturating_add(taken);
+        }
+    }
+
     /// Makes room for as much as the batch before had: a column that grows is copied each time.
     fn make_room(&mut self) {
         for ((column, cells), bytes) in self.cells.iter_mut().zip(&self.before) {
@@ -173,84 +209,4 @@ impl Rows {
         let columns = self.cells.iter_mut().map(|(_, cells)| cells.finish()).collect();
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
     }
-}
-
-impl Cells {
-    /// With room for so many rows, and so many bytes of their texts or bodies.
-    fn of(column: Column, rows: usize, bytes: usize) -> Self {
-        match column.shape() {
-            Shape::Long => Self::Long(Int64Builder::with_capacity(rows)),
-            Shape::Short => Self::Short(Int32Builder::with_capacity(rows)),
-            Shape::Text => Self::Text(StringBuilder::with_capacity(rows, bytes)),
-            Shape::Bytes => Self::Bytes(BinaryBuilder::with_capacity(rows, bytes)),
-            Shape::Time => Self::Time(TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC")),
-            Shape::Flag => Self::Flag(BooleanBuilder::with_capacity(rows)),
-        }
-    }
-
-    /// Bytes of texts or bodies.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Text(cells) => cells.values_slice().len(),
-            Self::Bytes(cells) => cells.values_slice().len(),
-            _ => 0,
-        }
-    }
-
-    /// Appends a cell, null where it is of another shape, and returns the bytes of its text or body.
-    #[expect(clippy::inline_always, reason = "beside the cells of a message, a fifth of all time of reading them")]
-    #[inline(always)]
-    fn put(&mut self, cell: Cell<'_>, written: &str) -> usize {
-        match (self, cell) {
-            (Self::Long(cells), Cell::Number(number)) => {
-                cells.append_value(i64::try_from(number).unwrap_or(i64::MAX));
-            }
-            (Self::Long(cells), Cell::Signed(number)) => cells.append_value(number),
-            (Self::Short(cells), Cell::Number(number)) => {
-                cells.append_value(i32::try_from(number).unwrap_or(i32::MAX));
-            }
-            (Self::Text(cells), Cell::Text(text)) => {
-                cells.append_value(text);
-                return text.len();
-            }
-            (Self::Text(cells), Cell::Written) => {
-                cells.append_value(written);
-                return written.len();
-            }
-            (Self::Bytes(cells), Cell::Bytes(bytes)) => {
-                cells.append_value(bytes);
-                return bytes.len();
-            }
-            (Self::Time(cells), Cell::Time(time)) => cells.append_value(microseconds(time)),
-            (Self::Flag(cells), Cell::Flag(is)) => cells.append_value(is),
-            (cells, _) => cells.put_null(),
-        }
-        0
-    }
-
-    fn put_null(&mut self) {
-        match self {
-            Self::Long(cells) => cells.append_null(),
-            Self::Short(cells) => cells.append_null(),
-            Self::Text(cells) => cells.append_null(),
-            Self::Bytes(cells) => cells.append_null(),
-            Self::Time(cells) => cells.append_null(),
-            Self::Flag(cells) => cells.append_null(),
-        }
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Long(cells) => Arc::new(cells.finish()),
-            Self::Short(cells) => Arc::new(cells.finish()),
-            Self::Text(cells) => Arc::new(cells.finish()),
-            Self::Bytes(cells) => Arc::new(cells.finish()),
-            Self::Time(cells) => Arc::new(cells.finish()),
-            Self::Flag(cells) => Arc::new(cells.finish()),
-        }
-    }
-}
-
-fn microseconds(time: Millis) -> i64 {
-    i64::try_from(time.0).ok().and_then(|ms| ms.checked_mul(1_000)).unwrap_or(i64::MAX)
 }

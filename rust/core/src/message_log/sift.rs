@@ -152,7 +152,7 @@ impl Sieve {
 
     /// A batch whose header is whole.
     pub(super) fn batch(&mut self, header: &BatchHeader, at: u32, show: &mut dyn FnMut(Find<'_>)) -> Result<()> {
-        let (path, start, stream) = (self.window.path(), self.window.at(at), self.window.stream().id);
+        let (number, start, stream) = (self.window.number(), self.window.at(at), self.window.stream().id);
         let base = Sequence(header.base_sequence.get());
         let end = base.plus(u64::from(header.count.get()));
         let bytes = self.window.bytes(at, header.length.get() as usize)?;
@@ -160,7 +160,7 @@ impl Sieve {
         match check_records(bytes, at, header, &stream, &mut self.scratch) {
             Ok(()) => show(Find::Batch { header: *header, start, records }),
             Err(fault) => {
-                show(Find::Damage(fault.corrupt(&path)));
+                show(Find::Damage(fault.corrupt(&segment_path(number))));
                 let place = Place { start, trusted: Some(Millis(header.trusted_ms.get())) };
                 sift_records(records, base, Some(end), place, show);
             }

@@ -75,6 +75,7 @@ pub struct RawRecord<'a> {
 
 impl RawRecord<'_> {
     /// True where the payload is what its producer computed the check over.
+    #[inline]
     pub fn payload_is_whole(&self) -> bool {
         crc32fast::hash(self.payload) == self.header.payload_check.get()
     }
@@ -113,6 +114,7 @@ pub fn read_record(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, Re
 }
 
 /// The record at the front of `bytes`, whose check is not compared.
+#[inline]
 fn read_parts(bytes: &[u8], sequence: Sequence) -> Result<RawRecord<'_>, RecordFault> {
     let (header, rest) = RecordHeader::read_from_prefix(bytes).map_err(|_| RecordFault::Short)?;
     let length = header.length.get() as usize;
@@ -241,6 +243,7 @@ impl<'a> Iterator for Records<'a> {
     /// The record's offset within the bytes, and the record.
     type Item = Result<(usize, RawRecord<'a>), RecordFault>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.bytes.get(self.offset..)?;
         if rest.is_empty() {

@@ -74,6 +74,7 @@ pub fn encode_checked_message(out: &mut Vec<u8>, message: &Message<'_>, check: u
 }
 
 /// Reads a message; `None` where the fixed part does not fit.
+#[inline]
 pub fn decode_message<'a>(record: &RawRecord<'a>) -> Option<Message<'a>> {
     let fixed: MessageFixed = read_struct(record.fixed)?;
     let (meta, body) = record.payload.split_at_checked(fixed.meta_length.get() as usize)?;

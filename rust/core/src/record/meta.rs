@@ -13,6 +13,7 @@ pub struct MetaView<'a> {
 impl<'a> MetaView<'a> {
     /// Reads meta; no bytes at all are meta without anything in it. `None` where it is malformed or
     /// has bytes left over.
+    #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         if bytes.is_empty() {
             return Some(Self::default());

@@ -30,6 +30,7 @@ pub use header::{RawRecord, RecordFault, RecordHeader, Records, encode_record, s
 pub const FORMAT_VERSION: u32 = 8;
 
 /// The bytes of `value` as a zerocopy struct read from the front of `bytes`.
+#[inline]
 pub(crate) fn read_struct<T>(bytes: &[u8]) -> Option<T>
 where
     T: zerocopy::FromBytes + zerocopy::KnownLayout + zerocopy::Immutable + zerocopy::Unaligned + Copy,
