@@ -24,6 +24,7 @@ mod loading;
 mod loads;
 mod message;
 mod message_row;
+mod moment;
 mod numbers;
 mod older;
 mod parties;
