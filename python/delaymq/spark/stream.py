@@ -117,9 +117,10 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: TableOptions, stream: StreamOptions) -> None:
         if options.log not in STREAMED:
             raise refused("log", f"one that can be streamed: {', '.join(STREAMED)}", options.log)
-        for name, found in (("sequenceFrom", options.first_sequence), ("sequenceTo", options.end_sequence)):
+        bounds = {"sequenceFrom": options.first_sequence, "sequenceTo": options.end_sequence}
+        for name, found in (bounds | {"snapshot": options.snapshot}).items():
             if found is not None:
-                raise refused(name, "nothing: a stream has startingOffset", found)
+                raise refused(name, "nothing: a stream has startingOffset, and goes on", found)
         self._options = options
         self._stream = stream
         self._snapshot: Snapshot | None = None
