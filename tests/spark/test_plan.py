@@ -29,6 +29,7 @@ def test_options_are_read_from_texts_whatever_their_case() -> None:
             "onCorrupt": "report",
             "pinHours": "0.5",
             "snapshot": "0a",
+            "pushdown": "TRUE",
         }
     )
     assert found == TableOptions(
@@ -44,6 +45,7 @@ def test_options_are_read_from_texts_whatever_their_case() -> None:
         on_damage="report",
         pinned_for=timedelta(minutes=30),
         snapshot="0a",
+        pushes_filters=True,
     )
 
 
@@ -59,7 +61,8 @@ def test_options_are_read_from_texts_whatever_their_case() -> None:
         ("pinHours", "long", "a number of hours"),
         ("path", '["a", "b"]', "one store"),
         ("verification", "none", "headers or full"),
-        ("pushdown", "true", "splitBytes"),
+        ("pushdown", "yes", "true or false"),
+        ("filters", "true", "splitBytes"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(name: str, text: str, said: str) -> None:

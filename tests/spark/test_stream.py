@@ -230,6 +230,7 @@ def test_what_is_no_stream_is_refused(tmp_path: Path) -> None:
     for option, said in (
         ({"first_sequence": 5}, "startingOffset"),
         ({"snapshot": "0a"}, "startingOffset"),
+        ({"pushes_filters": True}, "pushdown"),
     ):
         with pytest.raises(InvalidArgument, match=said):
             stream_of(tmp_path, asked=option)

@@ -24,6 +24,7 @@ __all__ = [
     "planned",
     "taken",
     "time_option",
+    "truth_option",
 ]
 
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
@@ -76,6 +77,7 @@ class TableOptions:
         on_damage: `raise` or `report`.
         pinned_for: How long the files that the plan names are kept.
         snapshot: The name of the snapshot that it is of; None takes one of now.
+        pushes_filters: What filters of Spark leave out is not read, which is right for one scan of a `load`.
     """
 
     path: str
@@ -93,6 +95,7 @@ class TableOptions:
     on_damage: Literal["raise", "report"] = "raise"
     pinned_for: timedelta = PINNED_FOR
     snapshot: str | None = None
+    pushes_filters: bool = False
 
     def __post_init__(self) -> None:
         """Refuses what no table has."""
@@ -251,6 +254,17 @@ def time_option(name: str, text: str) -> datetime:
     return found
 
 
+def truth_option(name: str, text: str) -> bool:
+    """Reads `true` or `false`.
+
+    Raises:
+        InvalidArgument: It is neither.
+    """
+    if text.lower() not in ("true", "false"):
+        raise refused(name, "true or false", text)
+    return text.lower() == "true"
+
+
 def _on_damage(name: str, text: str) -> str:
     if text not in ("fail", "report"):
         raise refused(name, "fail or report", text)
@@ -280,5 +294,6 @@ NAMES: dict[str, Named] = {
     "onCorrupt": ("on_damage", _on_damage),
     "pinHours": ("pinned_for", _hours),
     "snapshot": ("snapshot", _text),
+    "pushdown": ("pushes_filters", truth_option),
 }
 """The options of a Spark reader, what each stands for, and how its text is read."""
