@@ -28,6 +28,9 @@ class TableStore:
     def about(self) -> tuple[bytes, int, int, int, int | None]:
         """Stream, first and end sequence, trusted time, and when its pin ends, or None where there is none."""
 
+    def name(self) -> bytes:
+        """What the same snapshot is taken again by."""
+
     def retired(self) -> list[tuple[int, int]]:
         """First and end sequence of each stretch of facts that was retired from the midst of the log."""
 
@@ -83,8 +86,8 @@ class TableBatch:
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Capsule, Capsule]:
         """The capsules of its schema and its array; the types are what they are, whatever is wished."""
 
-def table_store(path: str, for_ms: int, /) -> TableStore:
-    """What is visible of the store in a folder, pinned for so long."""
+def table_store(path: str, for_ms: int, name: bytes | None, /) -> TableStore:
+    """What is visible of the store in a folder, or was when the snapshot of that name was taken, pinned for so long."""
 
 def read_table_ranges(
     path: str, tokens: Sequence[bytes], columns: Sequence[str] | None, reports: bool, /

@@ -12,6 +12,7 @@ from delaymq.durations import due_ms
 
 __all__ = [
     "SEQUENCE_MAX",
+    "checked_name",
     "checked_range",
     "checked_sequence",
     "checked_table",
@@ -28,6 +29,18 @@ def checked_table(table: object) -> str:
     if not isinstance(table, str):
         raise wrong_type("table", "a str", table)
     return table
+
+
+def checked_name(name: object) -> bytes | None:
+    """The bytes of a snapshot's name, or None; whether they are one is asked where it is taken again."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise wrong_type("name", "a str", name)
+    try:
+        return bytes.fromhex(name)
+    except ValueError:
+        raise refused("name", "the name of a snapshot of this store", name) from None
 
 
 def checked_range(found: object) -> Range:

@@ -20,6 +20,7 @@ from delaymq._recover import folder_of
 from delaymq._refusals import refused, wrong_type
 from delaymq._table_arguments import (
     SEQUENCE_MAX,
+    checked_name,
     checked_range,
     checked_sequence,
     checked_table,
@@ -72,6 +73,7 @@ class Snapshot:
         retired: Facts in between that are kept no more: first sequence and the one behind the last of each such
             stretch, in order.
         trusted: The store's own clock at that fact, UTC.
+        name: What `delaymq.snapshot` takes it again by, in any process: as of the same fact, while the files are kept.
         tables: The names of the tables that can be read.
     """
 
@@ -81,6 +83,7 @@ class Snapshot:
     end_sequence: int
     retired: tuple[tuple[int, int], ...]
     trusted: datetime
+    name: str
     tables: tuple[str, ...]
 
     def __init__(self, path: str, core: _core.TableStore) -> None:
@@ -89,6 +92,7 @@ class Snapshot:
         self.path = path
         self.stream_id, self.first_sequence, self.end_sequence, trusted_ms, pinned_ms = core.about()
         self.retired = tuple(core.retired())
+        self.name = core.name().hex()
         self.trusted = moment(min(trusted_ms, MOMENT_MS_MAX))
         self._pinned_until = moment_or_none(pinned_ms)
         self.tables = TABLES
@@ -278,8 +282,9 @@ class Snapshot:
         return f"Snapshot({self.path!r}, end_sequence={self.end_sequence})"
 
 
-def snapshot(path: str | os.PathLike[str], *, pinned_for: Duration = 3_600) -> Snapshot:
-    """What the store in a folder is now, up to the last fact that is durable, also while a server writes to it.
+def snapshot(path: str | os.PathLike[str], *, pinned_for: Duration = 3_600, name: str | None = None) -> Snapshot:
+    """What the store in a folder is now, up to the last fact that is durable, also while a server writes to it; or what
+    it was when a snapshot was taken whose files are still kept.
 
     Takes no lock and changes no file, but for a pin, so that none of its files goes before it is closed, where the
     folder may be written to.
@@ -287,17 +292,18 @@ def snapshot(path: str | os.PathLike[str], *, pinned_for: Duration = 3_600) -> S
     Args:
         path: The store's folder.
         pinned_for: So long its files are kept where this process dies; `Snapshot.hold` prolongs it.
+        name: Of a snapshot of this store, to take the same one again; None takes one of now.
 
     Raises:
-        WrongType, InvalidArgument: An argument is refused.
+        WrongType, InvalidArgument: An argument is refused, or there is no such snapshot of this store.
         NotAStore: The folder holds something else.
         NewerFormat: A later release wrote it.
-        Corrupt, MissingFile: What an open would need is damaged or gone.
+        Corrupt, MissingFile: What an open would need is damaged or gone, or what the named snapshot was made of.
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)
     try:
-        core = _core.table_store(folder, delay_ms(pinned_for, "pinned_for"))
+        core = _core.table_store(folder, delay_ms(pinned_for, "pinned_for"), checked_name(name))
     except StoreError as error:
         error.store = folder
         error.add_note(f"the store is {folder}")

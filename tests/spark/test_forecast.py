@@ -71,11 +71,15 @@ def test_the_page_has_a_bar_for_each_span_the_hottest_minutes_and_the_subjects()
     root = parsed(page(found, title="of <store> & more"))
     assert root.findtext("./body/h1") == "of <store> & more"
     assert root.findtext("./body/p") == "1,005,050 messages with 1,005 bytes are due."
-    bars = root.findall("./body/svg/rect")
-    assert len(bars) == 100
-    heights = [float(bar.attrib["height"]) for bar in bars]
-    assert max(heights) == heights[7] == 240
+    charts = root.findall("./body/svg")
+    bars, of_bytes = charts[0].findall("rect"), charts[1].findall("rect")
+    assert (len(charts), len(bars), len(of_bytes)) == (2, 100, 100)
+    for chart in (bars, of_bytes):
+        heights = [float(bar.attrib["height"]) for bar in chart]
+        assert max(heights) == heights[7] == 240
     assert bars[7].findtext("title") == "2030-01-01 00:07: 1,000,008"
+    assert [bar.findtext("title") for bar in of_bytes[7:9]] == ["2030-01-01 00:07: 15", "2030-01-01 00:08: 10"]
+    assert float(of_bytes[8].attrib["height"]) == 160
     assert cells(root, 0)[:2] == [["2030-01-01 00:07", "1,000,008", "15"], ["2030-01-01 01:39", "100", "10"]]
     assert cells(root, 1) == [["other", "1,000,000", "5"], ["a<b>&", "5,050", "1,000"]]
 
@@ -85,7 +89,7 @@ def test_a_bar_stands_for_as_long_as_it_must(days: float, word: str) -> None:
     found = [Due(START + timedelta(days=days) * part, "s", 1, 1) for part in (0, 1)]
     root = parsed(page(found, title="t"))
     assert root.findtext("./body/h2") == f"messages due, by {word}; the highest bar is 1"
-    lefts = [float(bar.attrib["x"]) for bar in root.findall("./body/svg/rect")]
+    lefts = [float(bar.attrib["x"]) for bar in root.findall("./body/svg[1]/rect")]
     assert lefts[0] == 0
     assert 900 < lefts[1] < 960
 
@@ -94,3 +98,11 @@ def test_a_page_of_nothing_says_so() -> None:
     root = parsed(page([], title="t"))
     assert root.findtext("./body/p") == "0 messages with 0 bytes are due."
     assert root.findall("./body/svg") == []
+
+
+def test_messages_without_a_byte_are_drawn() -> None:
+    root = parsed(page([Due(START, "s", 3, 0)], title="t"))
+    assert [one.text for one in root.findall("./body/h2")[:2]] == [
+        "messages due, by minute; the highest bar is 3",
+        "bytes due, by minute; the highest bar is 0",
+    ]

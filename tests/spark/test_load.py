@@ -184,10 +184,14 @@ def test_the_verb_loads_into_a_server_and_tells(tmp_path: Path, connected: str) 
     file = lines(tmp_path / "due.jsonl", rows(5))
     with Served(tmp_path / "store") as served:
         place = ("--store", str(served.folder), "--server", served.url, "--master", connected, "--job", "job")
-        told = spark_load(str(file), *place)
+        told = spark_load(str(file), *place, "--parquet", str(tmp_path / "stores"))
         assert told.stderr == ""
         assert told.stdout.startswith("5 messages of 5 rows, job job\n")
-        assert told.stdout.splitlines()[-1].split()[1:] == ["5", "2", "now"] or "now" in told.stdout.splitlines()[-1]
+        [written] = pyarrow.parquet.read_table(tmp_path / "stores").to_pylist()
+        first = str(written.pop("first_sequence"))
+        assert written == {"job": "job", "path": str(served.folder), "messages": 5, "again": False}
+        assert told.stdout.splitlines()[-1].split() == [str(served.folder), "5", first, "now"]
+        assert "is there already" in spark_load(str(file), *place, "--parquet", str(tmp_path / "stores"), code=2).stderr
         [line] = spark_load(str(file), *place, "--json", "--timeout", "1m").stdout.splitlines()
         found = json.loads(line)
         assert shape(found) == promised()["spark load --json"]

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,44 @@ def test_damage_names_its_file_and_offset(engine: Engine, tmp_path: Path) -> Non
     assert [bytes(row["body"]) for row in rows(reported)] == [b"body %d" % n for n in range(10) if n != 5]
 
 
+@pytest.mark.parametrize("log", ["message", "pending", "deliveries"])
+def test_every_payload_is_checked_where_that_is_asked(engine: Engine, tmp_path: Path, log: str) -> None:
+    segment = damaged(tmp_path / "store")
+    asked = {"log": log, "columns": "sequence,subject"}
+    whole = rows(loaded(engine, tmp_path / "store", **asked))
+    with pytest.raises(Exception, match=f"DamagedPayload: .*{segment}"):
+        loaded(engine, tmp_path / "store", **asked, verification="full").collect()
+    reported = rows(loaded(engine, tmp_path / "store", **asked, verification="full", onCorrupt="report"))
+    # What became of a message is told by facts, not by its payload.
+    assert (len(whole), len(reported)) == (10, 10 if log == "deliveries" else 9)
+    assert [row for row in whole if row in reported] == reported
+
+
+def test_damage_that_no_column_is_of_is_listed_where_every_payload_is_checked(spark: Any, tmp_path: Path) -> None:
+    segment = damaged(tmp_path / "store")
+    asked = TableOptions(path=str(tmp_path / "store"), columns=("sequence",))
+    assert damages(spark, asked).count() == 0
+    [found] = damages(spark, replace(asked, verification="full")).collect()
+    assert found["path"] == f"log/{segment}"
+
+
+def test_loads_of_one_snapshot_are_of_one_moment(engine: Engine, tmp_path: Path) -> None:
+    """On Sail also two actions of one load, each of which plans anew."""
+    folder = tmp_path / "store"
+    with delaymq.open(folder, durability="os") as store:
+        store.publish("a", b"first", delay=60)
+        wait_for_rows(folder, 1)
+        with delaymq.snapshot(folder) as snapshot:
+            messages = loaded(engine, folder, snapshot=snapshot.name)
+            assert messages.count() == 1
+            store.publish("a", b"second", delay=60)
+            wait_for_rows(folder, 2)
+            assert messages.count() == 1
+            pending = loaded(engine, folder, snapshot=snapshot.name, log="pending")
+            assert [row["sequence"] for row in rows(pending)] == [row["sequence"] for row in rows(messages)]
+        assert loaded(engine, folder).count() == 2
+
+
 def test_damage_is_listed(spark: Any, tmp_path: Path) -> None:
     segment = damaged(tmp_path / "store")
     [found] = damages(spark, TableOptions(path=str(tmp_path / "store"), columns=("body",))).collect()
@@ -253,7 +292,14 @@ def test_nothing_is_damaged_in_what_is_whole(spark: Any, filled: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"log": "messages"}, "log"), ({"offset": "1"}, "option"), ({"sequenceFrom": "9", "sequenceTo": "1"}, "end_seq")],
+    [
+        ({"log": "messages"}, "log"),
+        ({"offset": "1"}, "option"),
+        ({"sequenceFrom": "9", "sequenceTo": "1"}, "end_seq"),
+        ({"verification": "none"}, "headers or full"),
+        ({"verification": "full", "log": "segments"}, "no record is read"),
+        ({"snapshot": "newest"}, "the name of a snapshot"),
+    ],
 )
 def test_what_is_refused_is_said_by_the_engine(
     engine: Engine, filled: Path, options: dict[str, str], said: str

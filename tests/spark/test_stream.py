@@ -33,9 +33,9 @@ def filled(path: Path, first: int = 0, count: int = PUBLISHED) -> Path:
     return path
 
 
-def stream_of(path: Path, *, log: str = "message", first_sequence: int | None = None, **stream: Any) -> TableStream:
-    asked = TableOptions(path=str(path), log=log, columns=("sequence",), first_sequence=first_sequence)
-    return TableStream(asked, StreamOptions(**stream))
+def stream_of(path: Path, *, asked: dict[str, Any] | None = None, **stream: Any) -> TableStream:
+    options = {"columns": ("sequence",)} | (asked or {})
+    return TableStream(TableOptions(path=str(path), **options), StreamOptions(**stream))
 
 
 def sequences(stream: TableStream, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
@@ -76,7 +76,7 @@ def test_facts_that_are_no_messages_are_a_stream_too(tmp_path: Path) -> None:
     with delaymq.snapshot(path) as snapshot:
         expected = pyarrow.table(snapshot.to_arrow_batches("action", columns=("sequence",)))["sequence"].to_pylist()
     assert len(expected) > 50
-    stream, found = stream_of(path, log="action"), []
+    stream, found = stream_of(path, asked={"log": "action"}), []
     start = stream.initialOffset()
     while (end := stream.latestOffset(start, ReadMaxRows(100))) != start:
         found += sequences(stream, start, end)
@@ -226,9 +226,14 @@ def test_what_cannot_be_read_is_refused_by_name(options: dict[str, str], said: s
 
 def test_what_is_no_stream_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="one that can be streamed"):
-        stream_of(tmp_path, log="pending")
-    with pytest.raises(InvalidArgument, match="startingOffset"):
-        stream_of(tmp_path, first_sequence=5)
+        stream_of(tmp_path, asked={"log": "pending"})
+    for option, said in (
+        ({"first_sequence": 5}, "startingOffset"),
+        ({"snapshot": "0a"}, "startingOffset"),
+        ({"pushes_filters": True}, "pushdown"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            stream_of(tmp_path, asked=option)
     found, others = StreamOptions.taken({"startingoffset": "latest", "FailOnDataLoss": "false", "log": "message"})
     assert (found, others) == (StreamOptions(begin="latest", is_loss_an_error=False), {"log": "message"})
 

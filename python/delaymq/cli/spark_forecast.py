@@ -54,7 +54,7 @@ def add_forecast(parts: Verbs) -> None:
     )
     verb.add_argument("--due-from", type=moment, metavar="TIME", help="only what is due at this time or later")
     verb.add_argument("--due-before", type=moment, metavar="TIME", help="only what is due before this time")
-    verb.add_argument("--html", type=Path, metavar="FILE", help="write a page with a chart, which needs nothing else")
+    verb.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts, which needs nothing else")
     verb.add_argument("--parquet", metavar="DIR", help="write minutes and subjects as Parquet into a new folder")
     verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the picture (default {ROWS})")
     add_running(verb, "one JSON object for each minute and subject")

@@ -14,7 +14,7 @@ from delaymq.cli.arguments import add_verb, delay, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import PROOF_HELP, add_settings, settings_of
-from delaymq.cli.spark_session import add_master, session
+from delaymq.cli.spark_session import add_master, new_folder, session
 from delaymq.cli.terminal import table
 from delaymq.loaded import check_job
 
@@ -94,6 +94,7 @@ def add_load(parts: Verbs) -> None:
     verb.add_argument(
         "--timeout", type=delay, metavar="DURATION", help="how long the answer of a server is waited for (default 10m)"
     )
+    verb.add_argument("--parquet", metavar="DIR", help="write what became of each store as Parquet into a new folder")
     add_master(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_settings(verb)
@@ -105,7 +106,8 @@ def run_load(chosen: argparse.Namespace) -> int:
     form = _format(chosen.files, chosen.format)
     check_job(chosen.job)
     stores, servers = _places(chosen, settings := settings_of(chosen))
-    from delaymq.spark.jobs import load, rows_of  # noqa: PLC0415 - PySpark is asked for here alone
+    parquet = new_folder("--parquet", chosen.parquet)
+    from delaymq.spark.jobs import load, rows_of, stores_frame  # noqa: PLC0415 - PySpark is asked for here alone
 
     into = _destinations(chosen, settings, stores, servers)
     for one in into:
@@ -121,6 +123,8 @@ def run_load(chosen: argparse.Namespace) -> int:
             ignore_others=chosen.ignore_others,
             due_before=chosen.due_before,
         )
+        if parquet is not None:
+            stores_frame(spark, done).write.parquet(parquet)
     if chosen.json:
         print(json.dumps(asdict(done), ensure_ascii=False))
     else:

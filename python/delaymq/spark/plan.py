@@ -14,10 +14,24 @@ from delaymq.tables import SPLIT_BYTES, TABLES, columns_of
 if TYPE_CHECKING:
     from delaymq.tables import Range, Snapshot
 
-__all__ = ["NAMES", "Named", "Part", "TableOptions", "explain", "parts_of", "planned", "taken", "time_option"]
+__all__ = [
+    "NAMES",
+    "Named",
+    "Part",
+    "TableOptions",
+    "explain",
+    "parts_of",
+    "planned",
+    "taken",
+    "time_option",
+    "truth_option",
+]
 
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
 """What an option stands for, and how its text is read, given its name and the text."""
+
+CHECKED_BY = {"message": "body_bytes", "pending": "body_bytes", "deliveries": "message_id"}
+"""A column of each table with payloads that is read out of them."""
 
 PINNED_FOR = timedelta(hours=6)
 """How long what a plan names is kept by its pin alone: a job that takes longer may find files gone."""
@@ -32,12 +46,14 @@ class Part:
         range: A part of its table.
         columns: The columns that are wanted, in the order of the table.
         on_damage: `raise` ends the task at what is damaged, `report` reads past it.
+        checked_by: A column that is read beside, so that every payload is checked, and not given; None for none.
     """
 
     path: str
     range: Range
     columns: tuple[str, ...]
     on_damage: Literal["raise", "report"]
+    checked_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +72,12 @@ class TableOptions:
         due_from: From when it is due.
         due_before: Before when.
         split_bytes: How much one task reads, about.
+        verification: `headers` checks all that is read, and payloads only where a column is read out of them; `full`
+            checks every payload.
         on_damage: `raise` or `report`.
         pinned_for: How long the files that the plan names are kept.
+        snapshot: The name of the snapshot that it is of; None takes one of now.
+        pushes_filters: What filters of Spark leave out is not read, which is right for one scan of a `load`.
     """
 
     path: str
@@ -71,8 +91,11 @@ class TableOptions:
     due_from: datetime | None = None
     due_before: datetime | None = None
     split_bytes: int = SPLIT_BYTES
+    verification: Literal["headers", "full"] = "headers"
     on_damage: Literal["raise", "report"] = "raise"
     pinned_for: timedelta = PINNED_FOR
+    snapshot: str | None = None
+    pushes_filters: bool = False
 
     def __post_init__(self) -> None:
         """Refuses what no table has."""
@@ -80,6 +103,10 @@ class TableOptions:
             raise refused("log", f"one of {', '.join(TABLES)}", self.log)
         if self.on_damage not in ("raise", "report"):
             raise refused("on_damage", "raise or report", self.on_damage)
+        if self.verification not in ("headers", "full"):
+            raise refused("verification", "headers or full", self.verification)
+        if self.verification == "full" and self.log == "segments":
+            raise refused("verification", "headers: of segments no record is read", self.verification)
         known = {name for name, _ in columns_of(self.log)}
         for name in self.columns or ():
             if name not in known:
@@ -90,6 +117,12 @@ class TableOptions:
         """The columns that are read, in the order of the table."""
         names = tuple(name for name, _ in columns_of(self.log))
         return names if self.columns is None else tuple(name for name in names if name in self.columns)
+
+    @property
+    def checked_by(self) -> str | None:
+        """The column that is read so that every payload is checked, where none of the wanted ones is read out of it."""
+        found = CHECKED_BY.get(self.log) if self.verification == "full" else None
+        return None if found in self.wanted else found
 
     @classmethod
     def parsed(cls, options: Mapping[str, str]) -> Self:
@@ -130,7 +163,7 @@ def planned(options: TableOptions) -> list[Part]:
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`.
     """
-    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
         parts = parts_of(snapshot, options)
         snapshot.leave()
     return parts
@@ -140,9 +173,11 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
     """The parts of a snapshot that answer it.
 
     Raises:
-        InvalidArgument: Bounds are upside down.
+        InvalidArgument: Bounds are upside down, or another snapshot is asked for.
         StoreError, StorageError: As `Snapshot.plan`.
     """
+    if options.snapshot not in (None, snapshot.name):
+        raise refused("snapshot", f"that which is read, {snapshot.name}", options.snapshot)
     ranges = snapshot.plan(
         options.log,
         subjects=options.subjects,
@@ -154,24 +189,29 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
         due_before=options.due_before,
         split_bytes=options.split_bytes,
     )
-    return [Part(options.path, found, options.wanted, options.on_damage) for found in ranges]
+    wanted, checked_by = options.wanted, options.checked_by
+    return [Part(options.path, found, wanted, options.on_damage, checked_by) for found in ranges]
 
 
 def explain(options: TableOptions) -> str:
-    """How many parts and bytes are read, of how many there are, as lines of text.
+    """How many parts, files and bytes are read, of how many there are, as lines of text.
 
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`.
     """
     whole = TableOptions(path=options.path, log=options.log, split_bytes=options.split_bytes)
-    with delaymq.snapshot(options.path) as snapshot:  # nothing is read behind it, so no pin is left
+    with delaymq.snapshot(options.path, name=options.snapshot) as snapshot:  # nothing is read behind it: no pin is left
         kept, all_parts = parts_of(snapshot, options), parts_of(snapshot, whole)
-    parts = f"{len(kept)} of {len(all_parts)} parts, {_bytes(kept)} of {_bytes(all_parts)} bytes"
-    lines = [f"{options.log} of {options.path}: {parts}"]
+    parts = f"{len(kept)} of {len(all_parts)} parts, {len(_files(kept))} of {len(_files(all_parts))} files"
+    lines = [f"{options.log} of {options.path}: {parts}, {_bytes(kept)} of {_bytes(all_parts)} bytes"]
     for number, part in enumerate(kept, 1):
         files = ", ".join(path for path, _, _ in part.range.files) or "the schedule"
         lines.append(f"  part {number}: {part.range.bytes} bytes of {files}")
     return "\n".join(lines)
+
+
+def _files(parts: list[Part]) -> set[str]:
+    return {path for part in parts for path, _, _ in part.range.files}
 
 
 def _bytes(parts: list[Part]) -> int:
@@ -214,6 +254,17 @@ def time_option(name: str, text: str) -> datetime:
     return found
 
 
+def truth_option(name: str, text: str) -> bool:
+    """Reads `true` or `false`.
+
+    Raises:
+        InvalidArgument: It is neither.
+    """
+    if text.lower() not in ("true", "false"):
+        raise refused(name, "true or false", text)
+    return text.lower() == "true"
+
+
 def _on_damage(name: str, text: str) -> str:
     if text not in ("fail", "report"):
         raise refused(name, "fail or report", text)
@@ -239,7 +290,10 @@ NAMES: dict[str, Named] = {
     "dueFrom": ("due_from", time_option),
     "dueTo": ("due_before", time_option),
     "splitBytes": ("split_bytes", _whole),
+    "verification": ("verification", _text),
     "onCorrupt": ("on_damage", _on_damage),
     "pinHours": ("pinned_for", _hours),
+    "snapshot": ("snapshot", _text),
+    "pushdown": ("pushes_filters", truth_option),
 }
 """The options of a Spark reader, what each stands for, and how its text is read."""

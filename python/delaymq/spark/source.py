@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import TableOptions, planned
+from delaymq.spark.pushing import narrowed
 from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
 from delaymq.spark.write import stream_writer_of, writer_of
@@ -34,7 +36,8 @@ class DelaymqDataSource(DataSource):
     """`spark.read.format("delaymq").option("log", …).load(path)`.
 
     What `load` gives is of one moment: what was stored by then. Load again to see more. Nothing is pruned by filters,
-    but by options, since a filter that a source takes is handed to every scan of the same load.
+    but by options, since Spark hands a filter that a source takes to every scan of the same load. Who asks for it by
+    `pushdown` must have one action for each load.
     """
 
     @classmethod
@@ -51,9 +54,11 @@ class DelaymqDataSource(DataSource):
         """What plans and reads; `schema` may name fewer columns, in the order of the table. Sail has one of Arrow."""
         asked = TableOptions.parsed(self.options)
         if isinstance(schema, StructType):
-            return TableReader(replace(asked, columns=names_of(asked.log, schema)))
-        columns = names_of(asked.log, from_arrow_schema(schema, prefer_timestamp_ntz=False))
-        return CastReader(replace(asked, columns=columns), schema)
+            asked, cast = replace(asked, columns=names_of(asked.log, schema)), None
+        else:
+            names = names_of(asked.log, from_arrow_schema(schema, prefer_timestamp_ntz=False))
+            asked, cast = replace(asked, columns=names), schema
+        return (PushingReader if asked.pushes_filters else TableReader)(asked, cast)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The same for `spark.readStream`."""
@@ -71,10 +76,13 @@ class DelaymqDataSource(DataSource):
 
 
 class TableReader(DataSourceReader):
-    """Reads one table of one store."""
+    """Reads one table of one store. An engine that says which types of Arrow it expects, as Sail does, whose times have
+    no zone, gets these.
+    """
 
-    def __init__(self, options: TableOptions) -> None:
+    def __init__(self, options: TableOptions, expected: pyarrow.Schema | None = None) -> None:
         self._options = options
+        self._expected = expected
 
     def partitions(self) -> list[InputPartition]:
         """One for each part, as of now."""
@@ -82,19 +90,19 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
         """The batches of one part."""
-        return batches_in(partition)
+        found = batches_in(partition)
+        return found if self._expected is None else (batch.cast(self._expected) for batch in found)
 
 
-class CastReader(TableReader):
-    """The same for an engine that says which types of Arrow it expects, as Sail does, whose times have no zone."""
+class PushingReader(TableReader):
+    """The same for who asks for `pushdown`: what a filter leaves out is not planned. Spark has to be told that it may
+    hand filters over, and applies each of them itself, too.
+    """
 
-    def __init__(self, options: TableOptions, schema: pyarrow.Schema) -> None:
-        super().__init__(options)
-        self._schema = schema
-
-    def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
-        """The batches of one part, as they are expected."""
-        return (batch.cast(self._schema) for batch in super().read(partition))
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes what narrows the reading, and hands all of it back."""
+        self._options = narrowed(self._options, filters)
+        return filters
 
 
 def register(spark: SparkSession) -> None:

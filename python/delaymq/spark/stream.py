@@ -24,7 +24,7 @@ import delaymq
 from delaymq._refusals import refused
 from delaymq.errors import StoreError
 from delaymq.spark.partition import PartOfTable, batches_in
-from delaymq.spark.plan import Named, TableOptions, parts_of, taken
+from delaymq.spark.plan import Named, TableOptions, parts_of, taken, truth_option
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,17 +96,11 @@ def _at_least(least: int, expected: str, name: str, text: str) -> int:
     return found
 
 
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise refused(name, "true or false", text)
-    return text.lower() == "true"
-
-
 NAMES: dict[str, Named] = {
     "startingOffset": ("begin", _begin),
     "maxRowsPerTrigger": ("rows_max", _limit),
     "maxBytesPerTrigger": ("bytes_max", _limit),
-    "failOnDataLoss": ("is_loss_an_error", _truth),
+    "failOnDataLoss": ("is_loss_an_error", truth_option),
 }
 """The options of a stream, what each stands for, and how its text is read."""
 
@@ -117,9 +111,12 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: TableOptions, stream: StreamOptions) -> None:
         if options.log not in STREAMED:
             raise refused("log", f"one that can be streamed: {', '.join(STREAMED)}", options.log)
-        for name, found in (("sequenceFrom", options.first_sequence), ("sequenceTo", options.end_sequence)):
+        bounds = {"sequenceFrom": options.first_sequence, "sequenceTo": options.end_sequence}
+        for name, found in (bounds | {"snapshot": options.snapshot}).items():
             if found is not None:
-                raise refused(name, "nothing: a stream has startingOffset", found)
+                raise refused(name, "nothing: a stream has startingOffset, and goes on", found)
+        if options.pushes_filters:
+            raise refused("pushdown", "false: Spark hands a stream no filters", "true")
         self._options = options
         self._stream = stream
         self._snapshot: Snapshot | None = None

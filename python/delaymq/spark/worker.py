@@ -38,9 +38,10 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
         MissingFile: A file has been retired since the plan was made, or the executor does not see the store.
     """
     _warm()
-    rows = read_range(part.path, part.range, columns=part.columns, on_damage=part.on_damage)
+    rows = read_range(part.path, part.range, columns=_read(part), on_damage=part.on_damage)
     try:
-        yield from pyarrow.RecordBatchReader.from_stream(rows)
+        for batch in pyarrow.RecordBatchReader.from_stream(rows):
+            yield batch if part.checked_by is None else batch.select(part.columns)
     except pyarrow.ArrowException:
         rows.check()  # raises what it was; a stream of Arrow has room for its words alone
         raise
@@ -48,10 +49,14 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 def damages_of(part: Part) -> pyarrow.RecordBatch:
     """Reads one part and gives what of it is damaged, a row for each place."""
-    rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
+    rows = read_range(part.path, part.range, columns=_read(part), on_damage="report")
     for _ in rows:
         pass
     return pyarrow.RecordBatch.from_pylist([asdict(damage) for damage in rows.damages], schema=DAMAGED)
+
+
+def _read(part: Part) -> tuple[str, ...]:
+    return part.columns if part.checked_by is None else (*part.columns, part.checked_by)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from delaymq._refusals import refused
 from delaymq.loaded import check_job
 from delaymq.spark.destination import TIMEOUT_S, Destination
-from delaymq.spark.plan import Named, taken, time_option
+from delaymq.spark.plan import Named, taken, time_option, truth_option
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 
 if TYPE_CHECKING:
@@ -109,12 +109,6 @@ def _bad_rows(_: str, text: str) -> str | None:
     return None if text.lower() == FAIL else text
 
 
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise refused(name, "true or false", text)
-    return text.lower() == "true"
-
-
 def _seconds(name: str, text: str) -> float:
     try:
         found = float(text)
@@ -133,7 +127,7 @@ NAMES: dict[str, Named] = {
     "jobId": ("job", _name),
     "sinkId": ("sink", _name),
     "onBadRow": ("bad_rows", _bad_rows),
-    "ignoreOthers": ("ignore_others", _truth),
+    "ignoreOthers": ("ignore_others", truth_option),
     "dueBefore": ("due_before", time_option),
 }
 """The options of a write, what each stands for, and how its text is read."""

@@ -45,6 +45,11 @@ impl TableStore {
         (stream, first, end, snapshot.trusted.0, expires).into_pyobject(py)
     }
 
+    /// What the same snapshot is taken again by.
+    fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.snapshot.name())
+    }
+
     /// First and end sequence of what was retired from the midst of the log.
     fn retired(&self) -> Vec<(u64, u64)> {
         self.snapshot.retired().into_iter().map(|(first, end)| (first.0, end.0)).collect()
@@ -127,11 +132,18 @@ impl TableStore {
     }
 }
 
-/// What is visible of the store in a folder, pinned for so many milliseconds.
+/// What is visible of the store in a folder, or was when the snapshot of that name was taken, pinned for so many
+/// milliseconds.
+#[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]
 #[pyfunction]
-#[pyo3(signature = (path, for_ms, /))]
-pub(crate) fn table_store(py: Python<'_>, path: PathBuf, for_ms: u64) -> PyResult<TableStore> {
-    let looked = py.detach(|| look_pinned(&path, for_ms, TableSnapshot::take));
+#[pyo3(signature = (path, for_ms, name, /))]
+pub(crate) fn table_store(py: Python<'_>, path: PathBuf, for_ms: u64, name: Option<Vec<u8>>) -> PyResult<TableStore> {
+    let looked = py.detach(|| {
+        look_pinned(&path, for_ms, |storage, identity| match name.as_deref() {
+            Some(name) => TableSnapshot::take_again(storage, identity, name),
+            None => TableSnapshot::take(storage, identity),
+        })
+    });
     let (snapshot, storage, pin) = looked.map_err(|error| errors::raised(py, error))?;
     Ok(TableStore { path, storage, snapshot, pin: Mutex::new(pin) })
 }

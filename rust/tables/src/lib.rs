@@ -26,6 +26,7 @@ mod loads;
 mod message;
 mod message_columns;
 mod message_row;
+mod moment;
 mod numbers;
 mod older;
 mod parties;

@@ -6,12 +6,15 @@ use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, LogPiece, Stream};
 use delaymq_core::run::Run;
 use delaymq_core::storage::Storage;
-use delaymq_core::store::{Owner, SegmentStart, State, VisibleState, state_at, visible_state};
+use delaymq_core::store::{
+    Moment, Owner, SegmentStart, State, VisibleState, state_at, visible_state, visible_state_at,
+};
 use delaymq_core::units::{Millis, Sequence};
 
 use crate::cut::ends_held;
 use crate::filter::Names;
 use crate::loads::KnownLoad;
+use crate::moment::{moment, name_of};
 use crate::parties::Parties;
 use crate::pending::Replay;
 use crate::segments::{KnownFile, KnownSegment};
@@ -31,6 +34,7 @@ pub struct TableSnapshot {
     pub trusted: Millis,
     pub(crate) pieces: Vec<LogPiece>,
     pub(crate) replay: Replay,
+    moment: Moment,
     /// How many entries are pending.
     pub(crate) pending: u64,
     /// How many ready messages are not behind what all groups have finished.
@@ -50,24 +54,42 @@ impl TableSnapshot {
     /// # Errors
     /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
     pub fn take(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Self> {
-        let visible = visible_state(storage, identity)?;
+        Ok(Self::of(&visible_state(storage, identity)?, identity))
+    }
+
+    /// Takes one that was taken before again, by its [`Self::name`]: it is of the same fact, while its files are kept.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it is no name of a snapshot of this store, and those of [`Self::take`].
+    pub fn take_again(storage: &Arc<dyn Storage>, identity: &Identity, name: &[u8]) -> Result<Self> {
+        let moment = moment(name, &identity.stream)?;
+        Ok(Self::of(&visible_state_at(storage, identity, &moment)?, identity))
+    }
+
+    /// What another process takes it again by.
+    pub fn name(&self) -> Vec<u8> {
+        name_of(&self.moment, &self.stream)
+    }
+
+    fn of(visible: &VisibleState, identity: &Identity) -> Self {
         let state = visible.state();
         let names: Names = state.subjects.iter().map(|(number, subject)| (number, subject.name.clone())).collect();
-        Ok(Self {
+        Self {
             replay: Replay { checkpoint: visible.checkpoint(), end: state.position.end },
+            moment: visible.moment(),
             pending: state.schedule.pending(),
             unfinished: state.dispatch.unfinished(),
             sources: OnceLock::new(),
-            files: files_of(&visible).into(),
+            files: files_of(visible).into(),
             loads: state.loaded_runs().iter().filter_map(|run| KnownLoad::of(run)).collect(),
             stream: identity.stream,
             first_sequence: visible.first_sequence(),
             end_sequence: state.position.next_sequence,
             trusted: state.position.trusted,
             pieces: visible.pieces(),
-            parties: Arc::new(parties_of(&visible)),
+            parties: Arc::new(parties_of(visible)),
             names: Arc::new(names),
-        })
+        }
     }
 
     /// The state as of its end, made again.

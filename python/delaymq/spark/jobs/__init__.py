@@ -4,7 +4,7 @@ from delaymq.spark.jobs.archive import Archived, archive, archived
 from delaymq.spark.jobs.audit import STUCK_AFTER, Audit, Finding, audit, findings_frame
 from delaymq.spark.jobs.forecast import Due, forecast, summed, told
 from delaymq.spark.jobs.forecast_page import page
-from delaymq.spark.jobs.load import BulkLoad, Format, StoreLoad, load, rows_of
+from delaymq.spark.jobs.load import BulkLoad, Format, StoreLoad, load, rows_of, stores_frame
 from delaymq.spark.jobs.rebuild import Rebuild, pieces_frame, rebuild
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "pieces_frame",
     "rebuild",
     "rows_of",
+    "stores_frame",
     "summed",
     "told",
 ]

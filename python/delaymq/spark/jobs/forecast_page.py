@@ -1,4 +1,4 @@
-"""A forecast as one HTML page that needs nothing else: a chart, the hottest minutes, the largest subjects."""
+"""A forecast as one HTML page that needs nothing else: charts, the hottest minutes, the largest subjects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def page(found: Sequence[Due], *, title: str) -> str:
     messages, size = sum(one.messages for one in found), sum(one.bytes for one in found)
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{messages:,} messages with {size:,} bytes are due.</p>"]
     if found:
-        parts += [_chart(found), _hottest(found), _largest(found)]
+        parts += [_chart(found, "messages", 0), _chart(found, "bytes", 1), _hottest(found), _largest(found)]
     body = "\n".join(parts)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -51,27 +51,27 @@ def page(found: Sequence[Due], *, title: str) -> str:
     )
 
 
-def _chart(found: Sequence[Due]) -> str:
-    """Bars of the least width of which there are no more than `BARS_MAX`."""
+def _chart(found: Sequence[Due], what: str, of: int) -> str:
+    """Bars of the least width of which there are no more than `BARS_MAX`; `of` says which sum they show."""
     first, last = min(one.start for one in found), max(one.start for one in found)
     minutes = next(
         (width for width in MINUTES if (last - first) / timedelta(minutes=width) < BARS_MAX - 1), MINUTES[-1]
     )
     width = timedelta(minutes=minutes)
-    bars = {start: messages for start, (messages, _) in summed(found, lambda one: begin_of(one.start, width)).items()}
+    bars = {start: sums[of] for start, sums in summed(found, lambda one: begin_of(one.start, width)).items()}
     begin, end = min(bars), max(bars)
     most, each = max(bars.values()), WIDTH / ((end - begin) // width + 1)
     drawn = [
         f'<rect x="{(start - begin) // width * each:.2f}" y="{HEIGHT - height:.1f}" width="{max(each - 1, 0.5):.2f}" '
-        f'height="{height:.1f}"><title>{_words(start)}: {messages:,}</title></rect>'
-        for start, messages in sorted(bars.items())
-        for height in [max(messages / most * HEIGHT, 1)]
+        f'height="{height:.1f}"><title>{_words(start)}: {value:,}</title></rect>'
+        for start, value in sorted(bars.items())
+        for height in [max(value / max(most, 1) * HEIGHT, 1)]
     ]
     labels = (
         f'<text x="0" y="{HEIGHT + 16}">{_words(begin)}</text>'
         f'<text x="{WIDTH}" y="{HEIGHT + 16}" text-anchor="end">{_words(end)}</text>'
     )
-    words = f"messages due, by {_span(minutes)}; the highest bar is {most:,}"
+    words = f"{what} due, by {_span(minutes)}; the highest bar is {most:,}"
     svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT + LABELS}" role="img" aria-label="{escape(words)}">'
     return f"<h2>{escape(words)}</h2>\n{svg}{''.join(drawn)}{labels}</svg>"
 

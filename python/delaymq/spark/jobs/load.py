@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from delaymq.spark.destination import Destination
 
-__all__ = ["CONTENT", "BulkLoad", "Format", "StoreLoad", "load", "rows_of"]
+__all__ = ["CONTENT", "BulkLoad", "Format", "StoreLoad", "load", "rows_of", "stores_frame"]
 
 Format = Literal["parquet", "csv", "json"]
 """What files are: `json` has an object in each line."""
@@ -37,6 +37,9 @@ CONTENT = ("subject", "due", "body", "message_id", "tags", "attributes")
 
 BROKEN = "_corrupt_record"
 """The column that has a line of CSV or JSON that cannot be read."""
+
+STORES = "job string, path string, messages bigint, first_sequence bigint, again boolean"
+"""The columns of `stores_frame`."""
 
 STORE = "delaymq_store"
 TOLD = "staged string"
@@ -163,6 +166,12 @@ def load(
     put_in_place(rules, job, parts)
     stores = tuple(_adopted(rules, parts, into, job))
     return BulkLoad(job, sum(part.rows for part in parts), sum(part.bad for part in parts), stores)
+
+
+def stores_frame(spark: SparkSession, done: BulkLoad) -> DataFrame:
+    """What became of the part of each store, as a DataFrame."""
+    rows = [(done.job, one.path, one.messages, one.first_sequence, one.again) for one in done.stores]
+    return spark.createDataFrame(rows, STORES)
 
 
 def _adopted(

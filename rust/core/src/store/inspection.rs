@@ -119,9 +119,9 @@ pub fn inspect(
     let seen = visible_state(storage, identity)?;
     let found = Found {
         epoch: identity.promised_epoch,
-        sealed: seen.ending.sealed,
+        sealed: seen.sealed,
         behind: seen.behind,
-        facts_unconfirmed: seen.ending.next_sequence.since(seen.state().position.next_sequence),
+        facts_unconfirmed: seen.facts_unconfirmed,
     };
     picture(storage.as_ref(), seen.state(), &seen.chosen, &found, pins, keep)
 }

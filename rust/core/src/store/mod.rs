@@ -148,4 +148,4 @@ pub use subject_names::{
 pub use subjects::{Subject, SubjectGroups, Subjects};
 pub use sweeping::Sweep;
 pub use verify::{Verification, VerificationProgress, verify, verify_telling};
-pub use visible_state::{VisibleState, state_at, visible_state};
+pub use visible_state::{Moment, VisibleState, state_at, visible_state, visible_state_at};

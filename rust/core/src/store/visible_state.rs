@@ -7,8 +7,9 @@ use super::checkpoint_file::{ReadCheckpoint, read_checkpoint};
 use super::inspection::{Behind, newest_checkpoints};
 use super::owner::{Owner, VisibleBatch};
 use super::recovery::{restored_owner, scan_start};
+use super::retention::checkpoint_path;
 use super::state::{LogPosition, SegmentStart, State};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::message_log::{BatchReader, Identity, LogPiece, ScanEnd, ScannedBatch, Scanner, Stream};
 use crate::queues::Group;
 use crate::storage::Storage;
@@ -18,10 +19,25 @@ use crate::units::{Location, SegmentNumber, Sequence};
 pub struct VisibleState {
     /// The state, and who knows how to list what is pending.
     pub owner: Owner,
-    pub(super) ending: ScanEnd,
+    pub(super) sealed: bool,
+    /// Facts behind what is visible, where the whole log was looked at.
+    pub(super) facts_unconfirmed: u64,
     pub(super) behind: Behind,
     /// The two newest checkpoints, the one that was used first.
     pub(super) chosen: Vec<ReadCheckpoint>,
+}
+
+/// Which moment a state is of: enough to make it again while its files are kept, and to see that it is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// Number and check of the two newest checkpoints, the one that was used first.
+    pub checkpoints: [Option<(u32, u32)>; 2],
+    /// Where the log ended.
+    pub end: Location,
+    /// The chain there.
+    pub chain: u32,
+    /// True where the log was closed.
+    pub sealed: bool,
 }
 
 /// Reads a store up to what is visible. While another process writes to it, files may come and go under the
@@ -34,9 +50,45 @@ pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<
     let mut owner = restored_owner(storage, identity.stream, chosen.first())?;
     owner.state.counts.forget();
     let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
-    let ending = scanner.ending().clone();
+    let (sealed, all) = (scanner.ending().sealed, scanner.ending().next_sequence);
     let behind = apply_visible(&mut scanner, &mut owner)?;
-    Ok(VisibleState { owner, ending, behind, chosen })
+    let facts_unconfirmed = all.since(owner.state().position.next_sequence);
+    Ok(VisibleState { owner, sealed, facts_unconfirmed, behind, chosen })
+}
+
+/// What [`visible_state`] found at another time, again, while the files are kept.
+///
+/// # Errors
+/// `InvalidArgument` where the log there is not what it was; `MissingFile` where its files are gone; `Corrupt`,
+/// `NewerFormat`, `Storage`.
+pub fn visible_state_at(storage: &Arc<dyn Storage>, identity: &Identity, moment: &Moment) -> Result<VisibleState> {
+    let mut chosen = Vec::new();
+    for (number, check) in moment.checkpoints.into_iter().flatten() {
+        let path = checkpoint_path(number);
+        match read_checkpoint(storage.as_ref(), &identity.stream, number) {
+            Ok(read) if read.check == check => chosen.push(read),
+            Ok(read) => return Err(not_the_same(&path, check, read.check)),
+            Err(error) if error.is_not_found() => {
+                return Err(Error::MissingFile { path, reason: "the snapshot is of it".to_owned() });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let (owner, behind) = applied(storage, identity.stream, chosen.first(), moment.end)?;
+    let position = &owner.state().position;
+    if (position.end, position.chain) == (moment.end, moment.chain) {
+        Ok(VisibleState { owner, sealed: moment.sealed, facts_unconfirmed: 0, behind, chosen })
+    } else {
+        Err(not_the_same(&format!("the log at {}", moment.end), moment.chain, position.chain))
+    }
+}
+
+fn not_the_same(what: &str, expected: u32, found: u32) -> Error {
+    Error::InvalidArgument {
+        argument: "name",
+        expected: format!("a snapshot of this store: {what} with check {expected:08x}"),
+        found: format!("{found:08x}"),
+    }
 }
 
 /// The state as of a checkpoint and the log behind it up to `end`, which was visible: what [`visible_state`] found,
@@ -46,14 +98,26 @@ pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<
 /// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
 pub fn state_at(storage: &Arc<dyn Storage>, stream: Stream, checkpoint: Option<u32>, end: Location) -> Result<Owner> {
     let read = checkpoint.map(|number| read_checkpoint(storage.as_ref(), &stream, number)).transpose()?;
-    let mut owner = restored_owner(storage, stream, read.as_ref())?;
+    Ok(applied(storage, stream, read.as_ref(), end)?.0)
+}
+
+/// The state of a checkpoint with the log behind it up to `end`, and how much that is.
+fn applied(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    checkpoint: Option<&ReadCheckpoint>,
+    end: Location,
+) -> Result<(Owner, Behind)> {
+    let mut owner = restored_owner(storage, stream, checkpoint)?;
     owner.state.counts.forget();
     let mut reader = BatchReader::new(Arc::clone(storage), stream, owner.state().position.end, end);
+    let mut behind = Behind::default();
     while let Some(batch) = reader.next_batch()? {
         apply_one(&mut owner, &batch)?;
+        behind.add(&batch.header);
         reader.recycle(batch.bytes);
     }
-    Ok(owner)
+    Ok((owner, behind))
 }
 
 fn apply_one(owner: &mut Owner, batch: &ScannedBatch) -> Result<()> {
@@ -72,6 +136,13 @@ impl VisibleState {
     /// The number of the checkpoint that was used.
     pub fn checkpoint(&self) -> Option<u32> {
         self.chosen.first().map(|read| read.number)
+    }
+
+    /// Which moment it is of.
+    pub fn moment(&self) -> Moment {
+        let mut checkpoints = self.chosen.iter().map(|read| (read.number, read.check));
+        let LogPosition { end, chain, .. } = self.state().position;
+        Moment { checkpoints: [checkpoints.next(), checkpoints.next()], end, chain, sealed: self.sealed }
     }
 
     /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
@@ -103,7 +174,7 @@ impl VisibleState {
 
     /// True where the log was closed in good order.
     pub fn is_sealed(&self) -> bool {
-        self.ending.sealed
+        self.sealed
     }
 
     /// Every group that is there, and those that were at a kept checkpoint, maybe with consumers that are gone.
