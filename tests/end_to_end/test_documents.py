@@ -12,6 +12,7 @@ import pytest
 from java import quick_java, require_java_here
 from snippets import (
     LANGUAGES,
+    TIMEOUT_S,
     Block,
     Command,
     blocks_of,
@@ -35,6 +36,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
+@pytest.mark.timeout(2 * TIMEOUT_S)
 @pytest.mark.parametrize("page", RUN)
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / page).read_text("utf-8")
