@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow
 import pytest
 
 import delaymq
@@ -98,6 +99,19 @@ def wait_until(check: Any, seconds: float = 5) -> None:
     while not check():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def until_told(store: Path, outcome: str, count: int, seconds: float = 20) -> None:
+    """Until the log of an open store tells so many deliveries with this outcome: what is done is done before the fact
+    that says so is written, and who reads without the lock, or copies the store, sees the fact alone.
+    """
+
+    def is_told() -> bool:
+        with delaymq.snapshot(store) as snapshot:
+            rows = pyarrow.table(snapshot.to_arrow_batches("deliveries", columns=["outcome"])).to_pylist()
+        return [row["outcome"] for row in rows].count(outcome) == count
+
+    wait_until(is_told, seconds)
 
 
 def verified(folder: Path) -> dict[str, Any]:

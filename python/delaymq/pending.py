@@ -215,8 +215,8 @@ class Looking:
 
         Raises:
             WrongType: An argument has the wrong type.
-            InvalidArgument: A time is naive, the range is upside down, a subject and a prefix are named, or
-                `after` is no cursor or one of another store.
+            InvalidArgument: A time is naive, the range is upside down, a subject and a prefix are named, the subject
+                is empty, or `after` is no cursor or one of another store.
             StorageError: The operating system refused to read, while it is iterated; it goes on.
             Poisoned, Closed, ForkedProcess: As `publish`, also while it is iterated.
         """
@@ -232,7 +232,7 @@ class Looking:
 
         Raises:
             WrongType: An argument has the wrong type.
-            InvalidArgument: A subject and a prefix are named.
+            InvalidArgument: A subject and a prefix are named, or the subject is empty.
             Poisoned, Closed, ForkedProcess: As `publish`.
         """
         return _core.pending_counts(self._core, subject, prefix)

@@ -164,6 +164,10 @@ def test_what_cannot_be_asked_for_is_refused(face: Face) -> None:
         with pytest.raises(InvalidArgument) as refused:
             shown(face, **asked)
         assert refused.value.argument == argument, asked
+    for asked, argument in cases[2:4]:
+        with pytest.raises(InvalidArgument) as refused:
+            face.call(lambda: face.store.pending_counts(**asked))  # noqa: B023 - called at once
+        assert refused.value.argument == argument, asked
     wrong_types: list[dict[str, Any]] = [{"subject": 7}, {"prefix": b"x"}, {"after": 7}, {"due_from": 7}]
     for asked in wrong_types:
         with pytest.raises(WrongType):

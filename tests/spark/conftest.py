@@ -113,3 +113,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.move_many(receipts[6::8], delay=3600)
         store.publish("orders", b"with a key", delay=60, key="order-17")
     return path
+
+
+@pytest.fixture
+def pushing(engine: Engine) -> Iterator[Engine]:
+    """Spark has to be told that a source may take filters; Sail hands them over by itself."""
+    name = "spark.sql.python.filterPushdown.enabled"
+    engine.session.conf.set(name, "true")
+    yield engine
+    engine.session.conf.unset(name)

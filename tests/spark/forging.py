@@ -5,10 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pyarrow
-
 import delaymq
-from crafting import one, overwrite, wait_until
+from crafting import one, overwrite, until_told
 from delaymq.testing import Clock
 from format_reader.batches import HEADER, read_batch
 from format_reader.checkpoints import LAYOUT, read_checkpoint
@@ -33,17 +31,9 @@ def taken_twice(path: Path) -> Path:
         messages.flush(5)
         for _ in range(5):
             one(messages)
-        # A message is handed over before the fact that says so is written: copied too early, the log would lack it.
-        wait_until(lambda: _held(path.parent / "open") == 5, seconds=20)
+        until_told(path.parent / "open", "in_flight", 5)
         shutil.copytree(path.parent / "open", path)
     return path
-
-
-def _held(store: Path) -> int:
-    """How many messages its log tells as held by a consumer, while it is open."""
-    with delaymq.snapshot(store) as snapshot:
-        rows = pyarrow.table(snapshot.to_arrow_batches("deliveries")).to_pylist()
-    return sum(row["outcome"] == "in_flight" for row in rows)
 
 
 def give_again(path: Path) -> None:

@@ -59,7 +59,6 @@ def test_options_are_read_from_texts_whatever_their_case() -> None:
         ("dueTo", "2030-01-01T00:00:00", "with its zone"),
         ("onCorrupt", "skip", "fail or report"),
         ("pinHours", "long", "a number of hours"),
-        ("path", '["a", "b"]', "one store"),
         ("verification", "none", "headers or full"),
         ("pushdown", "yes", "true or false"),
         ("filters", "true", "splitBytes"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -77,18 +76,9 @@ def test_a_filter_is_of_the_times_that_bound_a_table_and_of_files_of_none() -> N
 
 def test_all_filters_are_handed_back_and_what_they_leave_out_is_not_planned(filled: Path) -> None:
     whole = TableOptions(path=str(filled), split_bytes=256 << 10, pushes_filters=True)
-    reader, filters = PushingReader(whole), [GreaterThan(SEQUENCE, 0), LessThan(SEQUENCE, 100)]
+    reader, filters = PushingReader([whole]), [GreaterThan(SEQUENCE, 0), LessThan(SEQUENCE, 100)]
     assert list(reader.pushFilters(filters)) == filters
     assert 0 < len(reader.partitions()) < len(planned(whole))
-
-
-@pytest.fixture
-def pushing(engine: Engine) -> Iterator[Engine]:
-    """Spark has to be told that a source may take filters; Sail hands them over by itself."""
-    name = "spark.sql.python.filterPushdown.enabled"
-    engine.session.conf.set(name, "true")
-    yield engine
-    engine.session.conf.unset(name)
 
 
 def loaded(engine: Engine, path: Path, **options: str) -> Any:

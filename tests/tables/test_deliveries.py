@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import delaymq
-from crafting import flip, place_of
+from crafting import flip, place_of, until_told
 from delaymq import Corrupt, DamagedPayload, Publish, tables
 from delaymq.testing import Clock
 from format_reader.checkpoints import read_checkpoint
@@ -93,7 +91,7 @@ def test_what_is_held_and_late_is_told_while_the_store_is_open(tmp_path: Path) -
             h.ack(theirs)
             g.flush()
             h.flush()
-            wait_for(tmp_path / "store", lambda row: row["outcome"] == "acknowledged", 6)
+            until_told(tmp_path / "store", "acknowledged", 6)
             with delaymq.snapshot(tmp_path / "store") as snapshot:
                 rows = oracle.plain(snapshot.to_arrow_batches("deliveries"))
     words = [(row["group"], row["outcome"], row["attempts"], row["lateness_ms"]) for row in rows]
@@ -112,17 +110,6 @@ def test_what_is_held_and_late_is_told_while_the_store_is_open(tmp_path: Path) -
         (None, "ready", None, None),
     ]
     assert {word for _, word, _, _ in words} & set(tables.UNFINISHED) == {"retrying", "in_flight", "ready"}
-
-
-def wait_for(path: Path, is_one: Callable[[dict[str, Any]], bool], count: int) -> None:
-    """Until so many rows are visible to whoever reads without the lock."""
-    end = time.monotonic() + 20
-    while True:
-        with delaymq.snapshot(path) as snapshot:
-            if sum(map(is_one, oracle.plain(snapshot.to_arrow_batches("deliveries")))) == count:
-                return
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def middle_of(rows: list[dict[str, Any]], name: str) -> Any:

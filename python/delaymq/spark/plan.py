@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NAMES",
+    "STORE",
     "Named",
     "Part",
     "TableOptions",
@@ -29,6 +32,9 @@ __all__ = [
 
 Named: TypeAlias = tuple[str, Callable[[str, str], Any]]
 """What an option stands for, and how its text is read, given its name and the text."""
+
+STORE = "store"
+"""The column that says of which of several stores a row is, behind those of the table."""
 
 CHECKED_BY = {"message": "body_bytes", "pending": "body_bytes", "deliveries": "message_id"}
 """A column of each table with payloads that is read out of them."""
@@ -47,6 +53,7 @@ class Part:
         columns: The columns that are wanted, in the order of the table.
         on_damage: `raise` ends the task at what is damaged, `report` reads past it.
         checked_by: A column that is read beside, so that every payload is checked, and not given; None for none.
+        store: What each row has in the column `store`, behind the others; None for no such column.
     """
 
     path: str
@@ -54,6 +61,7 @@ class Part:
     columns: tuple[str, ...]
     on_damage: Literal["raise", "report"]
     checked_by: str | None = None
+    store: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,7 @@ class TableOptions:
         pinned_for: How long the files that the plan names are kept.
         snapshot: The name of the snapshot that it is of; None takes one of now.
         pushes_filters: What filters of Spark leave out is not read, which is right for one scan of a `load`.
+        store: What each row has in a column `store`, behind those of the table; None for no such column.
     """
 
     path: str
@@ -96,6 +105,7 @@ class TableOptions:
     pinned_for: timedelta = PINNED_FOR
     snapshot: str | None = None
     pushes_filters: bool = False
+    store: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses what no table has."""
@@ -137,6 +147,29 @@ class TableOptions:
         if "path" not in found:
             raise refused("path", "the folder of a store: load(path), or option path", "none")
         return cls(**found)
+
+    @classmethod
+    def parsed_of_each(cls, options: Mapping[str, str]) -> list[Self]:
+        """Reads the options of a Spark reader of one store, or of several, whose folders Spark calls `paths`: the same
+        for each. Rows say of which store they are where `columns` asks for it, and of several where it is not given.
+
+        Raises:
+            InvalidArgument: As `parsed`; a path comes twice, or a snapshot of one store is asked of several.
+        """
+        named = {name.lower(): name for name in options}
+        several, columns = named.get("paths"), named.get("columns", "columns")
+        others = {name: text for name, text in options.items() if name != several}
+        paths = None if several is None else _paths(several, options[several])
+        if paths is not None and "path" in named:
+            raise refused("path", "None where several are named", options[named["path"]])
+        tells_store = paths is not None
+        if columns in options:
+            names = _names(columns, options[columns])
+            tells_store, others[columns] = STORE in names, ",".join(name for name in names if name != STORE)
+        asked = [cls.parsed(others)] if paths is None else [cls.parsed({**others, "path": one}) for one in paths]
+        if len(asked) > 1 and asked[0].snapshot is not None:
+            raise refused("snapshot", "a load of the one store that it is of", asked[0].snapshot)
+        return [replace(one, store=one.path if tells_store else None) for one in asked]
 
 
 def taken(options: Mapping[str, str], names: Mapping[str, Named]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -190,7 +223,7 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
         split_bytes=options.split_bytes,
     )
     wanted, checked_by = options.wanted, options.checked_by
-    return [Part(options.path, found, wanted, options.on_damage, checked_by) for found in ranges]
+    return [Part(options.path, found, wanted, options.on_damage, checked_by, options.store) for found in ranges]
 
 
 def explain(options: TableOptions) -> str:
@@ -222,10 +255,18 @@ def _text(_name: str, text: str) -> str:
     return text
 
 
-def _path(name: str, text: str) -> str:
-    if text.startswith("["):  # several paths come as one JSON list
-        raise refused(name, "one store; several are read by one load each, and a union", text)
-    return text
+def _paths(name: str, text: str) -> list[str]:
+    """The folders of several stores, which Spark writes as one JSON list."""
+    expected = "a JSON list of folders, each once"
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise refused(name, expected, text) from None
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+        raise refused(name, expected, text)
+    if len({os.path.normpath(one) for one in found}) < len(found):
+        raise refused(name, expected, text)
+    return found
 
 
 def _names(_name: str, text: str) -> tuple[str, ...]:
@@ -279,7 +320,7 @@ def _hours(name: str, text: str) -> timedelta:
 
 
 NAMES: dict[str, Named] = {
-    "path": ("path", _path),
+    "path": ("path", _text),
     "log": ("log", _text),
     "columns": ("columns", _names),
     "subject": ("subjects", _names),

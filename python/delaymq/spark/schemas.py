@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from delaymq._refusals import refused
+from delaymq.spark.plan import STORE
 from delaymq.tables import columns_of
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ SQL = {"timestamp[us, tz=UTC]": "timestamp_ltz"}
 """What SQL calls a type by another name: `timestamp` alone is what the session says, and in Sail has no zone."""
 
 
-def schema_of(log: str, columns: Iterable[str] | None = None) -> str:
-    """The schema of a table, or of some of its columns, in the order of the table; each column may be null.
+def schema_of(log: str, columns: Iterable[str] | None = None, *, tells_store: bool = False) -> str:
+    """The schema of a table, or of some of its columns, in the order of the table; each column may be null. Behind them
+    comes the store that a row is of, where that is told.
 
     It is in the words of SQL: engines other than Spark ask a `StructType` for things that PySpark has changed.
 
@@ -47,17 +49,18 @@ def schema_of(log: str, columns: Iterable[str] | None = None) -> str:
     """
     wanted = None if columns is None else set(columns)
     found = [(name, kind) for name, kind in columns_of(log) if wanted is None or name in wanted]
-    return ", ".join(f"`{name}` {SQL.get(kind, TYPES[kind].simpleString())}" for name, kind in found)
+    of_store = [(STORE, "string")] if tells_store else []
+    return ", ".join(f"`{name}` {SQL.get(kind, TYPES[kind].simpleString())}" for name, kind in found + of_store)
 
 
-def names_of(log: str, schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema that somebody asked for.
+def names_of(log: str, schema: StructType, *, has_store: bool = False) -> tuple[str, ...]:
+    """The columns of a schema that somebody asked for, of a table with or without the store that a row is of.
 
     Raises:
         InvalidArgument: The table has no such column, or has it with another type or in another order.
     """
     names = tuple(schema.fieldNames())
-    known = {name: TYPES[kind] for name, kind in columns_of(log)}
+    known = {name: TYPES[kind] for name, kind in columns_of(log)} | ({STORE: StringType()} if has_store else {})
     for field in schema.fields:
         if field.name not in known:
             raise refused("schema", f"columns of {log}", field.name)

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from delaymq.spark.partition import PartOfTable, batches_in
-from delaymq.spark.plan import TableOptions, planned
+from delaymq.spark.plan import STORE, TableOptions, planned
 from delaymq.spark.pushing import narrowed
 from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
@@ -35,9 +35,10 @@ __all__ = ["DelaymqDataSource", "register"]
 class DelaymqDataSource(DataSource):
     """`spark.read.format("delaymq").option("log", …).load(path)`.
 
-    What `load` gives is of one moment: what was stored by then. Load again to see more. Nothing is pruned by filters,
-    but by options, since Spark hands a filter that a source takes to every scan of the same load. Who asks for it by
-    `pushdown` must have one action for each load.
+    What `load` gives is of one moment of a store: what was stored by then. Load again to see more. Nothing is pruned by
+    filters, but by options, since Spark hands a filter that a source takes to every scan of the same load. Who asks for
+    it by `pushdown` must have one action for each load. `load([one, other])` reads several stores, and a column `store`
+    says which of these paths a row is of.
     """
 
     @classmethod
@@ -47,18 +48,18 @@ class DelaymqDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the table that the options ask for."""
-        asked = TableOptions.parsed(StreamOptions.taken(self.options)[1])
-        return schema_of(asked.log, asked.columns)
+        [asked, *_] = TableOptions.parsed_of_each(StreamOptions.taken(self.options)[1])
+        return schema_of(asked.log, asked.columns, tells_store=asked.store is not None)
 
     def reader(self, schema: StructType | pyarrow.Schema) -> DataSourceReader:
         """What plans and reads; `schema` may name fewer columns, in the order of the table. Sail has one of Arrow."""
-        asked = TableOptions.parsed(self.options)
-        if isinstance(schema, StructType):
-            asked, cast = replace(asked, columns=names_of(asked.log, schema)), None
-        else:
-            names = names_of(asked.log, from_arrow_schema(schema, prefer_timestamp_ntz=False))
-            asked, cast = replace(asked, columns=names), schema
-        return (PushingReader if asked.pushes_filters else TableReader)(asked, cast)
+        asked = TableOptions.parsed_of_each(self.options)
+        known = schema if isinstance(schema, StructType) else from_arrow_schema(schema, prefer_timestamp_ntz=False)
+        names = names_of(asked[0].log, known, has_store=True)
+        columns = tuple(name for name in names if name != STORE)
+        chosen = [replace(one, columns=columns, store=one.path if STORE in names else None) for one in asked]
+        reader = PushingReader if chosen[0].pushes_filters else TableReader
+        return reader(chosen, None if isinstance(schema, StructType) else schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The same for `spark.readStream`."""
@@ -76,17 +77,17 @@ class DelaymqDataSource(DataSource):
 
 
 class TableReader(DataSourceReader):
-    """Reads one table of one store. An engine that says which types of Arrow it expects, as Sail does, whose times have
-    no zone, gets these.
+    """Reads one table of a store, or of several. An engine that says which types of Arrow it expects, as Sail does,
+    whose times have no zone, gets these.
     """
 
-    def __init__(self, options: TableOptions, expected: pyarrow.Schema | None = None) -> None:
+    def __init__(self, options: list[TableOptions], expected: pyarrow.Schema | None = None) -> None:
         self._options = options
         self._expected = expected
 
     def partitions(self) -> list[InputPartition]:
-        """One for each part, as of now."""
-        return [PartOfTable(part) for part in planned(self._options)]
+        """One for each part, as of now: of several stores each has a moment of its own."""
+        return [PartOfTable(part) for options in self._options for part in planned(options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:
         """The batches of one part."""
@@ -101,7 +102,7 @@ class PushingReader(TableReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Takes what narrows the reading, and hands all of it back."""
-        self._options = narrowed(self._options, filters)
+        self._options = [narrowed(options, filters) for options in self._options]
         return filters
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow
 
+from delaymq.spark.plan import STORE
 from delaymq.tables import read_range
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
     rows = read_range(part.path, part.range, columns=_read(part), on_damage=part.on_damage)
     try:
         for batch in pyarrow.RecordBatchReader.from_stream(rows):
-            yield batch if part.checked_by is None else batch.select(part.columns)
+            given = batch if part.checked_by is None else batch.select(part.columns)
+            yield given if part.store is None else _told(given, part.store)
     except pyarrow.ArrowException:
         rows.check()  # raises what it was; a stream of Arrow has room for its words alone
         raise
@@ -53,6 +55,12 @@ def damages_of(part: Part) -> pyarrow.RecordBatch:
     for _ in rows:
         pass
     return pyarrow.RecordBatch.from_pylist([asdict(damage) for damage in rows.damages], schema=DAMAGED)
+
+
+def _told(batch: pyarrow.RecordBatch, store: str) -> pyarrow.RecordBatch:
+    """The batch with a column that says of which store it is."""
+    told = pyarrow.repeat(store, batch.num_rows)
+    return pyarrow.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, STORE])
 
 
 def _read(part: Part) -> tuple[str, ...]:

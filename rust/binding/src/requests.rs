@@ -342,8 +342,10 @@ impl Request {
     #[staticmethod]
     #[pyo3(signature = (subject, prefix, after, /))]
     fn pending_counts(subject: &Bound<'_, PyAny>, prefix: &Bound<'_, PyAny>, after: &str) -> PyResult<Self> {
-        let asked = CountsAsked { of: pending::chosen(subject, prefix)?, after, count_max: LISTING };
-        Self::filled(subject.py(), PENDING_COUNTS, |out| asked.put(out))
+        let (py, of) = (subject.py(), pending::chosen(subject, prefix)?);
+        of.check().map_err(|error| errors::raised(py, error))?;
+        let asked = CountsAsked { of, after, count_max: LISTING };
+        Self::filled(py, PENDING_COUNTS, |out| asked.put(out))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "what is extracted from Python is owned")]

@@ -126,10 +126,11 @@ impl Store {
     /// How many messages are pending of each subject that is asked for, by name.
     ///
     /// # Errors
-    /// `Poisoned`, `Closed`, `ForkedProcess`.
+    /// As `PendingOf::check`; `Poisoned`, `Closed`, `ForkedProcess`.
     pub fn pending_counts(&self, of: &PendingOf) -> Result<Vec<(String, u64)>> {
         let shared = &self.shared;
         shared.check()?;
+        of.check()?;
         shared.apply_until(shared.positions.visible())?;
         let mut guard = shared.seat()?;
         Ok(guard.get()?.owner.state().list_pending_counts(of))

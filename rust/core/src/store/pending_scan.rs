@@ -36,6 +36,18 @@ pub enum PendingOf {
 }
 
 impl PendingOf {
+    /// Refuses a subject that none can be.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `subject` where it is empty.
+    pub fn check(&self) -> Result<()> {
+        if matches!(self, Self::Subject(name) if name.is_empty()) {
+            let expected = "the name of a subject".to_owned();
+            return Err(Error::InvalidArgument { argument: "subject", expected, found: "an empty text".to_owned() });
+        }
+        Ok(())
+    }
+
     fn takes(&self, name: &str) -> bool {
         match self {
             Self::Users => is_of_users(name),
@@ -136,10 +148,7 @@ impl PendingScan {
                 found: Utc(before).to_string(),
             });
         }
-        if matches!(&query.of, PendingOf::Subject(name) if name.is_empty()) {
-            let expected = "the name of a subject".to_owned();
-            return Err(Error::InvalidArgument { argument: "subject", expected, found: "an empty text".to_owned() });
-        }
+        query.of.check()?;
         if let Some(cursor) = &query.after {
             cursor.check_stream(&stream)?;
         }
