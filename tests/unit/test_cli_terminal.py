@@ -7,7 +7,7 @@ import io
 import pytest
 
 from delaymq.cli import terminal
-from delaymq.cli.terminal import Bar, byte_words, can_show, clear, strong, table
+from delaymq.cli.terminal import Bar, byte_words, can_show, clear, message_words, strong, table
 
 
 class Screen(io.StringIO):
@@ -97,6 +97,15 @@ def test_what_is_no_terminal_gets_no_bar(clock: Clock, monkeypatch: pytest.Monke
 )
 def test_bytes_as_people_read_them(count: int, words: str) -> None:
     assert byte_words(count) == words
+
+
+def test_one_message_is_one() -> None:
+    assert [message_words(count) for count in (0, 1, 2, 1_234)] == [
+        "0 messages",
+        "1 message",
+        "2 messages",
+        "1,234 messages",
+    ]
 
 
 def test_a_table_has_text_to_the_left_and_numbers_to_the_right() -> None:

@@ -14,7 +14,7 @@ from delaymq.cli.administered import administered
 from delaymq.cli.arguments import add_verb, count, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place
-from delaymq.cli.terminal import byte_words, can_show, strong
+from delaymq.cli.terminal import byte_words, can_show, message_words, strong
 from delaymq.durations import begin_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def drawn(found: Forecast, rows: int, columns: int, block: str) -> Iterator[str]
         return
     each = "second" if found.width < timedelta(minutes=1) else "minute"
     when = f"{busiest.start:%Y-%m-%d %H:%M:%S}"
-    yield f"{found.messages:,} messages, {byte_words(found.bytes)}; most in the {each} of {when}: {busiest.messages:,}"
+    total = f"{message_words(found.messages)}, {byte_words(found.bytes)}"
+    yield f"{total}; most in the {each} of {when}: {busiest.messages:,}"
     width, spans = _joined(found, max(rows, 1))
     most = max(messages for messages, _ in spans.values())
     numbers = len(f"{most:,}")

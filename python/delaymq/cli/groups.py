@@ -11,7 +11,7 @@ from delaymq.cli.administered import administered
 from delaymq.cli.arguments import CommandParser, add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place, folder_of, is_served, server_of, settings_of
-from delaymq.cli.terminal import table
+from delaymq.cli.terminal import message_words, table
 from delaymq.errors import InvalidArgument
 from delaymq.inspection import inspect
 
@@ -162,5 +162,6 @@ def run_end_consumer(chosen: argparse.Namespace) -> int:
     """Ends a consumer."""
     with administered(chosen) as store:
         held = store.end_consumer(chosen.subject, chosen.group, chosen.consumer)
-    print(f"consumer {chosen.consumer} of group {chosen.group} of {chosen.subject} is ended; it held {held} messages")
+    who = f"consumer {chosen.consumer} of group {chosen.group} of {chosen.subject}"
+    print(f"{who} is ended; it held {message_words(held)}")
     return Exit.DONE

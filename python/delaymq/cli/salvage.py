@@ -15,7 +15,7 @@ from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files, folder_of, settings_of
-from delaymq.cli.terminal import Bar, alarming, table
+from delaymq.cli.terminal import Bar, alarming, message_words, table
 from delaymq.durations import moment
 from delaymq.errors import StoreError
 
@@ -84,7 +84,7 @@ def _write(folder: str, into: str, found: dict[str, Any]) -> None:
     with Bar("writing", sys.stderr) as bar:
 
         def tell(written: int, whole: int) -> None:
-            bar.show(written, whole, f"{written:,} messages")
+            bar.show(written, whole, message_words(written))
 
         try:
             again = _core.salvage(folder, into, tell)
@@ -121,7 +121,7 @@ def _lines(found: dict[str, Any], folder: str, most: int) -> Iterator[str]:
         unlisted = found["lost_count"] - len(found["lost"])
         yield from _some([_lost(one) for one in found["lost"]], most, unlisted)
     yield ""
-    yield f"{found['saved']:,} messages can be saved"
+    yield f"{message_words(found['saved'])} can be saved"
     if found["subjects"]:
         heads = ("subject", "pending", "ready", "doubtful", "lost")
         rows = [(one["name"] or "(unknown)", *(one[name] for name in heads[1:])) for one in found["subjects"]]

@@ -13,7 +13,7 @@ from delaymq.cli.arguments import add_verb, count, delay
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
 from delaymq.cli.spark_session import add_running, new_folder, session, stretches
-from delaymq.cli.terminal import table
+from delaymq.cli.terminal import message_words, table
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -88,7 +88,7 @@ def _said(found: Audit) -> dict[str, object]:
 
 
 def _print(found: Audit, rows: int) -> None:
-    print(f"{found.messages:,} messages, sequences {found.first_sequence} to {found.end_sequence - 1}, ", end="")
+    print(f"{message_words(found.messages)}, sequences {found.first_sequence} to {found.end_sequence - 1}, ", end="")
     print(f"as of {found.as_of:%Y-%m-%d %H:%M:%S} UTC")
     if found.dispatch_held:
         print("dispatch was held then, since the wall clock was not believed: what is due waits for that")

@@ -10,7 +10,19 @@ from datetime import timedelta
 from types import TracebackType
 from typing import IO, Self, TextIO
 
-__all__ = ["Bar", "byte_words", "can_show", "clear", "cut", "green", "is_lively", "span_words", "strong", "table"]
+__all__ = [
+    "Bar",
+    "byte_words",
+    "can_show",
+    "clear",
+    "cut",
+    "green",
+    "is_lively",
+    "message_words",
+    "span_words",
+    "strong",
+    "table",
+]
 
 FIRST_AFTER_SECONDS = 0.5  # what is done sooner needs no bar
 EVERY_SECONDS = 0.1
@@ -71,6 +83,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str
         return "  ".join(aligned).rstrip()
 
     return "\n".join([strong(line(heads), stream), *(line(row) for row in cells)])
+
+
+def message_words(count: int) -> str:
+    """So many messages."""
+    return f"{count:,} message" if count == 1 else f"{count:,} messages"
 
 
 def byte_words(count: int) -> str:
