@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -141,12 +141,7 @@ class TableOptions:
         Raises:
             InvalidArgument: An option is unknown, or its text cannot be read.
         """
-        found, others = taken(options, NAMES)
-        for name in others:
-            raise refused("option", f"one of {', '.join(NAMES)}", name)
-        if "path" not in found:
-            raise refused("path", "the folder of a store: load(path), or option path", "none")
-        return cls(**found)
+        return cls(**_asked(options, NAMES))
 
     @classmethod
     def parsed_of_each(cls, options: Mapping[str, str]) -> list[Self]:
@@ -156,20 +151,26 @@ class TableOptions:
         Raises:
             InvalidArgument: As `parsed`; a path comes twice, or a snapshot of one store is asked of several.
         """
-        named = {name.lower(): name for name in options}
-        several, columns = named.get("paths"), named.get("columns", "columns")
-        others = {name: text for name, text in options.items() if name != several}
-        paths = None if several is None else _paths(several, options[several])
-        if paths is not None and "path" in named:
-            raise refused("path", "None where several are named", options[named["path"]])
-        tells_store = paths is not None
-        if columns in options:
-            names = _names(columns, options[columns])
-            tells_store, others[columns] = STORE in names, ",".join(name for name in names if name != STORE)
-        asked = [cls.parsed(others)] if paths is None else [cls.parsed({**others, "path": one}) for one in paths]
-        if len(asked) > 1 and asked[0].snapshot is not None:
-            raise refused("snapshot", "a load of the one store that it is of", asked[0].snapshot)
-        return [replace(one, store=one.path if tells_store else None) for one in asked]
+        found = _asked(options, NAMES | SEVERAL)
+        several, columns = found.pop("paths", None), found.get("columns")
+        if several is not None and "path" in found:
+            raise refused("path", "None where several are named", found["path"])
+        paths = [found["path"]] if several is None else several
+        if len(paths) > 1 and "snapshot" in found:
+            raise refused("snapshot", "a load of the one store that it is of", found["snapshot"])
+        tells_store = several is not None if columns is None else STORE in columns
+        if columns is not None:
+            found["columns"] = tuple(name for name in columns if name != STORE)
+        return [cls(**found | {"path": path, "store": path if tells_store else None}) for path in paths]
+
+
+def _asked(options: Mapping[str, str], names: Mapping[str, Named]) -> dict[str, Any]:
+    found, others = taken(options, names)
+    for name in others:
+        raise refused("option", f"one of {', '.join(names)}", name)
+    if not {"path", "paths"} & found.keys():
+        raise refused("path", "the folder of a store: load(path), or option path", "none")
+    return found
 
 
 def taken(options: Mapping[str, str], names: Mapping[str, Named]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -338,3 +339,6 @@ NAMES: dict[str, Named] = {
     "pushdown": ("pushes_filters", truth_option),
 }
 """The options of a Spark reader, what each stands for, and how its text is read."""
+
+SEVERAL: dict[str, Named] = {"paths": ("paths", _paths)}
+"""What Spark calls the folders of a load of several stores, where there may be several."""
