@@ -65,7 +65,8 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// Tells lines, in order, with nobody's between them.
+    /// Tells lines, in order, with nobody's between them. Behind the last line nothing is told, so nothing that would have
+    /// been may be done: whoever comes then waits for the end of the process.
     pub(crate) fn tell(&self, lines: &[Line]) {
         let mut whole = String::with_capacity(lines.iter().map(|line| line.0.len().saturating_add(2)).sum());
         for line in lines {
@@ -73,9 +74,11 @@ impl Telling {
             whole.push_str("}\n");
         }
         let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_over {
-            write(&whole);
+        if *is_over {
+            drop(is_over);
+            wait_for_the_end();
         }
+        write(&whole);
     }
 
     /// Tells the last line, for whoever comes first; the others wait for the end of the process.
@@ -83,12 +86,17 @@ impl Telling {
         let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_over {
             drop(is_over);
-            loop {
-                std::thread::park();
-            }
+            wait_for_the_end();
         }
         *is_over = true;
         write(&format!("{}}}\n", line.0));
+    }
+}
+
+/// Another thread is about to end the process.
+fn wait_for_the_end() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 
@@ -98,5 +106,28 @@ fn write(whole: &str) {
     if out.write_all(whole.as_bytes()).and_then(|()| out.flush()).is_err() {
         // Nobody judges what is done from here on.
         std::process::exit(DEAF);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::{Line, Telling};
+
+    /// A message was cancelled, and others published, that stood in no ledger: one thread had told that the store had
+    /// failed, and the other went on until the process was gone.
+    #[test]
+    fn what_cannot_be_told_any_more_is_not_done() {
+        let telling = Arc::new(Telling::default());
+        telling.tell(&[Line::of("publish")]);
+        telling.tell_last(&Line::of("ended"));
+        let (done, was_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            telling.tell(&[Line::of("cancel")]);
+            done.send(())
+        });
+        assert_eq!(was_done.recv_timeout(Duration::from_millis(200)), Err(mpsc::RecvTimeoutError::Timeout));
     }
 }
