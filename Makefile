@@ -37,6 +37,20 @@ RUST_SOURCES := $(shell find rust benches -name '*.rs' -o -name Cargo.toml 2>/de
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 WHEEL_SOURCES := $(RUST_SOURCES) $(PYTHON_SOURCES) pyproject.toml README.md LICENSE
 
+# Parts of a long run, each with its minutes, which are told again when it is over; what `quietly` runs tells what came of it, by a
+# pattern, or all where it failed.
+define PARTS
+report=""; name=""; whole=$$SECONDS; start=$$SECONDS; \
+minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
+tell() { status=$$?; (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
+    printf '\n%s%s\n' "$$report" "$$(minutes $$whole $$SECONDS all)"; exit $$status; }; \
+trap tell EXIT; \
+part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
+    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
+quietly() { local pattern="$$1"; shift; "$$@" >target/quietly.log 2>&1 || { cat target/quietly.log; return 1; }; \
+    grep -E "$$pattern" target/quietly.log || true; };
+endef
+
 TOOLS := $(VENV)/.tools
 DIST := dist/.built
 FROM_SOURCES := target/from_sources/.built
@@ -208,36 +222,36 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) flipped-bits instrumented ## Seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn; stops at the first broken promise
-	cargo build --locked --release -p delaymq-simulation
-	target/release/delaymq-simulation --small-worlds $(SOAK_STATES) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
-	$(MAKE) --no-print-directory io-errors ARGS=--all >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
-	CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
-	if command -v java >/dev/null; then $(MAKE) --no-print-directory pipeline ROWS= ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  grep "^pipeline:" target/soak.log; else echo "pipeline: NOT RUN, there is no java"; fi
-	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test merging -- --ignored >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
-	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test interleaving -- --ignored >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }
-	$(MAKE) --no-print-directory bench-scale || echo "soak: MISSED, as said above; the rest goes on, since a mark is no promise"
-	@end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; \
+soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn; stops at the first broken promise
+	@$(PARTS) \
+	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
+	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test "$$1" -- --ignored; }; \
+	stopped_clocks() { CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped; }; \
+	scale() { target bench-scale || echo "soak: MISSED, as said above; the rest goes on, since a mark is no promise"; }; \
+	layer() { PYTHONPATH=tests $(BIN)/python -m "amnesia.$$1" "$${@:2}" --seed $$first $(AMNESIA_ARGS); }; \
+	part "flipped bits, all" target flipped-bits; \
+	part "instruments" target instrumented; \
+	part "simulation is built" cargo build --locked --release -p delaymq-simulation; \
+	part "small worlds" quietly . target/release/delaymq-simulation --small-worlds $(SOAK_STATES); \
+	part "I/O errors, every call in each way" quietly "kinds" target io-errors ARGS=--all; \
+	part "stopped clocks" quietly "passed" stopped_clocks; \
+	if command -v java >/dev/null; then part "pipeline" quietly "^pipeline:" target pipeline; \
+	  else echo "pipeline: NOT RUN, there is no java"; fi; \
+	part "merging" quietly "^test result" ignored merging; \
+	part "interleaving" quietly "^test result" ignored interleaving; \
+	part "benches at scale" scale; \
+	end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; turns=0; \
 	while :; do \
-	  start=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); \
-	  target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$start >target/soak.log 2>&1 \
-	    || { cat target/soak.log; exit 1; }; \
-	  $(BIN)/delaymq demo >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  $(MAKE) --no-print-directory torture MINUTES= KILLS=$(SOAK_KILLS) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  tail -n 1 target/torture.json; \
-	  $(MAKE) --no-print-directory power-cuts MINUTES= CUTS=$(SOAK_POWER_CUTS) >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  grep --max-count 1 "^power cuts:" target/soak.log; \
-	  DELAYMQ_MODEL_SEED=$$start $(MAKE) --no-print-directory models TIMES=$(SOAK_MODELS) >target/soak.log 2>&1 \
-	    || { cat target/soak.log; exit 1; }; \
-	  tail -n 1 target/tmp/models.txt; \
-	  for layer in "power_cuts --cuts $(SOAK_CUTS) --served-cuts $$(( $(SOAK_CUTS) / 10 ))" "block_images --images $(SOAK_CUTS)"; do \
-	    PYTHONPATH=tests $(BIN)/python -m amnesia.$$layer --seed $$start $(AMNESIA_ARGS) >target/soak.log 2>&1 \
-	      || { cat target/soak.log; exit 1; }; \
-	    grep -E "NOT RUN|power cuts|images of|kinds" target/soak.log; \
-	  done; \
-	  $(MAKE) --no-print-directory fuzz MINUTES=2 ARGS= >target/soak.log 2>&1 || { cat target/soak.log; exit 1; }; \
-	  grep -E "^mutations:|^libFuzzer:" target/soak.log; \
+	  first=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); turns=$$(( turns + 1 )); turn=", turn $$turns"; \
+	  part "simulation$$turn" quietly "seeds" target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$first; \
+	  part "demo$$turn" quietly "promise" $(BIN)/delaymq demo; \
+	  part "torture$$turn" quietly "^torture:" target torture KILLS=$(SOAK_KILLS); \
+	  part "power cuts$$turn" quietly "^power cuts:" target power-cuts CUTS=$(SOAK_POWER_CUTS); \
+	  part "models$$turn" quietly "^test result" env DELAYMQ_MODEL_SEED=$$first $(MAKE) --no-print-directory models TIMES=$(SOAK_MODELS); \
+	  part "power cuts, a disk that forgets$$turn" quietly "NOT RUN|power cuts" \
+	    layer power_cuts --cuts $(SOAK_CUTS) --served-cuts $$(( $(SOAK_CUTS) / 10 )); \
+	  part "block images$$turn" quietly "NOT RUN|images of" layer block_images --images $(SOAK_CUTS); \
+	  part "fuzzing$$turn" quietly "^mutations:|^libFuzzer:" target fuzz MINUTES=2; \
 	  seeds=$$(( seeds + $(SOAK_SEEDS) )); echo "soak: $$seeds seeds, $$(( SECONDS / 60 )) minutes"; \
 	  (( SECONDS < end )) || break; \
 	done
@@ -265,13 +279,7 @@ clean: ## Remove what was built
 ##@ Before a push
 .PHONY: ci
 ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, torture, a short demo; with the minutes of each
-	@report=""; name=""; whole=$$SECONDS; start=$$SECONDS; \
-	minutes() { printf '%6.1f min  %s' "$$(( ($$2 - $$1) * 10 / 60 ))e-1" "$$3"; }; \
-	tell() { status=$$?; (( status == 0 )) || report+="$$(minutes $$start $$SECONDS "$$name: FAILED")"$$'\n'; \
-	    printf '\n%s%s\n' "$$report" "$$(minutes $$whole $$SECONDS all)"; exit $$status; }; \
-	trap tell EXIT; \
-	part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
-	    report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
+	@$(PARTS) \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint" $(MAKE) --no-print-directory lint; \
 	part "supply chain" $(MAKE) --no-print-directory supply-chain; \
