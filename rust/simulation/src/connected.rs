@@ -37,6 +37,9 @@ use crate::node::Node;
 /// Where the wall clock starts.
 const START: Millis = Millis(1_700_000_000_000);
 
+/// Of histories, those in which clients move messages, and have some stored under ids.
+const CHANGES_PERCENT: u64 = 35;
+
 /// How a history ended.
 #[derive(Clone, Debug)]
 pub struct Ending {
@@ -90,7 +93,8 @@ impl Connected {
 
     /// What the history of a seed is like.
     pub fn plan_of(seed: u64) -> Plan {
-        Plan::of(&mut chance_of(seed))
+        let changes = Chance::new(seed ^ 0x4368_616E_6765_7321).percent(CHANGES_PERCENT);
+        Plan { changes, ..Plan::of(&mut chance_of(seed)) }
     }
 
     /// As [`Self::new`], with another plan than the seed has.

@@ -161,12 +161,14 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
         stale,
         cuts,
         crashes,
-        ..
+        occurrences,
+        moved,
+        told_again,
     } = found.over_connections;
     println!(
         "over connections: {published} published, {ambiguous} ambiguous ({ambiguous_stored} of them stored), \
-         {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {stale} stale, \
-         {cuts} cuts, {crashes} crashes"
+         {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {moved} moved, \
+         {told_again} stored once and told again, {occurrences} occurrences, {stale} stale, {cuts} cuts, {crashes} crashes"
     );
     println!("of QMQ's clients: {:?}", found.of_qmq);
     println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());

@@ -1,6 +1,7 @@
 //! What users were told over their connections and what came to them, in maps: every promise to a
 //! client is judged against this. It knows nothing of what the server or its store say of themselves.
 
+mod changes;
 mod recurring;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::units::{Millis, Sequence};
 
+use self::changes::{Cancel, Move};
 pub(super) use self::recurring::Rhythm;
 use self::recurring::Series;
 
@@ -26,11 +28,20 @@ pub(super) struct Sent {
     asked: usize,
     /// The copies of it that came to light, by answers or by deliveries.
     copies: BTreeSet<Sequence>,
+    /// Those that answers to a publish named.
+    answered: BTreeSet<Sequence>,
+    /// It is stored once, however often it is asked for.
+    is_once: bool,
 }
 
 impl Sent {
     pub(super) fn new(subject: String, body: Vec<u8>, not_before: Millis) -> Self {
-        Self { subject, body, not_before, asked: 0, copies: BTreeSet::new() }
+        Self { subject, body, not_before, asked: 0, copies: BTreeSet::new(), answered: BTreeSet::new(), is_once: false }
+    }
+
+    /// As [`Self::new`], with an id by which a repetition is told.
+    pub(super) fn once(subject: String, body: Vec<u8>, not_before: Millis) -> Self {
+        Self { is_once: true, ..Self::new(subject, body, not_before) }
     }
 }
 
@@ -58,14 +69,6 @@ struct Owed {
     given: Millis,
 }
 
-/// A cancel, as far as it is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cancel {
-    Asked,
-    Done,
-    Refused,
-}
-
 /// Everything counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -91,6 +94,10 @@ pub struct Counts {
     pub crashes: u64,
     /// Occurrences of series that came.
     pub occurrences: u64,
+    /// Moves answered "done".
+    pub moved: u64,
+    /// Messages that were stored before and asked for again under their ids.
+    pub told_again: u64,
 }
 
 impl Counts {
@@ -107,6 +114,8 @@ impl Counts {
         self.cuts += other.cuts;
         self.crashes += other.crashes;
         self.occurrences += other.occurrences;
+        self.moved += other.moved;
+        self.told_again += other.told_again;
     }
 }
 
@@ -134,6 +143,13 @@ pub(super) struct Account {
     /// Numbers whose answer was lost.
     ambiguous: BTreeSet<u64>,
     cancels: BTreeMap<Sequence, Cancel>,
+    moves: BTreeMap<Sequence, Move>,
+    /// Under receipts that moves gave, the sequences of their messages.
+    moved_from: BTreeMap<Sequence, Sequence>,
+    /// When each receipt says that its message is due.
+    dues: BTreeMap<Sequence, Millis>,
+    /// When messages that came were due.
+    came_dues: BTreeMap<Sequence, Millis>,
     /// Cancels of these were asked, and nobody knows whether they were done.
     maybe_cancelled: BTreeSet<Sequence>,
     places: BTreeMap<(String, Sequence), Owed>,
@@ -172,8 +188,15 @@ impl Account {
     /// The answer says that it is stored.
     pub(super) fn published(&mut self, number: u64, sequence: Sequence, due: Millis) {
         self.counts.published += 1;
-        let early = self.sent.get(&number).is_some_and(|sent| due < sent.not_before);
-        if early || !self.stored.insert(sequence) {
+        let Some(sent) = self.sent.get_mut(&number) else { return };
+        sent.answered.insert(sequence);
+        let (early, is_once, answered) = (due < sent.not_before, sent.is_once, sent.answered.len());
+        let is_new = self.stored.insert(sequence);
+        let told = self.dues.insert(sequence, due);
+        let came = self.came_dues.get(&sequence).copied().filter(|_| !self.moves.contains_key(&sequence));
+        let other = told.or(came).is_some_and(|before| before != due);
+        self.counts.told_again += u64::from(is_once && !is_new);
+        if early || other || !is_new && !is_once || is_once && answered > 1 {
             self.blame(format!("message {number} was answered with sequence {sequence} due at {due}"));
         }
         self.found_copy(number, sequence);
@@ -192,27 +215,8 @@ impl Account {
         };
         sent.copies.insert(sequence);
         let (copies, asked) = (sent.copies.len(), sent.asked);
-        if before != number || copies > asked {
+        if before != number || copies > sent.stored_max() {
             self.blame(format!("{copies} copies of message {number}, asked for {asked} times; {sequence} is {before}"));
-        }
-    }
-
-    pub(super) fn cancel_asked(&mut self, sequence: Sequence) {
-        self.cancels.entry(sequence).or_insert(Cancel::Asked);
-    }
-
-    /// Nobody knows what became of a cancel.
-    pub(super) fn cancel_lost(&mut self, sequence: Sequence) {
-        self.maybe_cancelled.insert(sequence);
-    }
-
-    /// The answer to a cancel: true where it was done.
-    pub(super) fn cancel_told(&mut self, sequence: Sequence, is_done: bool) {
-        let before = self.cancels.insert(sequence, if is_done { Cancel::Done } else { Cancel::Refused });
-        let came = self.places.keys().any(|(_, other)| *other == sequence);
-        self.counts.cancelled += u64::from(is_done);
-        if is_done && (came || before == Some(Cancel::Refused)) || !is_done && before == Some(Cancel::Done) {
-            self.blame(format!("cancel of {sequence} says done: {is_done}, before {before:?}, came {came}"));
         }
     }
 
@@ -225,7 +229,7 @@ impl Account {
         } else {
             self.message_came(number, came);
         }
-        if self.cancels.get(&came.sequence) == Some(&Cancel::Done) {
+        if self.is_cancelled(came.sequence) {
             self.blame(format!("cancelled: {came:?}"));
         }
         if !self.stored.contains(&came.sequence) && self.ambiguous.remove(&number) {
@@ -249,12 +253,12 @@ impl Account {
 
     fn message_came(&mut self, number: u64, came: &Came<'_>) {
         self.found_copy(number, came.sequence);
-        let fits = self
-            .sent
-            .get(&number)
-            .is_some_and(|sent| sent.body == came.body && sent.subject == came.subject && sent.not_before <= came.due);
+        let fits = self.sent.get(&number).is_some_and(|sent| sent.body == came.body && sent.subject == came.subject);
         if !fits || came.due > came.now {
             self.blame(format!("corrupt or early: {came:?}, sent {:?}", self.sent.get(&number)));
+        }
+        if !came.is_retry {
+            self.judge_the_due(number, came);
         }
     }
 
@@ -350,11 +354,7 @@ impl Account {
                 let is_fine = match place {
                     Some(Place::Done | Place::Acknowledging(_)) => true,
                     Some(_) => false,
-                    None => {
-                        !is_promised
-                            || self.maybe_cancelled.contains(sequence)
-                            || matches!(cancel, Some(Cancel::Done | Cancel::Asked))
-                    }
+                    None => !is_promised || self.may_be_cancelled(*sequence),
                 };
                 if !is_fine {
                     wrong.push(format!(
@@ -364,6 +364,7 @@ impl Account {
             }
         }
         self.violations.extend(wrong);
+        self.judge_the_copies(groups);
         self.judge_the_series(groups);
     }
 }

@@ -30,6 +30,7 @@ impl Connected {
                 subjects: &self.subjects,
                 next_number: &mut self.next_number,
                 recurs: self.plan.recurs,
+                changes: self.plan.changes,
             })
         };
         self.note(&format!("client {index} {words}"));
@@ -127,6 +128,7 @@ impl Connected {
                 subjects: &self.subjects,
                 next_number: &mut self.next_number,
                 recurs: false,
+                changes: false,
             });
         }
         for index in 0..self.consumers.len() {

@@ -2,6 +2,7 @@
 //! the connection is lost. What the core's caller tells it, it tells the account.
 
 mod acting;
+mod changing;
 mod recurring;
 
 pub(super) use self::acting::Surroundings;
@@ -13,6 +14,7 @@ use delaymq_core::units::{Millis, Sequence};
 use delaymq_core::wire::caller::{CallId, Caller, CallerLimits, Heard, told};
 use delaymq_core::wire::extension::consume::Deliver;
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
+use delaymq_core::wire::extension::moves::read_moved;
 use delaymq_core::wire::extension::publish::{Cancelled, DueTime, read_outcomes, read_receipts};
 use delaymq_core::wire::reader::Reader;
 
@@ -30,7 +32,10 @@ enum Call {
     /// Asked before a hello was answered, where one is needed.
     TooEarly,
     Publish(Vec<(u64, DueTime)>),
+    /// With ids by which repetitions are told.
+    PublishOnce(Vec<(u64, DueTime)>),
     Cancel(Sequence),
+    Move(Sequence, DueTime),
     Subscribe,
     /// These are durably acknowledged once it is answered.
     Settle(Vec<Sequence>),
@@ -67,7 +72,11 @@ pub(super) struct Client {
     stale: Vec<Key>,
     /// Messages whose publish ended without an answer, to be sent again.
     again: Vec<(u64, DueTime)>,
+    /// The same of batches whose messages have ids: each is sent again as it was.
+    once_again: Vec<Vec<(u64, DueTime)>>,
     receipts: Vec<Receipt>,
+    /// The move that it asked for last.
+    last_move: Option<(Receipt, DueTime)>,
     /// The name of its series.
     pub(super) series: String,
 }
@@ -92,7 +101,9 @@ impl Client {
             unflushed: Vec::new(),
             stale: Vec::new(),
             again: Vec::new(),
+            once_again: Vec::new(),
             receipts: Vec::new(),
+            last_move: None,
             series,
         }
     }
@@ -141,6 +152,10 @@ impl Client {
                     account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
                     self.again.extend(messages.into_iter().filter(|_| again));
                 }
+                Call::PublishOnce(messages) => {
+                    account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                    self.once_again.extend(again.then_some(messages));
+                }
                 Call::Cancel(sequence) => account.cancel_lost(sequence),
                 Call::Recur(_) | Call::EndSeries => account.series_lost(&self.series),
                 _ => {}
@@ -187,6 +202,10 @@ impl Client {
                 account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
                 self.again.extend(messages);
             }
+            (Call::PublishOnce(messages), _) if is_passing(error) => {
+                account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                self.once_again.push(messages);
+            }
             (Call::Cancel(sequence), _) if is_passing(error) => account.cancel_lost(sequence),
             (Call::Subscribe, _) if is_passing(error) => self.is_subscribing = false,
             (Call::Recur(_) | Call::EndSeries, _) if is_passing(error) => account.series_lost(&self.series),
@@ -201,7 +220,7 @@ impl Client {
         match call {
             Call::Hello(true) => self.is_admitted = true,
             Call::Hello(false) | Call::TooEarly => account.blame(format!("a stranger is served: {body:?}")),
-            Call::Publish(messages) => match read_receipts(&mut Reader::new(body)) {
+            Call::Publish(messages) | Call::PublishOnce(messages) => match read_receipts(&mut Reader::new(body)) {
                 Ok(receipts) if receipts.len() == messages.len() => {
                     for ((number, _), receipt) in messages.iter().zip(&receipts) {
                         account.published(*number, receipt.key.sequence, receipt.key.due);
@@ -213,6 +232,10 @@ impl Client {
             Call::Cancel(sequence) => match read_outcomes(body).as_deref() {
                 Ok([outcome]) => account.cancel_told(sequence, *outcome == Cancelled::Done),
                 other => account.blame(format!("{other:?} is the answer to a cancel of {sequence}")),
+            },
+            Call::Move(sequence, due) => match read_moved(body).as_deref() {
+                Ok([moved]) => self.move_told(account, (sequence, due), moved),
+                other => account.blame(format!("{other:?} is the answer to a move of {sequence}")),
             },
             Call::Subscribe => (self.is_subscribing, self.is_subscribed) = (false, true),
             Call::Settle(sequences) => {

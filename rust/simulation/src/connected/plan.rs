@@ -64,6 +64,9 @@ pub struct Plan {
     pub disk_percent: u64,
     /// True where clients have messages sent again and again.
     pub recurs: bool,
+    /// True where clients move messages, and have some stored under ids. Drawn apart from all else, so that the seeds
+    /// of histories without it are what they were.
+    pub changes: bool,
 }
 
 impl Plan {
@@ -122,6 +125,7 @@ impl Plan {
             clock_steps: chance.percent(25),
             disk_percent: chance.one_of(&[0, 0, 0, 10]),
             recurs: chance.percent(35),
+            changes: false,
         }
     }
 
@@ -217,6 +221,7 @@ impl Options for Plan {
             ("turns", Slot::Number(&mut self.turns)),
             ("disk_percent", Slot::Number(&mut self.disk_percent)),
             ("recurs", Slot::Switch(&mut self.recurs)),
+            ("changes", Slot::Switch(&mut self.changes)),
             ("crash_percent", Slot::Number(&mut self.crash_percent)),
             ("cut_percent", Slot::Number(&mut self.cut_percent)),
             ("pause_percent", Slot::Number(&mut self.pause_percent)),

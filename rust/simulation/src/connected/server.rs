@@ -2,6 +2,7 @@
 //! server does with sockets and threads happens here when the world says so; what is decided, is decided
 //! in the core.
 
+mod changing;
 mod lasting;
 mod promising;
 mod qmq;
@@ -225,6 +226,8 @@ impl Server {
             OwnRequest::Hello(hello) => self.welcome(node, link, id, &hello),
             OwnRequest::Ping(bytes) => self.answer(link, id, node.reading().now, bytes),
             OwnRequest::Publish(publish) => self.publish(node, link, id, &publish),
+            OwnRequest::PublishOnTerms(publish) => self.publish_once(node, link, id, &publish),
+            OwnRequest::Move(moves) => self.move_one(node, link, id, &moves),
             OwnRequest::Cancel(receipts) => self.cancel(node, link, id, &receipts),
             OwnRequest::Subscribe(subscribe) => self.subscribe(node, link, id, &subscribe),
             OwnRequest::Credit(credit) => {

@@ -1,5 +1,7 @@
 //! What is a reason for a message to come again, and what is none.
 
+mod changes;
+
 use super::*;
 
 const NUMBER: u64 = 7;
@@ -16,6 +18,10 @@ fn stored() -> Account {
 
 /// It comes to this client, as the server gave it at `now`.
 fn comes(account: &mut Account, link: LinkId, now: u64, redelivered: bool) {
+    comes_due(account, link, now, redelivered, 100);
+}
+
+fn comes_due(account: &mut Account, link: LinkId, now: u64, redelivered: bool, due: u64) {
     account.came(&Came {
         link,
         group: "billing",
@@ -23,7 +29,7 @@ fn comes(account: &mut Account, link: LinkId, now: u64, redelivered: bool) {
         sequence: SEQUENCE,
         is_retry: false,
         redelivered,
-        due: Millis(100),
+        due: Millis(due),
         now: Millis(now),
         body: &BODY,
     });

@@ -11,13 +11,14 @@ use delaymq_core::wire::extension::{
 };
 use delaymq_core::wire::pull::ConsumerName;
 
+use super::changing::not_before;
 use super::{Call, Client, Key, PING_BYTES};
 use crate::chance::Chance;
 use crate::connected::account::{Account, Sent};
 use crate::connected::server::TOKEN;
 
 /// The longest delay of a message, in milliseconds.
-const DELAY_MS_MAX: u64 = 3_000;
+pub(super) const DELAY_MS_MAX: u64 = 3_000;
 /// The longest delay of what is given back.
 const BACK_MS_MAX: u64 = 1_500;
 
@@ -30,6 +31,8 @@ pub(in crate::connected) struct Surroundings<'a> {
     pub(in crate::connected) next_number: &'a mut u64,
     /// Series may begin.
     pub(in crate::connected) recurs: bool,
+    /// Messages may be moved, and have ids.
+    pub(in crate::connected) changes: bool,
 }
 
 impl Client {
@@ -43,6 +46,9 @@ impl Client {
         }
         if around.recurs && around.chance.percent(8) {
             return self.recur(around);
+        }
+        if around.changes && around.chance.percent(20) {
+            return if around.chance.percent(50) { self.move_one(around) } else { self.publish_once(around) };
         }
         match around.chance.below(16) {
             0..4 => self.publish(around),
@@ -102,7 +108,9 @@ impl Client {
             Call::Hello(_) => "says hello",
             Call::TooEarly => "asks too early",
             Call::Publish(_) => "publishes",
+            Call::PublishOnce(_) => "publishes once",
             Call::Cancel(_) => "cancels",
+            Call::Move(..) => "moves",
             Call::Subscribe => "subscribes",
             Call::Settle(_) => "settles",
             Call::Ping => "pings",
@@ -148,10 +156,7 @@ impl Client {
         for (number, due) in &messages {
             let subject = around.chance.pick(around.subjects).cloned().unwrap_or_default();
             let length = around.chance.one_of(&[0, 3, 90]);
-            let not_before = match due {
-                DueTime::After(delay_ms) => around.now.plus(*delay_ms),
-                DueTime::At(time) => *time,
-            };
+            let not_before = not_before(*due, around.now);
             around.account.publish_asked(*number, || {
                 let filler = usize::try_from(length).unwrap_or(0);
                 let body = number.to_le_bytes().into_iter().chain(std::iter::repeat_n(0xA5, filler)).collect();

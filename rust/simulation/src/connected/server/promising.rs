@@ -13,6 +13,7 @@ use delaymq_core::wire::extension::publish::{Cancelled, DueTime, Publish, put_ou
 use delaymq_core::wire::frame::answer::SUCCESS;
 
 use super::Server;
+use super::changing::Change;
 use super::recurring::Wish;
 use super::standing::{Place, Standing};
 use crate::connected::account::LinkId;
@@ -51,6 +52,8 @@ pub(super) enum Promise {
     Consumer { link: LinkId, id: RequestId, wanted: Wanted, group: GroupNumber },
     /// Its consumer is asked for.
     Beginning { link: LinkId, id: RequestId, wanted: Wanted, group: GroupNumber, fact: Sequence },
+    /// A message is to be moved, or to be stored once.
+    Change { link: LinkId, id: RequestId, change: Change },
     /// A series is to begin.
     Recur { link: LinkId, id: RequestId, wish: Wish },
     /// A series is to end.
@@ -73,6 +76,7 @@ impl Promise {
             | Self::Store { link, .. }
             | Self::Cancel { link, .. }
             | Self::Cancelling { link, .. }
+            | Self::Change { link, .. }
             | Self::Recur { link, .. }
             | Self::EndSeries { link, .. }
             | Self::Series { link, .. }
@@ -90,6 +94,7 @@ impl Promise {
             | Self::Store { id, .. }
             | Self::Cancel { id, .. }
             | Self::Cancelling { id, .. }
+            | Self::Change { id, .. }
             | Self::Recur { id, .. }
             | Self::EndSeries { id, .. }
             | Self::Series { id, .. }
@@ -102,7 +107,11 @@ impl Promise {
     /// True where a consumer comes of it that must be ended, though its client is gone; and what was asked
     /// to be stored is stored.
     pub(super) fn is_kept_for_nobody(&self) -> bool {
-        matches!(self, Self::Store { .. } | Self::Beginning { .. } | Self::Joined { .. })
+        match self {
+            Self::Store { .. } | Self::Beginning { .. } | Self::Joined { .. } => true,
+            Self::Change { change, .. } => change.is_kept_for_nobody(),
+            _ => false,
+        }
     }
 }
 
@@ -119,10 +128,7 @@ impl Server {
             if let Err(error) = message.check() {
                 return self.refuse(link, id, node.reading().now, &RemoteError::from(&error));
             }
-            let due = match message.due {
-                DueTime::After(delay_ms) => Due::After(delay_ms),
-                DueTime::At(time) => Due::At(time),
-            };
+            let due = due_of(message.due);
             messages.push(Kept { subject: message.subject.to_owned(), due, body: message.body.to_vec() });
         }
         self.promises.push_back(Promise::Store { link, id, messages });
@@ -232,6 +238,7 @@ impl Server {
                 None => Promise::Cancel { link, id, receipt },
             })),
             Promise::Cancelling { link, id, command } => self.keep_cancel(node, link, id, command),
+            Promise::Change { link, id, change } => self.keep_change(node, (link, id), change),
             Promise::Recur { link, id, wish } => Self::keep_recur(node, link, id, wish).map(Some),
             Promise::EndSeries { link, id, subject, name } => {
                 Ok(Some(match unless_full(node.end_series(&subject, &name))? {
@@ -340,4 +347,12 @@ impl Server {
 
 pub(super) fn unexpected(outcome: Outcome) -> Error {
     Error::corrupt("", 0, "an outcome of what was asked", format!("{outcome:?}"))
+}
+
+/// When the node has it due.
+pub(super) fn due_of(due: DueTime) -> Due {
+    match due {
+        DueTime::After(delay_ms) => Due::After(delay_ms),
+        DueTime::At(time) => Due::At(time),
+    }
 }

@@ -1,0 +1,91 @@
+//! A user who has what is pending come at another time, and has messages stored once, however often it asks for them.
+
+use delaymq_core::record::message::{Meta, encode_meta};
+use delaymq_core::record::terms::IfExists;
+use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::wire::extension::moves::{Moved, put_moves};
+use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
+use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
+use delaymq_core::wire::extension::{MOVE, PUBLISH_ON_TERMS};
+
+use super::acting::DELAY_MS_MAX;
+use super::{Call, Client, Surroundings};
+use crate::connected::account::{Account, Sent};
+
+impl Client {
+    /// Has a message come at another time; now and then it asks for the same again, as who has not heard the answer.
+    pub(super) fn move_one(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let of_messages = self.receipts.iter().filter(|receipt| around.account.is_of_a_message(receipt.key.sequence));
+        // Mostly what may still be pending.
+        let any = around.chance.percent(20);
+        let receipts: Vec<_> = of_messages.filter(|receipt| any || receipt.key.due > around.now).copied().collect();
+        let Some(receipt) = around.chance.pick(&receipts).copied() else { return "has nothing to move" };
+        let due = some_due(around);
+        let same = self.last_move.filter(|_| around.chance.percent(30));
+        let (receipt, due) = same.unwrap_or((receipt, due));
+        self.last_move = Some((receipt, due));
+        let sequence = receipt.key.sequence;
+        around.account.move_asked(sequence, not_before(due, around.now));
+        self.ask(around, MOVE, Call::Move(sequence, due), |out| put_moves(out, &[(receipt, due)]))
+    }
+
+    /// The answer to a move.
+    pub(super) fn move_told(&mut self, account: &mut Account, (sequence, due): (Sequence, DueTime), moved: &Moved) {
+        account.move_told(sequence, due, moved);
+        if let Moved::Done(receipt) = moved {
+            self.receipts.push(*receipt);
+        }
+    }
+
+    /// Publishes messages of one subject that have ids: a batch whose answer it has not heard, or, to see that it is
+    /// told, one that is stored already, or new ones.
+    pub(super) fn publish_once(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let messages = match self.once_again.pop() {
+            Some(messages) => messages,
+            None => new_messages(around),
+        };
+        let subject = around.chance.pick(around.subjects).cloned().unwrap_or_default();
+        let (mut writer, mut terms) = (PublishWriter::default(), TermsWriter::default());
+        for ((number, due), place) in messages.iter().zip(0..) {
+            let not_before = not_before(*due, around.now);
+            around.account.publish_asked(*number, || {
+                Sent::once(subject.clone(), number.to_le_bytes().into_iter().chain(*b"once").collect(), not_before)
+            });
+            let Some(sent) = around.account.sent(*number) else { continue };
+            let meta = Meta { message_id: format!("id-{number}"), ..Meta::default() };
+            let meta = encode_meta(&meta).unwrap_or_default();
+            let asked = TermsAsked { place, key: None, if_exists: IfExists::Replace, deduplicates: true };
+            let pushed = writer.push(&sent.subject, *due, &meta, &sent.body).and_then(|()| terms.push(&asked));
+            if let Err(error) = pushed {
+                around.account.blame(format!("message {number} is refused: {error}"));
+            }
+        }
+        if around.chance.percent(15) {
+            self.once_again.push(messages.clone());
+        }
+        self.ask(around, PUBLISH_ON_TERMS, Call::PublishOnce(messages), |out| terms.put(out, &writer, true))
+    }
+}
+
+fn new_messages(around: &mut Surroundings<'_>) -> Vec<(u64, DueTime)> {
+    let count = around.chance.between(1, 3);
+    let new = (0..count).map(|_| {
+        let number = *around.next_number;
+        *around.next_number = number.saturating_add(1);
+        (number, some_due(around))
+    });
+    new.collect()
+}
+
+fn some_due(around: &mut Surroundings<'_>) -> DueTime {
+    let delay_ms = around.chance.one_of(&[0, 40, 500, DELAY_MS_MAX]);
+    if around.chance.percent(50) { DueTime::After(delay_ms) } else { DueTime::At(around.now.plus(delay_ms)) }
+}
+
+/// A message that is due then may not come before.
+pub(super) fn not_before(due: DueTime, now: Millis) -> Millis {
+    match due {
+        DueTime::After(delay_ms) => now.plus(delay_ms),
+        DueTime::At(time) => time,
+    }
+}
