@@ -18,6 +18,7 @@ pub struct ReaderPin {
     pub name: String,
     /// When it ends by itself.
     pub expires: Millis,
+    outlives: bool,
 }
 
 impl ReaderPin {
@@ -29,7 +30,7 @@ impl ReaderPin {
             let name = format!("{expires}-{reader}-{}-{number}", std::process::id());
             let path = root.join(PIN_FOLDER).join(&name);
             match std::fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => Some(Some(Self { path, name, expires })),
+                Ok(_) => Some(Some(Self { path, name, expires, outlives: false })),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
                 Err(_) => Some(None),
             }
@@ -38,14 +39,16 @@ impl ReaderPin {
     }
 
     /// Lets it end by itself: other processes read on.
-    pub fn outlive(self) {
-        std::mem::forget(self);
+    pub fn outlive(mut self) {
+        self.outlives = true;
     }
 }
 
 impl Drop for ReaderPin {
     fn drop(&mut self) {
-        // One that cannot be removed expires.
-        drop(std::fs::remove_file(&self.path));
+        if !self.outlives {
+            // One that cannot be removed expires.
+            drop(std::fs::remove_file(&self.path));
+        }
     }
 }
