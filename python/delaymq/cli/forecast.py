@@ -76,7 +76,7 @@ def run(chosen: argparse.Namespace) -> int:
     else:
         print_picture(found, chosen.rows)
     if found.hidden_rows:
-        words = f"up to {found.hidden_rows:,} messages are in damaged blocks of files and are not counted"
+        words = f"not counted, in damaged blocks of files: up to {message_words(found.hidden_rows)}"
         print(f"delaymq: {words}; `delaymq verify` names them", file=sys.stderr)
         return Exit.PART
     return Exit.DONE

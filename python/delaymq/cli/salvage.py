@@ -117,7 +117,7 @@ def _lines(found: dict[str, Any], folder: str, most: int) -> Iterator[str]:
             [f"  sequences {gap['first']} to {gap['first'] + gap['count'] - 1}" for gap in found["gaps"]], most
         )
     if found["lost_count"]:
-        yield f"{alarming('LOST', out)}: {found['lost_count']:,} messages that were not finished:"
+        yield f"{alarming('LOST', out)}: {message_words(found['lost_count'])} not finished:"
         unlisted = found["lost_count"] - len(found["lost"])
         yield from _some([_lost(one) for one in found["lost"]], most, unlisted)
     yield ""
@@ -154,7 +154,7 @@ def _lost(one: dict[str, Any]) -> str:
 def _closing(found: dict[str, Any], chosen: argparse.Namespace) -> Iterator[str]:
     yield ""
     if found["written"]:
-        yield f"{found['saved']:,} messages were written into {chosen.into}; the damaged store is as it was"
+        yield f"written into {chosen.into}: {message_words(found['saved'])}; the damaged store is as it was"
         return
     yield "Nothing was changed."
     if chosen.into is None:

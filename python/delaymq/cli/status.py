@@ -13,7 +13,7 @@ from delaymq.cli.administered import administered
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place
-from delaymq.cli.terminal import alarming, byte_words
+from delaymq.cli.terminal import alarming, byte_words, message_words
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -64,14 +64,15 @@ def _lines(found: Status) -> Iterator[str]:
         (found.held, "dispatch waits because the clock cannot be trusted"),
         (found.disk_full, "the disk is full, or below its mark: publishes are refused"),
         (found.room_low, f"{byte_words(found.free_bytes or 0)} of the disk are free: that is little"),
-        (found.voided, f"{found.voided:,} messages were given up as damaged"),
+        (found.voided, f"given up as damaged: {message_words(found.voided)}"),
     )
     for is_so, words in troubles:
         if is_so:
             yield f"{alarming('TROUBLE', sys.stdout)}: {words}"
     if found.hot_minutes:
-        yield f"{found.hot_minutes:,} minutes have more due than hot_minute_messages allows for: see `delaymq forecast`"
+        minutes = "minutes with more due than hot_minute_messages allows for"
+        yield f"{minutes}: {found.hot_minutes:,}; see `delaymq forecast`"
     if found.expired:
-        yield f"{found.expired:,} messages have expired"
+        yield f"expired: {message_words(found.expired)}"
     for aside in found.aside:
         yield f"set aside by this open: {aside}"

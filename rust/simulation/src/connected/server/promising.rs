@@ -240,12 +240,7 @@ impl Server {
             Promise::Cancelling { link, id, command } => self.keep_cancel(node, link, id, command),
             Promise::Change { link, id, change } => self.keep_change(node, (link, id), change),
             Promise::Recur { link, id, wish } => Self::keep_recur(node, link, id, wish).map(Some),
-            Promise::EndSeries { link, id, subject, name } => {
-                Ok(Some(match unless_full(node.end_series(&subject, &name))? {
-                    Some(fact) => Promise::Series { link, id, fact, subject, name },
-                    None => Promise::EndSeries { link, id, subject, name },
-                }))
-            }
+            Promise::EndSeries { link, id, subject, name } => Self::keep_end(node, (link, id), subject, name).map(Some),
             Promise::Series { link, id, fact, subject, name } => {
                 self.keep_series(node, (link, id), fact, subject, name)
             }

@@ -76,6 +76,18 @@ impl Server {
         })
     }
 
+    pub(super) fn keep_end(
+        node: &mut Node,
+        (link, id): (LinkId, RequestId),
+        subject: String,
+        name: String,
+    ) -> Result<Promise> {
+        Ok(match unless_full(node.end_series(&subject, &name))? {
+            Some(fact) => Promise::Series { link, id, fact, subject, name },
+            None => Promise::EndSeries { link, id, subject, name },
+        })
+    }
+
     pub(super) fn keep_series(
         &mut self,
         node: &mut Node,
