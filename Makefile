@@ -233,7 +233,7 @@ soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it ha
 	part "instruments" target instrumented; \
 	part "simulation is built" cargo build --locked --release -p delaymq-simulation; \
 	part "small worlds" quietly . target/release/delaymq-simulation --small-worlds $(SOAK_STATES); \
-	part "I/O errors, every call in each way" quietly "kinds" target io-errors ARGS=--all; \
+	part "I/O errors, every call in each way" quietly "NOT RUN|kinds" target io-errors ARGS=--all; \
 	part "stopped clocks" quietly "passed" stopped_clocks; \
 	if command -v java >/dev/null; then part "pipeline" quietly "^pipeline:" target pipeline; \
 	  else echo "pipeline: NOT RUN, there is no java"; fi; \
@@ -243,11 +243,11 @@ soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it ha
 	end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; turns=0; \
 	while :; do \
 	  first=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); turns=$$(( turns + 1 )); turn=", turn $$turns"; \
-	  part "simulation$$turn" quietly "seeds" target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$first; \
+	  part "simulation$$turn" quietly "seeds|^over connections" target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$first; \
 	  part "demo$$turn" quietly "promise" $(BIN)/delaymq demo; \
-	  part "torture$$turn" quietly "^torture:" target torture KILLS=$(SOAK_KILLS); \
+	  part "torture$$turn" quietly "^torture:|^\{|^never reached" target torture KILLS=$(SOAK_KILLS); \
 	  part "power cuts$$turn" quietly "^power cuts:" target power-cuts CUTS=$(SOAK_POWER_CUTS); \
-	  part "models$$turn" quietly "^test result" env DELAYMQ_MODEL_SEED=$$first $(MAKE) --no-print-directory models TIMES=$(SOAK_MODELS); \
+	  part "models$$turn" quietly "^test result| orders, " env DELAYMQ_MODEL_SEED=$$first $(MAKE) --no-print-directory models TIMES=$(SOAK_MODELS); \
 	  part "power cuts, a disk that forgets$$turn" quietly "NOT RUN|power cuts" \
 	    layer power_cuts --cuts $(SOAK_CUTS) --served-cuts $$(( $(SOAK_CUTS) / 10 )); \
 	  part "block images$$turn" quietly "NOT RUN|images of" layer block_images --images $(SOAK_CUTS); \

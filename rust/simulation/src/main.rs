@@ -163,12 +163,15 @@ fn tell_all(found: &Found, arguments: &Arguments, began: Instant) {
         crashes,
         occurrences,
         moved,
+        moved_again,
         told_again,
+        told_late,
     } = found.over_connections;
     println!(
         "over connections: {published} published, {ambiguous} ambiguous ({ambiguous_stored} of them stored), \
-         {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {moved} moved, \
-         {told_again} stored once and told again, {occurrences} occurrences, {stale} stale, {cuts} cuts, {crashes} crashes"
+         {delivered} delivered, {repeated} again, {retried} retried, {cancelled} cancelled, {moved} moved \
+         ({moved_again} of them again), {told_again} stored once and told again, {told_late} told for the first time by a \
+         retry, {occurrences} occurrences, {stale} stale, {cuts} cuts, {crashes} crashes"
     );
     println!("of QMQ's clients: {:?}", found.of_qmq);
     println!("hash {:016x}, {:.1} s", found.hash.value(), began.elapsed().as_secs_f64());

@@ -28,15 +28,23 @@ pub(super) struct Sent {
     asked: usize,
     /// The copies of it that came to light, by answers or by deliveries.
     copies: BTreeSet<Sequence>,
-    /// Those that answers to a publish named.
-    answered: BTreeSet<Sequence>,
+    /// As whoever asked for it last understands it, it may not come before.
+    last_not_before: Millis,
     /// It is stored once, however often it is asked for.
     is_once: bool,
 }
 
 impl Sent {
     pub(super) fn new(subject: String, body: Vec<u8>, not_before: Millis) -> Self {
-        Self { subject, body, not_before, asked: 0, copies: BTreeSet::new(), answered: BTreeSet::new(), is_once: false }
+        Self {
+            subject,
+            body,
+            not_before,
+            asked: 0,
+            copies: BTreeSet::new(),
+            last_not_before: not_before,
+            is_once: false,
+        }
     }
 
     /// As [`Self::new`], with an id by which a repetition is told.
@@ -96,8 +104,12 @@ pub struct Counts {
     pub occurrences: u64,
     /// Moves answered "done".
     pub moved: u64,
-    /// Messages that were stored before and asked for again under their ids.
+    /// Moves answered "done" though an earlier one of the same was not answered.
+    pub moved_again: u64,
+    /// Messages that were answered before, and asked for again under their ids.
     pub told_again: u64,
+    /// Those of which the first answer was lost, and the second told of what was stored.
+    pub told_late: u64,
 }
 
 impl Counts {
@@ -115,7 +127,9 @@ impl Counts {
         self.crashes += other.crashes;
         self.occurrences += other.occurrences;
         self.moved += other.moved;
+        self.moved_again += other.moved_again;
         self.told_again += other.told_again;
+        self.told_late += other.told_late;
     }
 }
 
@@ -179,6 +193,7 @@ impl Account {
         known.asked += 1;
         // A delay counts from when it is asked for, and a clock may be behind then.
         known.not_before = known.not_before.min(sent.not_before);
+        known.last_not_before = sent.not_before;
     }
 
     pub(super) fn sent(&self, number: u64) -> Option<&Sent> {
@@ -188,15 +203,14 @@ impl Account {
     /// The answer says that it is stored.
     pub(super) fn published(&mut self, number: u64, sequence: Sequence, due: Millis) {
         self.counts.published += 1;
-        let Some(sent) = self.sent.get_mut(&number) else { return };
-        sent.answered.insert(sequence);
-        let (early, is_once, answered) = (due < sent.not_before, sent.is_once, sent.answered.len());
+        let Some(sent) = self.sent.get(&number) else { return };
         let is_new = self.stored.insert(sequence);
-        let told = self.dues.insert(sequence, due);
-        let came = self.came_dues.get(&sequence).copied().filter(|_| !self.moves.contains_key(&sequence));
-        let other = told.or(came).is_some_and(|before| before != due);
-        self.counts.told_again += u64::from(is_once && !is_new);
-        if early || other || !is_new && !is_once || is_once && answered > 1 {
+        let told = self.dues.insert(sequence, due).or(self.came_dues.get(&sequence).copied());
+        let other = told.is_some_and(|before| before != due);
+        // It is of an earlier one, whose answer was lost where this is the first that is heard of it.
+        self.counts.told_again += u64::from(sent.is_once && !is_new);
+        self.counts.told_late += u64::from(sent.is_once && is_new && due < sent.last_not_before);
+        if due < sent.not_before || other || !is_new && !sent.is_once {
             self.blame(format!("message {number} was answered with sequence {sequence} due at {due}"));
         }
         self.found_copy(number, sequence);
@@ -347,14 +361,14 @@ impl Account {
         let mut wrong = Vec::new();
         for (sequence, number) in &self.of {
             let Some(sent) = self.sent.get(number) else { continue };
-            let is_promised = self.stored.contains(sequence);
             let cancel = self.cancels.get(sequence);
             for (_, group) in groups.iter().filter(|(subject, _)| *subject == sent.subject) {
                 let place = self.place(group, *sequence);
                 let is_fine = match place {
                     Some(Place::Done | Place::Acknowledging(_)) => true,
                     Some(_) => false,
-                    None => !is_promised || self.may_be_cancelled(*sequence),
+                    // Who has it knows of no receipt where its answer was lost, and no group is passed over.
+                    None => self.may_be_cancelled(*sequence),
                 };
                 if !is_fine {
                     wrong.push(format!(
@@ -364,7 +378,6 @@ impl Account {
             }
         }
         self.violations.extend(wrong);
-        self.judge_the_copies(groups);
         self.judge_the_series(groups);
     }
 }

@@ -35,7 +35,7 @@ enum Call {
     /// With ids by which repetitions are told.
     PublishOnce(Vec<(u64, DueTime)>),
     Cancel(Sequence),
-    Move(Sequence, DueTime),
+    Move(Receipt, DueTime),
     Subscribe,
     /// These are durably acknowledged once it is answered.
     Settle(Vec<Sequence>),
@@ -77,6 +77,8 @@ pub(super) struct Client {
     receipts: Vec<Receipt>,
     /// The move that it asked for last.
     last_move: Option<(Receipt, DueTime)>,
+    /// Moves that ended without an answer, to be asked for again.
+    moves_again: Vec<(Receipt, DueTime)>,
     /// The name of its series.
     pub(super) series: String,
 }
@@ -104,6 +106,7 @@ impl Client {
             once_again: Vec::new(),
             receipts: Vec::new(),
             last_move: None,
+            moves_again: Vec::new(),
             series,
         }
     }
@@ -157,6 +160,7 @@ impl Client {
                     self.once_again.extend(again.then_some(messages));
                 }
                 Call::Cancel(sequence) => account.cancel_lost(sequence),
+                Call::Move(receipt, due) => self.moves_again.extend(again.then_some((receipt, due))),
                 Call::Recur(_) | Call::EndSeries => account.series_lost(&self.series),
                 _ => {}
             }
@@ -207,6 +211,7 @@ impl Client {
                 self.once_again.push(messages);
             }
             (Call::Cancel(sequence), _) if is_passing(error) => account.cancel_lost(sequence),
+            (Call::Move(receipt, due), _) if is_passing(error) => self.moves_again.push((receipt, due)),
             (Call::Subscribe, _) if is_passing(error) => self.is_subscribing = false,
             (Call::Recur(_) | Call::EndSeries, _) if is_passing(error) => account.series_lost(&self.series),
             // Somebody has ended it: what an earlier connection asked for, or the end of the history.
@@ -233,9 +238,9 @@ impl Client {
                 Ok([outcome]) => account.cancel_told(sequence, *outcome == Cancelled::Done),
                 other => account.blame(format!("{other:?} is the answer to a cancel of {sequence}")),
             },
-            Call::Move(sequence, due) => match read_moved(body).as_deref() {
-                Ok([moved]) => self.move_told(account, (sequence, due), moved),
-                other => account.blame(format!("{other:?} is the answer to a move of {sequence}")),
+            Call::Move(receipt, due) => match read_moved(body).as_deref() {
+                Ok([moved]) => self.move_told(account, (receipt, due), moved),
+                other => account.blame(format!("{other:?} is the answer to a move of {receipt:?}")),
             },
             Call::Subscribe => (self.is_subscribing, self.is_subscribed) = (false, true),
             Call::Settle(sequences) => {

@@ -18,13 +18,33 @@ pub(super) enum Cancel {
 }
 
 /// What was asked of a receipt: that its message comes at another time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Move {
-    not_before: Millis,
-    /// Asked and not answered yet, or never.
-    open: usize,
+    asks: Vec<Ask>,
     /// The receipt that the message has since, as an answer has it, and the time that was asked for.
     to: Option<(Sequence, DueTime)>,
+}
+
+/// One command, however often it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    due: DueTime,
+    /// When it comes at the earliest.
+    not_before: Millis,
+    /// How often it was sent.
+    sent: usize,
+    /// Not answered yet, or never.
+    open: usize,
+}
+
+impl Ask {
+    /// A message that was moved by it may be due then, as told at `now`, which no clock of the server is ahead of.
+    fn fits(&self, due: Millis, now: Millis) -> bool {
+        match self.due {
+            DueTime::At(time) => due == time,
+            DueTime::After(delay_ms) => due >= self.not_before && due <= now.plus(delay_ms),
+        }
+    }
 }
 
 impl Sent {
@@ -45,9 +65,9 @@ impl Account {
         self.moved_from.get(&receipt).copied().unwrap_or(receipt)
     }
 
-    /// All receipts of a message that were told.
-    fn receipts_of(&self, sequence: Sequence) -> impl Iterator<Item = Sequence> {
-        std::iter::successors(Some(sequence), |receipt| self.moved_to(*receipt))
+    /// The receipt of a message that was told last.
+    fn last_receipt_of(&self, sequence: Sequence) -> Sequence {
+        std::iter::successors(Some(sequence), |receipt| self.moved_to(*receipt)).last().unwrap_or(sequence)
     }
 
     /// The receipt that names the message since, as an answer to a move of this one has it.
@@ -81,58 +101,68 @@ impl Account {
     }
 
     /// A message is asked to be moved.
-    pub(in crate::connected) fn move_asked(&mut self, receipt: Sequence, not_before: Millis) {
-        let known = self.moves.entry(receipt).or_insert(Move { not_before, open: 0, to: None });
-        known.open += 1;
-        known.not_before = known.not_before.min(not_before);
+    pub(in crate::connected) fn move_asked(&mut self, receipt: Sequence, due: DueTime, not_before: Millis) {
+        let asks = &mut self.moves.entry(receipt).or_default().asks;
+        match asks.iter_mut().find(|ask| ask.due == due) {
+            Some(ask) => {
+                ask.not_before = ask.not_before.min(not_before);
+                (ask.sent, ask.open) = (ask.sent + 1, ask.open + 1);
+            }
+            None => asks.push(Ask { due, not_before, sent: 1, open: 1 }),
+        }
     }
 
     /// The answer to a move to this time.
     pub(in crate::connected) fn move_told(&mut self, receipt: Sequence, asked: DueTime, moved: &Moved) {
         let sequence = self.stored_as(receipt);
         let Some(known) = self.moves.get_mut(&receipt) else { return };
-        known.open = known.open.saturating_sub(1);
+        let Some(ask) = known.asks.iter_mut().find(|ask| ask.due == asked) else { return };
+        ask.open = ask.open.saturating_sub(1);
         let Moved::Done(new) = moved else { return self.move_refused(receipt, asked, moved) };
         let (to, due) = (new.key.sequence, new.key.due);
-        let before = known.to.replace((to, asked)).map(|(before, _)| before);
-        let early = due < known.not_before;
+        let fits = ask.fits(due, self.now);
+        // An earlier one of the same was not answered, and nobody knows whether it was this one that was done.
+        let is_again = ask.open > 0 && ask.sent > 1;
+        let before = known.to.replace((to, asked));
         let is_cancelled = self.cancels.get(&receipt) == Some(&Cancel::Done);
         let came_due = self.came_dues.get(&sequence).copied();
         // Nobody can have moved it on before its receipt was told.
         let other = before.is_none() && came_due.is_some_and(|came| came != due);
         let changed = self.dues.insert(to, due).is_some_and(|told| told != due);
         let is_new = self.moved_from.insert(to, sequence).is_none() && !self.of.contains_key(&to);
-        let is_right = before.map_or(is_new, |before| before == to);
+        let is_right = before.map_or(is_new, |before| before == (to, asked));
         self.counts.moved += 1;
-        if early || other || changed || is_cancelled || !is_right {
+        self.counts.moved_again += u64::from(is_again);
+        if !fits || other || changed || is_cancelled || !is_right {
             self.blame(format!(
-                "move of {receipt} to {to} due at {due}, before to {before:?}, cancelled {is_cancelled}, \
+                "move of {receipt} to {asked:?} gave {to} due at {due}, before {before:?}, cancelled {is_cancelled}, \
                  came {came_due:?}"
             ));
         }
     }
 
-    /// A move that was done and is asked for once more is answered as the first time, as long as nothing became of the
-    /// message since.
+    /// A move that was done and is asked for once more is answered as the first time, whatever became of the message
+    /// since. One of a message that still waits, and of which nothing else was asked, is done.
     fn move_refused(&mut self, receipt: Sequence, asked: DueTime, moved: &Moved) {
-        let Some((to, done)) = self.moves.get(&receipt).and_then(|known| known.to) else { return };
-        let is_over = self.dues.get(&to).is_none_or(|due| *due <= self.now)
-            || self.moves.contains_key(&to)
-            || self.may_be_cancelled(self.stored_as(receipt));
-        if asked == done && !is_over {
-            self.blame(format!("move of {receipt} to {to} was done and is {moved:?}, asked for once more"));
+        let Some(known) = self.moves.get(&receipt) else { return };
+        let was_done = known.to.is_some_and(|(_, done)| done == asked);
+        let is_only_one = known.asks.iter().map(|ask| ask.sent).sum::<usize>() == 1;
+        let waits = self.dues.get(&receipt).is_some_and(|due| *due > self.now) && !self.cancels.contains_key(&receipt);
+        if was_done || is_only_one && waits {
+            self.blame(format!("move of {receipt} to {asked:?} is {moved:?}, done before: {was_done}"));
         }
     }
 
     /// A message comes when its last receipt says, or when a move that nobody knows of has it come.
     pub(super) fn judge_the_due(&mut self, number: u64, came: &Came<'_>) {
-        let last = self.receipts_of(came.sequence).last().unwrap_or(came.sequence);
+        let last = self.last_receipt_of(came.sequence);
         let not_before = self.sent.get(&number).map_or(Millis(0), |sent| sent.not_before);
         let told = self.dues.get(&last).copied();
         let is_told = told.map_or(came.due >= not_before, |told| came.due == told);
-        let open = self.moves.get(&last).filter(|known| known.open > 0).map(|known| known.not_before);
-        if !is_told && open.is_none_or(|open| came.due < open) {
-            self.blame(format!("it is due at another time than {told:?}, moved from {open:?} on: {came:?}"));
+        let asks = self.moves.get(&last).map(|known| known.asks.as_slice()).unwrap_or_default();
+        let may_be_moved = asks.iter().any(|ask| ask.open > 0 && ask.fits(came.due, self.now));
+        if !is_told && !may_be_moved {
+            self.blame(format!("it is due at another time than {told:?}: {came:?}"));
         }
         if self.came_dues.insert(came.sequence, came.due).is_some_and(|before| before != came.due) {
             self.blame(format!("it is due at another time than when it came before: {came:?}"));
@@ -141,36 +171,12 @@ impl Account {
 
     /// A cancel of the message was done, as an answer has it.
     pub(super) fn is_cancelled(&self, sequence: Sequence) -> bool {
-        self.receipts_of(sequence).any(|receipt| self.cancels.get(&receipt) == Some(&Cancel::Done))
+        self.cancels.get(&self.last_receipt_of(sequence)) == Some(&Cancel::Done)
     }
 
-    /// A cancel of the message was done, or nobody knows whether it was.
+    /// A cancel of the message was done, or nobody knows whether it was. That of an earlier receipt was not.
     pub(super) fn may_be_cancelled(&self, sequence: Sequence) -> bool {
-        self.receipts_of(sequence).any(|receipt| {
-            self.maybe_cancelled.contains(&receipt)
-                || matches!(self.cancels.get(&receipt), Some(Cancel::Done | Cancel::Asked))
-        })
-    }
-
-    /// Each group has had as many copies of a message as were stored and not cancelled, whatever answers were lost.
-    pub(super) fn judge_the_copies(&mut self, groups: &[(String, String)]) {
-        let mut wrong = Vec::new();
-        for (number, sent) in &self.sent {
-            let count = |is_so: fn(&Self, Sequence) -> bool| {
-                sent.copies.iter().filter(|sequence| is_so(self, **sequence)).count()
-            };
-            let least = sent.answered.len().saturating_sub(count(Self::may_be_cancelled));
-            let most = sent.stored_max().saturating_sub(count(Self::is_cancelled));
-            for (_, group) in groups.iter().filter(|(subject, _)| *subject == sent.subject) {
-                let had = sent.copies.iter().filter(|sequence| self.place(group, **sequence).is_some()).count();
-                if had < least || had > most {
-                    wrong.push(format!(
-                        "lost or doubled: {group} had {had} copies of message {number}, and {least} to {most} are \
-                         right: {sent:?}"
-                    ));
-                }
-            }
-        }
-        self.violations.extend(wrong);
+        let last = self.last_receipt_of(sequence);
+        self.maybe_cancelled.contains(&last) || matches!(self.cancels.get(&last), Some(Cancel::Done | Cancel::Asked))
     }
 }

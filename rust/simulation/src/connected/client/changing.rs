@@ -2,7 +2,8 @@
 
 use delaymq_core::record::message::{Meta, encode_meta};
 use delaymq_core::record::terms::IfExists;
-use delaymq_core::units::{Millis, Sequence};
+use delaymq_core::store::Receipt;
+use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::moves::{Moved, put_moves};
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::terms::{TermsAsked, TermsWriter};
@@ -13,25 +14,28 @@ use super::{Call, Client, Surroundings};
 use crate::connected::account::{Account, Sent};
 
 impl Client {
-    /// Has a message come at another time; now and then it asks for the same again, as who has not heard the answer.
+    /// Has a message come at another time; asks for the same again, where it has not heard the answer, and now and then
+    /// where it has.
     pub(super) fn move_one(&mut self, around: &mut Surroundings<'_>) -> &'static str {
+        let same = self.moves_again.pop().or_else(|| self.last_move.filter(|_| around.chance.percent(30)));
+        let Some((receipt, due)) = same.or_else(|| self.new_move(around)) else { return "has nothing to move" };
+        self.last_move = Some((receipt, due));
+        around.account.move_asked(receipt.key.sequence, due, not_before(due, around.now));
+        self.ask(around, MOVE, Call::Move(receipt, due), |out| put_moves(out, &[(receipt, due)]))
+    }
+
+    fn new_move(&self, around: &mut Surroundings<'_>) -> Option<(Receipt, DueTime)> {
         let of_messages = self.receipts.iter().filter(|receipt| around.account.is_of_a_message(receipt.key.sequence));
         // Mostly what may still be pending.
         let any = around.chance.percent(20);
         let receipts: Vec<_> = of_messages.filter(|receipt| any || receipt.key.due > around.now).copied().collect();
-        let Some(receipt) = around.chance.pick(&receipts).copied() else { return "has nothing to move" };
-        let due = some_due(around);
-        let same = self.last_move.filter(|_| around.chance.percent(30));
-        let (receipt, due) = same.unwrap_or((receipt, due));
-        self.last_move = Some((receipt, due));
-        let sequence = receipt.key.sequence;
-        around.account.move_asked(sequence, not_before(due, around.now));
-        self.ask(around, MOVE, Call::Move(sequence, due), |out| put_moves(out, &[(receipt, due)]))
+        let receipt = around.chance.pick(&receipts).copied()?;
+        Some((receipt, some_due(around)))
     }
 
     /// The answer to a move.
-    pub(super) fn move_told(&mut self, account: &mut Account, (sequence, due): (Sequence, DueTime), moved: &Moved) {
-        account.move_told(sequence, due, moved);
+    pub(super) fn move_told(&mut self, account: &mut Account, (receipt, due): (Receipt, DueTime), moved: &Moved) {
+        account.move_told(receipt.key.sequence, due, moved);
         if let Moved::Done(receipt) = moved {
             self.receipts.push(*receipt);
         }

@@ -43,7 +43,7 @@ pub(super) enum Change {
 impl Change {
     /// True for what is done though its client is gone.
     pub(super) fn is_kept_for_nobody(&self) -> bool {
-        matches!(self, Self::Store(..))
+        matches!(self, Self::Store(..) | Self::Move(..))
     }
 }
 

@@ -105,10 +105,10 @@ impl Promise {
     }
 
     /// True where a consumer comes of it that must be ended, though its client is gone; and what was asked
-    /// to be stored is stored.
+    /// to be stored, moved or cancelled is.
     pub(super) fn is_kept_for_nobody(&self) -> bool {
         match self {
-            Self::Store { .. } | Self::Beginning { .. } | Self::Joined { .. } => true,
+            Self::Store { .. } | Self::Cancel { .. } | Self::Beginning { .. } | Self::Joined { .. } => true,
             Self::Change { change, .. } => change.is_kept_for_nobody(),
             _ => false,
         }

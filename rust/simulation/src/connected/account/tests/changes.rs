@@ -19,7 +19,7 @@ fn done(to: Sequence, due: u64) -> Moved {
 /// One message that was stored, and was moved to 500.
 fn moved() -> Account {
     let mut account = stored();
-    account.move_asked(SEQUENCE, Millis(500));
+    account.move_asked(SEQUENCE, LATER, Millis(500));
     account.move_told(SEQUENCE, LATER, &done(MOVED, 500));
     assert_eq!(account.violations(), Vec::<String>::new());
     account
@@ -44,10 +44,10 @@ fn what_was_moved_comes_when_its_new_receipt_says() {
 }
 
 #[test]
-fn what_may_have_been_moved_comes_at_either_time_and_not_before_both() {
-    for (due, is_fine) in [(100, true), (500, true), (501, true), (499, false), (99, false)] {
+fn what_may_have_been_moved_comes_at_either_time_and_at_no_other() {
+    for (due, is_fine) in [(100, true), (500, true), (501, false), (499, false), (99, false)] {
         let mut account = stored();
-        account.move_asked(SEQUENCE, Millis(500));
+        account.move_asked(SEQUENCE, LATER, Millis(500));
         comes_due(&mut account, 1, 600, false, due);
         assert_eq!(account.violations().is_empty(), is_fine, "due at {due}: {:?}", account.violations());
     }
@@ -55,56 +55,94 @@ fn what_may_have_been_moved_comes_at_either_time_and_not_before_both() {
 
 #[test]
 fn what_has_come_was_not_moved_to_another_time() {
+    let delayed = DueTime::After(400);
     for (due, is_fine) in [(500, true), (520, false)] {
         let mut account = stored();
-        account.move_asked(SEQUENCE, Millis(500));
+        account.now = Millis(130);
+        account.move_asked(SEQUENCE, delayed, Millis(500));
         comes_due(&mut account, 1, 600, false, 500);
         // The answer was on its way longer than the message.
-        account.move_told(SEQUENCE, LATER, &done(MOVED, due));
+        account.move_told(SEQUENCE, delayed, &done(MOVED, due));
         assert_eq!(account.violations().is_empty(), is_fine, "moved to {due}: {:?}", account.violations());
     }
 }
 
 #[test]
-fn a_move_does_not_come_before_what_was_asked() {
-    let mut account = stored();
-    account.move_asked(SEQUENCE, Millis(500));
-    account.move_told(SEQUENCE, LATER, &done(MOVED, 499));
-    blamed_for(&account, "move of 40 to 60");
+fn a_move_has_its_message_come_when_it_was_asked_to() {
+    for (asked, due, is_fine) in [
+        (LATER, 499, false),
+        (LATER, 500, true),
+        (LATER, 501, false),
+        // Asked for at 100, when a clock may have been behind, and told at 130.
+        (DueTime::After(400), 499, false),
+        (DueTime::After(400), 500, true),
+        (DueTime::After(400), 530, true),
+        (DueTime::After(400), 531, false),
+    ] {
+        let mut account = stored();
+        account.now = Millis(130);
+        account.move_asked(SEQUENCE, asked, Millis(500));
+        account.move_told(SEQUENCE, asked, &done(MOVED, due));
+        assert_eq!(account.violations().is_empty(), is_fine, "{asked:?} gave {due}: {:?}", account.violations());
+    }
 }
 
 #[test]
-fn one_receipt_is_moved_to_one_other() {
+fn one_receipt_is_moved_to_one_other_by_one_command() {
     let mut account = moved();
-    account.move_asked(SEQUENCE, Millis(500));
+    account.move_asked(SEQUENCE, LATER, Millis(500));
     account.move_told(SEQUENCE, LATER, &done(MOVED, 500));
     assert_eq!(account.violations(), Vec::<String>::new(), "the same command is answered as the first time");
-    account.move_asked(SEQUENCE, Millis(700));
-    account.move_told(SEQUENCE, DueTime::At(Millis(700)), &done(Sequence(61), 700));
-    blamed_for(&account, "move of 40 to 61");
+    let other = DueTime::At(Millis(700));
+    for (to, due) in [(Sequence(61), 700), (MOVED, 700), (MOVED, 500)] {
+        let mut account = moved();
+        account.move_asked(SEQUENCE, other, Millis(700));
+        account.move_told(SEQUENCE, other, &done(to, due));
+        blamed_for(&account, "move of 40 to At(Millis(700))");
+    }
 }
 
 #[test]
-fn a_move_that_comes_again_is_known_until_something_became_of_the_message() {
+fn a_move_that_comes_again_is_known_whatever_became_of_the_message() {
     let again = |account: &mut Account, due| {
-        account.move_asked(SEQUENCE, Millis(500));
+        account.move_asked(SEQUENCE, due, Millis(500));
         account.move_told(SEQUENCE, due, &Moved::NotFound);
     };
     let mut account = moved();
-    account.now = Millis(499);
     again(&mut account, DueTime::At(Millis(900)));
     assert_eq!(account.violations(), Vec::<String>::new(), "another command finds nothing under the old receipt");
-    again(&mut account, LATER);
-    blamed_for(&account, "asked for once more");
-    let over: [fn(&mut Account); 3] = [
+    let since: [fn(&mut Account); 4] = [
+        |_| {},
         |account| account.now = Millis(500),
-        |account| account.move_asked(MOVED, Millis(900)),
+        |account| account.move_asked(MOVED, DueTime::At(Millis(900)), Millis(900)),
         |account| account.cancel_asked(MOVED),
     ];
-    for become_of in over {
+    for become_of in since {
         let mut account = moved();
         become_of(&mut account);
         again(&mut account, LATER);
+        blamed_for(&account, "done before: true");
+    }
+}
+
+#[test]
+fn what_waits_and_was_asked_for_nothing_else_is_moved() {
+    let refused = |account: &mut Account| account.move_told(SEQUENCE, LATER, &Moved::NotFound);
+    let mut account = stored();
+    account.now = Millis(99);
+    account.move_asked(SEQUENCE, LATER, Millis(500));
+    refused(&mut account);
+    blamed_for(&account, "done before: false");
+    let reasons: [fn(&mut Account); 3] = [
+        |account| account.now = Millis(100),
+        |account| account.move_asked(SEQUENCE, DueTime::At(Millis(900)), Millis(900)),
+        |account| account.cancel_asked(SEQUENCE),
+    ];
+    for reason in reasons {
+        let mut account = stored();
+        account.move_asked(SEQUENCE, LATER, Millis(500));
+        reason(&mut account);
+        refused(&mut account);
         assert_eq!(account.violations(), Vec::<String>::new());
     }
 }
@@ -138,7 +176,7 @@ fn what_was_moved_is_lost_where_it_does_not_come() {
 #[test]
 fn a_move_that_nobody_heard_of_is_no_reason_not_to_come() {
     let mut account = stored();
-    account.move_asked(SEQUENCE, Millis(500));
+    account.move_asked(SEQUENCE, LATER, Millis(500));
     account.judge_the_end(&groups());
     blamed_for(&account, "lost: message 7");
 }
@@ -159,7 +197,7 @@ fn what_has_an_id_is_answered_with_one_sequence() {
     account.published(NUMBER, SEQUENCE, Millis(100));
     assert_eq!((account.counts.told_again, account.violations()), (1, [].as_slice()));
     account.published(NUMBER, Sequence(41), Millis(100));
-    blamed_for(&account, "answered with sequence 41");
+    blamed_for(&account, "2 copies of message 7");
 }
 
 #[test]
@@ -177,12 +215,23 @@ fn what_has_no_id_is_stored_as_often_as_it_was_asked_and_answered() {
 }
 
 #[test]
-fn of_two_copies_a_group_has_both_where_both_were_answered() {
-    let mut account = stored();
+fn what_one_group_had_another_has_too_though_its_answer_was_lost() {
+    let mut account = Account::default();
     account.publish_asked(NUMBER, || Sent::new("orders".to_owned(), BODY.to_vec(), Millis(100)));
-    account.published(NUMBER, Sequence(41), Millis(100));
+    account.publish_lost(&[NUMBER]);
     comes(&mut account, 1, 200, false);
     account.acknowledge_asked(1, "billing", SEQUENCE);
     account.judge_the_end(&groups());
-    blamed_for(&account, "billing had 1 copies of message 7, and 2 to 2 are right");
+    assert_eq!(account.violations(), Vec::<String>::new());
+    account.judge_the_end(&[("orders".to_owned(), "shipping".to_owned())]);
+    blamed_for(&account, "lost: message 7");
+}
+
+#[test]
+fn a_cancel_of_a_receipt_that_was_moved_is_no_reason_not_to_come() {
+    let mut account = moved();
+    account.cancel_asked(SEQUENCE);
+    account.cancel_lost(SEQUENCE);
+    account.judge_the_end(&groups());
+    blamed_for(&account, "lost: message 7");
 }
