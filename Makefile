@@ -22,6 +22,8 @@ SOAK_POWER_CUTS ?= 1500
 # Power cuts on a disk that forgets, and images of a disk, between two of them.
 SOAK_CUTS ?= 500
 SOAK_STATES ?= 5000000
+# In which ways each call of the file system fails: all of them for half an hour, or as in CI for three minutes with SOAK_WAYS=.
+SOAK_WAYS ?= --all
 # How often as many orders of threads as CI tries.
 SOAK_MODELS ?= 5
 
@@ -222,7 +224,7 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn; stops at the first broken promise
+soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
 	@$(PARTS) \
 	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
 	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test "$$1" -- --ignored; }; \
@@ -233,7 +235,7 @@ soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it ha
 	part "instruments" target instrumented; \
 	part "simulation is built" cargo build --locked --release -p delaymq-simulation; \
 	part "small worlds" quietly . target/release/delaymq-simulation --small-worlds $(SOAK_STATES); \
-	part "I/O errors, every call in each way" quietly "NOT RUN|kinds" target io-errors ARGS=--all; \
+	part "I/O errors, every call in each way" quietly "NOT RUN|kinds" target io-errors ARGS=$(SOAK_WAYS); \
 	part "stopped clocks" quietly "passed" stopped_clocks; \
 	if command -v java >/dev/null; then part "pipeline" quietly "^pipeline:" target pipeline; \
 	  else echo "pipeline: NOT RUN, there is no java"; fi; \
