@@ -203,6 +203,14 @@ def test_files_for_tests_are_known_by_the_module_above() -> None:
     assert "rust/core/src/run/real.rs" not in found
 
 
+def test_files_below_those_for_tests_are_for_tests_too() -> None:
+    above = rust_sample("#[cfg(test)]\nmod fixture;\nmod real;")
+    below = [rust_sample("", f"rust/core/src/run/{path}.rs") for path in ("fixture/checking", "real/reading")]
+    found = rust.test_modules([above, *below])
+    assert "rust/core/src/run/fixture/checking.rs" in found
+    assert "rust/core/src/run/real/reading.rs" not in found
+
+
 def test_an_import_from_above_is_found() -> None:
     upward = rust_sample("use crate::{units::Sequence, store::Owner};")
     assert [finding.what for finding in rust.import_arrows([upward])] == [

@@ -135,8 +135,9 @@ TEST_MODULE = re.compile(
 
 
 def test_modules(sources: Iterable[Source]) -> frozenset[str]:
-    """The files that are compiled for tests only, because the module above says so."""
+    """The files that are compiled for tests only, because the module above says so, or one above that."""
     paths = set()
+    sources = list(sources)
     for source in sources:
         folder = source.path.removesuffix(".rs")
         folder = folder.rpartition("/")[0] if source.name in {"mod.rs", "lib.rs"} else folder
@@ -145,7 +146,8 @@ def test_modules(sources: Iterable[Source]) -> frozenset[str]:
                 paths.add(f"{source.path.rpartition('/')[0]}/{match['path']}")
             else:
                 paths |= {f"{folder}/{match['name']}.rs", f"{folder}/{match['name']}/mod.rs"}
-    return frozenset(paths)
+    below = tuple(f"{path.removesuffix('/mod.rs').removesuffix('.rs')}/" for path in paths)
+    return frozenset(paths | {source.path for source in sources if source.path.startswith(below)})
 
 
 def impure_core(source: Source) -> list[Finding]:

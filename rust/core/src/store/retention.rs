@@ -90,11 +90,7 @@ pub struct Removable {
 impl Removable {
     /// True where there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.checkpoints.is_empty()
-            && self.files.is_empty()
-            && self.holes.is_empty()
-            && self.run_holes.is_empty()
-            && self.sweep.is_none()
+        *self == Self::default()
     }
 
     /// Adds what another one names, to be removed with it.
