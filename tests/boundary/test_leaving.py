@@ -57,6 +57,7 @@ def python(code: str, folder: Path, *options: str) -> list[str]:
     return [sys.executable, *options, "-c", textwrap.dedent(code), str(folder)]
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 @pytest.mark.parametrize("wait", WAITS, ids=lambda name: name.replace(" ", "_"))
 def test_ctrl_c_ends_any_wait_within_a_tenth_of_a_second(folder: Path, wait: str) -> None:
     took = []

@@ -57,6 +57,7 @@ def test_a_forked_child_touches_nothing(folder: Path) -> None:
     assert issubclass(ForkedProcess, delaymq.StoreError)
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 def test_interrupts_are_seen_while_waiting(folder: Path) -> None:
     code = """
         import sys, delaymq

@@ -184,6 +184,7 @@ def test_what_cannot_be_inspected_is_one_line(folder: Path, tmp_path: Path) -> N
     assert "No such file" in refused(3, "inspect", "--store", folder)
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 def test_watching_on_a_terminal_draws_again_until_ctrl_c(folder: Path) -> None:
     filled(folder)
     with on_terminal("inspect", "--store", folder, "--watch", "--every", "50ms") as terminal:

@@ -279,6 +279,7 @@ def test_what_is_refused_is_one_line_and_a_code(folder: Path, tmp_path: Path) ->
         assert "another process" in refused(5, "publish", "a", "b", *place)
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_wait_at_once_and_gives_back(place: Place, number: int, code: int) -> None:
     published(place, "a", "x")
@@ -310,6 +311,7 @@ def test_whoever_stops_reading_is_no_error(place: Place) -> None:
     assert len(rest) > 1000
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 def test_ctrl_c_on_a_terminal(place: Place) -> None:
     published(place, "a", "x")
     with on_terminal("consume", "a", "--group", "g", *place) as terminal:

@@ -164,6 +164,7 @@ def test_an_answer_that_is_lost_has_its_code(tmp_path: Path) -> None:
         assert json.loads(command("status", "--json", *place).stdout)["ready"] == 3
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 def test_a_server_that_says_nothing_is_given_up_at_ctrl_c() -> None:
     with (
         peer(lambda connection: void(frame_of(connection) and frame_of(connection))) as url,
@@ -227,6 +228,7 @@ def test_an_empty_group_is_not_told_of_by_a_server_that_is_gone(daemon: Served) 
         assert failed.startswith("delaymq: no connection to ")
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 def test_ctrl_c_ends_a_consumer_whose_server_is_gone(daemon: Served) -> None:
     assert command("groups", "start", "a", "g", *daemon.place).returncode == 0
     with on_terminal("consume", "a", "--group", "g", *daemon.place) as terminal:

@@ -107,6 +107,7 @@ def test_arguments_that_are_no_text_are_refused(folder: Path) -> None:
         refused(2, *arguments, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 def test_a_wait_of_a_million_years_is_one(folder: Path) -> None:
     """Where it is longer than the system can wait, the command waits as long as it can."""
     delaymq.open(folder).close()

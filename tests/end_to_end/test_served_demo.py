@@ -78,6 +78,7 @@ def children(process: subprocess.Popen[bytes]) -> set[Path]:
     return {Path("/proc") / pid for pid in told.split()}
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_whatever_ends_it_everything_that_it_started_ends(
     demo: subprocess.Popen[bytes], number: signal.Signals, code: int

@@ -50,6 +50,7 @@ PREPARED = """
 """
 
 
+@pytest.mark.usefixtures("uncounted_processes")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has the numbers of x86-64")
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_a_wait_for_the_disk_within_a_tenth_of_a_second(wait: str, tmp_path: Path) -> None:
