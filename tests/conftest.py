@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from commanding import uncounted
+
 # One Java machine serves all of these; each process that had some of them would start another.
 TOGETHER = ("spark", "java_client")
 
@@ -23,6 +25,5 @@ def uncounted_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines of processes of this test are not counted, since a signal's handler raises in them: where that is in
     the midst of what counts, its lock stays taken, and every thread of the process waits for it.
     """
-    for name in tuple(os.environ):
-        if name.startswith("COVERAGE_"):
-            monkeypatch.delenv(name)
+    for name in os.environ.keys() - uncounted().keys():
+        monkeypatch.delenv(name)

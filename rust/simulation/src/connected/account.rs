@@ -217,9 +217,11 @@ impl Account {
     }
 
     /// The answer to a publish was lost.
-    pub(super) fn publish_lost(&mut self, numbers: &[u64]) {
-        self.counts.ambiguous += numbers.len() as u64;
-        self.ambiguous.extend(numbers);
+    pub(super) fn publish_lost(&mut self, numbers: impl Iterator<Item = u64>) {
+        for number in numbers {
+            self.counts.ambiguous += 1;
+            self.ambiguous.insert(number);
+        }
     }
 
     fn found_copy(&mut self, number: u64, sequence: Sequence) {

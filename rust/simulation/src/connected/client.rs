@@ -152,11 +152,11 @@ impl Client {
         for call in std::mem::take(&mut self.calls).into_values() {
             match call {
                 Call::Publish(messages) => {
-                    account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                    account.publish_lost(messages.iter().map(|(number, _)| *number));
                     self.again.extend(messages.into_iter().filter(|_| again));
                 }
                 Call::PublishOnce(messages) => {
-                    account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                    account.publish_lost(messages.iter().map(|(number, _)| *number));
                     self.once_again.extend(again.then_some(messages));
                 }
                 Call::Cancel(sequence) => account.cancel_lost(sequence),
@@ -203,11 +203,11 @@ impl Client {
         match (call, error.code) {
             (Call::Hello(false) | Call::TooEarly, ErrorCode::Unauthorized) => {}
             (Call::Publish(messages), _) if is_passing(error) => {
-                account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                account.publish_lost(messages.iter().map(|(number, _)| *number));
                 self.again.extend(messages);
             }
             (Call::PublishOnce(messages), _) if is_passing(error) => {
-                account.publish_lost(&messages.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+                account.publish_lost(messages.iter().map(|(number, _)| *number));
                 self.once_again.push(messages);
             }
             (Call::Cancel(sequence), _) if is_passing(error) => account.cancel_lost(sequence),

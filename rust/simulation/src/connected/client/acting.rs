@@ -35,6 +35,15 @@ pub(in crate::connected) struct Surroundings<'a> {
     pub(in crate::connected) changes: bool,
 }
 
+impl Surroundings<'_> {
+    /// A number that no message or series has yet.
+    pub(super) fn new_number(&mut self) -> u64 {
+        let number = *self.next_number;
+        *self.next_number = number.saturating_add(1);
+        number
+    }
+}
+
 impl Client {
     /// Does something, where the caller has room for it. Says what, for the trace.
     pub(in crate::connected) fn act(&mut self, around: &mut Surroundings<'_>) -> &'static str {
@@ -148,8 +157,7 @@ impl Client {
             } else {
                 DueTime::At(around.now.plus(delay_ms))
             };
-            let number = *around.next_number;
-            *around.next_number = number.saturating_add(1);
+            let number = around.new_number();
             messages.push((number, due));
         }
         let mut writer = PublishWriter::default();

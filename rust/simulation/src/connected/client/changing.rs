@@ -74,8 +74,7 @@ impl Client {
 fn new_messages(around: &mut Surroundings<'_>) -> Vec<(u64, DueTime)> {
     let count = around.chance.between(1, 3);
     let new = (0..count).map(|_| {
-        let number = *around.next_number;
-        *around.next_number = number.saturating_add(1);
+        let number = around.new_number();
         (number, some_due(around))
     });
     new.collect()

@@ -20,8 +20,7 @@ impl Client {
             let named = SeriesName { subject: &subject, name: &name };
             return self.ask(around, END_RECURRING, Call::EndSeries, |out| named.put(out));
         }
-        let number = *around.next_number;
-        *around.next_number = number.saturating_add(1);
+        let number = around.new_number();
         let rhythm = Rhythm {
             start: around.now.plus(around.chance.one_of(&[0, 700, 2_500])),
             step_ms: around.chance.one_of(&[2_000, 3_500, 9_000]),

@@ -218,7 +218,7 @@ fn what_has_no_id_is_stored_as_often_as_it_was_asked_and_answered() {
 fn what_one_group_had_another_has_too_though_its_answer_was_lost() {
     let mut account = Account::default();
     account.publish_asked(NUMBER, || Sent::new("orders".to_owned(), BODY.to_vec(), Millis(100)));
-    account.publish_lost(&[NUMBER]);
+    account.publish_lost([NUMBER].into_iter());
     comes(&mut account, 1, 200, false);
     account.acknowledge_asked(1, "billing", SEQUENCE);
     account.judge_the_end(&groups());
