@@ -44,12 +44,16 @@ class Remote:
         assert message is not None
         return message
 
+    def rest(self, seconds: float = 0.001) -> None:
+        """Waits, while the client does what it does by itself."""
+        self.call(lambda: asyncio.sleep(seconds)) if self.runner else time.sleep(seconds)
+
     def cut(self, relay: Relay, client: Any) -> None:
         """Cuts the connection, and waits until the client knows."""
         connection = client._session.caller
         relay.cut()
         while client._session.caller is connection:
-            self.call(lambda: asyncio.sleep(0.001)) if self.runner else time.sleep(0.001)
+            self.rest()
 
     def close(self) -> None:
         if self.runner:

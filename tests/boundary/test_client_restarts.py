@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -23,6 +22,7 @@ from boundary.remote import FACES, Remote
 from commanding import arguments_of, uncounted
 from delaymq import AmbiguousError, ForkedProcess, Unreachable
 from faces import Served
+from ports import lone_port
 from proxies import ACKNOWLEDGE, PUBLISH, Relay
 
 COUNT = 400
@@ -36,8 +36,7 @@ class Process:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        self.port = lone_port()
         self.url = f"delaymq://127.0.0.1:{self.port}"
         self.start()
 
@@ -153,7 +152,7 @@ def test_a_server_that_is_not_there_for_a_while_is_waited_for(process: Process, 
         connection = client._session.caller
         process.kill()
         while client._session.caller is connection:
-            remote.call(lambda: asyncio.sleep(0.001)) if remote.runner else time.sleep(0.001)
+            remote.rest()
         starting = threading.Timer(0.2, process.start)
         starting.start()
         receipt = remote.call(lambda: client.publish("a", b"waited", delay=3600))

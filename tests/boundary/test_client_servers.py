@@ -32,6 +32,7 @@ from delaymq import (
 )
 from delaymq.client import chosen, session
 from delaymq.client.address import Address
+from ports import lone_port
 from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, hello_answer, played
 
 EMPTY_LIST = struct.pack(">QI", 0, 0)
@@ -89,10 +90,8 @@ def test_an_option_of_no_sense_is_refused(
 
 
 def test_where_nobody_listens_it_is_said_at_once(remote: Remote) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     with pytest.raises(Unreachable, match="no server answers") as caught:
-        remote.connect(f"delaymq://127.0.0.1:{port}")
+        remote.connect(f"delaymq://127.0.0.1:{lone_port()}")
     assert isinstance(caught.value, ConnectionError)
     assert caught.value.reason
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import delaymq
 from commanding import command, environment, on_terminal
-from qmq_served.serving import free_port
+from ports import lone_port
 
 # Nothing of it is in a checkpoint, for a process that is killed takes none at its end.
 FILLED = """
@@ -71,7 +71,7 @@ sys.exit(main())
 
 def test_a_server_is_heard_nowhere_until_it_has_recovered_and_says_where_it_listens(tmp_path: Path) -> None:
     folder = filled(tmp_path / "store")
-    ports = [free_port(), free_port()]
+    ports = [lone_port(), lone_port()]
     pairs = [f"server.port={ports[0]}", f"http.port={ports[1]}"]
     whole = [sys.executable, "-c", SLOWLY, "serve", "--store", str(folder), "--json"]
     whole += [part for pair in pairs for part in ("--set", pair)]

@@ -19,6 +19,7 @@ import delaymq
 from commanding import arguments_of, command, environment, on_terminal, refused
 from crafting import wait_until
 from places import SERVED, place_over
+from ports import lone_port
 from serving import Served, serving
 
 HEADER = struct.Struct(">ihIhhiih")
@@ -78,8 +79,7 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("verb", SERVED)
 def test_where_nobody_listens_the_code_says_so(verb: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"delaymq://127.0.0.1:{taken.getsockname()[1]}"
+    url = f"delaymq://127.0.0.1:{lone_port()}"
     line = refused(8, *verb.split(), *SERVED[verb], "--server", url)
     assert line == f"delaymq: no server answers at {url}: [Errno 111] Connection refused"
 

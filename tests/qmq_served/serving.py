@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 from qmq_client.bodies import Consumer, Pull, Pulled, read_registered, register, registration
@@ -33,12 +32,6 @@ class QmqServed(Served):
             answer = connection.answer(connection.ask(REGISTER, register(values), opaque=0))
         assert answer.code == SUCCESS
         return read_registered(answer.body).timestamp
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def join(connection: Connection, *consumers: Consumer) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
@@ -14,6 +13,7 @@ import delaymq
 from delaymq import Publish
 from delaymq.spark import local_session, register
 from java import QUICK_JAVA, require_java_here
+from ports import lone_port
 from spark.engines import Engine
 
 CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -31,10 +31,7 @@ QUICK = {
 @pytest.fixture(scope="package")
 def connect_port() -> int:
     """Where the session of all tests listens for Spark Connect."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    return lone_port()
 
 
 @pytest.fixture(scope="package")

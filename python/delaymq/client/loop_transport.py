@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from delaymq.client.asked import Heard
+from delaymq.client.came_back import came_back
 from delaymq.client.chosen import Chosen
 from delaymq.client.session import Session
 from delaymq.client.socket_thread import PIECE_BYTES, RETRY_AFTER
@@ -85,8 +86,12 @@ class LoopTransport(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """There is a connection."""
-        if isinstance(transport, asyncio.Transport):
-            self._transport, self._is_blocked = transport, False
+        if not isinstance(transport, asyncio.Transport):
+            return
+        self._transport, self._is_blocked = transport, False
+        if trouble := came_back(transport.get_extra_info("socket"), self._chosen.address):
+            self._give_up(trouble)
+        else:
             self.session.begin()
 
     def data_received(self, data: bytes) -> None:

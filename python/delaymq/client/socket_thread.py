@@ -10,6 +10,7 @@ import threading
 import time
 
 from delaymq.client.asked import Heard
+from delaymq.client.came_back import came_back
 from delaymq.client.chosen import Chosen
 from delaymq.client.session import Session
 from delaymq.errors import StoreError, Unreachable
@@ -117,6 +118,9 @@ class SocketThread:
             connected = socket.create_connection((address.host, address.port), self._chosen.hello_s)
         except (OSError, UnicodeError) as error:  # the latter is of a name that IDNA refuses
             raise Unreachable(f"no server answers at {address}: {error}", reason=str(error)) from error
+        if trouble := came_back(connected, address):
+            connected.close()
+            raise trouble
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setblocking(False)
         return connected

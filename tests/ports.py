@@ -1,0 +1,34 @@
+"""Ports for servers that are to be found again at theirs, or nowhere: no other process is given one by chance."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from pathlib import Path
+
+__all__ = ["lone_port"]
+
+FIRST, LAST = 21_000, 65_535  # above the ports of QMQ and delaymq
+RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def lone_port() -> int:
+    """A port of 127.0.0.1 that is free, and not one of those that the system gives to who asks for any.
+
+    A server that is killed leaves its port. From then on whoever binds port 0, or connects, may be given it, in this
+    process of the tests or in another; so a test whose server comes back took one in some thousands that was gone.
+    Processes that run tests side by side draw from ports of their own.
+    """
+    first, last = map(int, RANGE.read_text().split())
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ports = [port for port in range(FIRST, LAST) if not first <= port <= last and port % workers == worker]
+    random.SystemRandom().shuffle(ports)  # tests seed the other one
+    for port in ports:
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError(f"no port is free but those that the system gives, {first} to {last}")
