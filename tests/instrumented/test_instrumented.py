@@ -44,6 +44,13 @@ def test_tests_that_fail_or_do_not_run_are_no_pass() -> None:
             toolchain.passed(code, out, "")
 
 
+def test_what_a_test_said_that_failed_is_told_however_many_passed_after_it() -> None:
+    said = "---- it_holds stdout ----\n\nthread 'it_holds' panicked at a.rs:1:1:\nit does not\n\n"
+    failed = f"failures:\n\n{said}failures:\n    it_holds\n\ntest result: FAILED. 0 passed; 1 failed\n"
+    with pytest.raises(BrokenError, match="it does not"):
+        toolchain.passed(101, failed + "test another ... ok\n" * 1_000 + "test result: ok. 1 passed; 0 failed\n", "")
+
+
 def test_a_sanitizer_that_does_not_see_what_is_made_for_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sanitizers, "OVERFLOW", "fn main() {}")
     compiler = toolchain.rustc()

@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = os.environ.get("TEST_PROFILE", "dev-opt")
 RESULT = re.compile(r"^test result: (\w+)\. (\d+) passed; (\d+) failed", re.MULTILINE)
+FAILURES = re.compile(r"^failures:\n\n(.*?)^failures:\n", re.MULTILINE | re.DOTALL)
+"""What the tests that failed said; their names come behind it."""
 LLVM_NEWER = 6
 """Newer tools read what an older compiler wrote."""
 
@@ -110,7 +112,8 @@ def passed(code: int, out: str, err: str) -> int:
     results = RESULT.findall(out)
     count = sum(int(found[1]) for found in results)
     if code != 0 or any(found[0] != "ok" for found in results):
-        raise BrokenError(f"the tests failed with {code}:\n{out[-3_000:]}\n{err[-3_000:]}")
+        said = "\n".join(FAILURES.findall(out)) or out
+        raise BrokenError(f"the tests failed with {code}:\n{said[-3_000:]}\n{err[-3_000:]}")
     if count == 0:
         raise BrokenError("no test ran")
     return count

@@ -173,15 +173,20 @@ fn held_open(folder: &Path) -> usize {
 #[test]
 fn loaded_runs_are_opened_where_they_are_read_and_held_by_nobody() {
     let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path(), small(Durability::Os));
-    let runs = stage(folder.path(), "orders", &rows(300, |row| now() - 1_000 + row), 1);
+    let clock = Arc::new(ManualClock::new(Millis(now())).unwrap());
+    let options = || Options { clock: Arc::clone(&clock) as _, ..small(Durability::Os) };
+    let store = open(folder.path(), options());
+    // What is due is read by whoever dispatches it: until then nobody does.
+    let due = now() + DAY_MS;
+    let runs = stage(folder.path(), "orders", &rows(300, |row| due + row), 1);
     let loaded = store.load("many", &runs).unwrap();
     assert_eq!((loaded.count, held_open(folder.path())), (300, 0));
     store.checkpoint().unwrap();
     store.close().unwrap();
-    let store = open(folder.path(), small(Durability::Os));
+    let store = open(folder.path(), options());
     assert_eq!(held_open(folder.path()), 0);
     let messages = subscribe(&store, "orders", "billing");
+    clock.advance(DAY_MS + 1_000, Duration::from_secs(20), &mut || true).unwrap();
     assert_eq!(consume(&messages, 300).len(), 300);
     assert!(held_open(folder.path()) < 100, "a few are kept for who reads payloads");
 }
