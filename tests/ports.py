@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import socket
@@ -20,15 +21,23 @@ def lone_port() -> int:
     process of the tests or in another; so a test whose server comes back took one in some thousands that was gone.
     Processes that run tests side by side draw from ports of their own.
     """
-    first, last = map(int, RANGE.read_text().split())
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    ports = [port for port in range(FIRST, LAST) if not first <= port <= last and port % workers == worker]
-    random.SystemRandom().shuffle(ports)  # tests seed the other one
-    for port in ports:
+    ports = _ports()
+    while ports:
+        port = ports.pop()
         try:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue
         return port
-    raise AssertionError(f"no port is free but those that the system gives, {first} to {last}")
+    raise AssertionError("no port is free but those that the system gives")
+
+
+@functools.cache
+def _ports() -> list[int]:
+    """Those not given yet by this process."""
+    first, last = map(int, RANGE.read_text().split())
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ports = [port for port in range(FIRST, LAST) if not first <= port <= last and port % workers == worker]
+    random.SystemRandom().shuffle(ports)  # tests seed the other one
+    return ports

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from commanding import arguments_of, environment
+from ports import lone_port
 
-ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
 MAGIC = 0xDEC10ADE
 HEAD = struct.Struct(">ihIhhiih")
 HELLO, PING, PUBLISH, SUBSCRIBE = 200, 201, 202, 204
@@ -29,20 +29,23 @@ PATIENCE_SECONDS = 20
 
 
 class Served:
-    """`delaymq serve` over a folder, as a process of its own. It can be killed and started again where it was."""
+    """`delaymq serve` over a folder, as a process of its own. It can be killed and started again where it was.
+
+    Its ports are its own: nobody is given them by chance while it is not there.
+    """
 
     def __init__(
         self,
         folder: Path,
         *arguments: str,
-        ports: Sequence[str] = ANY_PORTS,
         around: Sequence[str] = (),
         **changed: str,
     ) -> None:
         self.folder = folder
         self.around = list(around)
         """A command that becomes the server."""
-        self._arguments, self._ports, self._changed = arguments, tuple(ports), changed
+        ports = ("--set", f"server.port={lone_port()}", "--set", f"http.port={lone_port()}")
+        self._arguments, self._changed = (*ports, *arguments), changed
         self.address = ""
         self.http_address = ""
         self._process: subprocess.Popen[str] | None = None
@@ -73,7 +76,7 @@ class Served:
 
     def start(self) -> None:
         """Starts it and waits until it listens; again on the same ports."""
-        whole = arguments_of("serve", "--store", str(self.folder), "--json", *self._ports, *self._arguments)
+        whole = arguments_of("serve", "--store", str(self.folder), "--json", *self._arguments)
         whole = self.around + whole
         # What it says stands in a file, so that it never waits for a reader.
         with self.folder.with_suffix(".said").open("a") as said:
@@ -85,8 +88,6 @@ class Served:
         assert line, self.said()
         where = json.loads(line)
         self.address, self.http_address = where["address"], where["http_address"]
-        ports = [address.rpartition(":")[2] for address in (self.address, self.http_address)]
-        self._ports = ("--set", f"server.port={ports[0]}", "--set", f"http.port={ports[1]}")
 
     def kill(self) -> None:
         """Kills it, as the kernel would when memory is short."""
@@ -150,9 +151,9 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str, ports: Sequence[str] = ANY_PORTS, **changed: str) -> Iterator[Served]:
+def serving(folder: Path, *arguments: str, **changed: str) -> Iterator[Served]:
     """Serves a folder until the end of the block, where it is killed, or until the process is ended by itself."""
-    served = Served(folder, *arguments, ports=ports, **changed)
+    served = Served(folder, *arguments, **changed)
     try:
         served.start()
         yield served

@@ -20,7 +20,6 @@ from power_cuts.images import Image
 from power_cuts.telling import Ledger
 from serving import (
     ACKNOWLEDGE,
-    ANY_PORTS,
     CREDIT,
     DELIVER,
     FLUSH,
@@ -64,7 +63,8 @@ class Life:
         self.ledger, self.count = ledger, count
         self.random = random.Random(f"{seed} {count}")
         small = ("--set", "store.segment_bytes=65536", "--set", "store.keep_finished_hours=0")
-        command = arguments_of("serve", "--store", str(store), "--json", *ANY_PORTS, *small)
+        ports = ("--set", "server.port=0", "--set", "http.port=0")
+        command = arguments_of("serve", "--store", str(store), "--json", *ports, *small)
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**(variables or {}))
         )

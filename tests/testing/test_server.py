@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import socket
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from delaymq import AmbiguousError, Closed, Subscription, Unreachable
+from delaymq import AmbiguousError, Closed, StorageError, Subscription, Unreachable
 from delaymq.testing import Clock, Server, open_store, ready, serve
 
 
@@ -69,6 +72,31 @@ def test_a_stopped_server_leaves_nobody_at_its_address(tmp_path: Path) -> None:
             client.publish("a", b"x")
         server.stop()
         assert store.status().ready == 1
+
+
+def test_a_stopped_server_keeps_its_port_until_nobody_has_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store") as store:
+        server = serve(store)
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        server.stop()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(place)
+        server.restart()
+        server.stop()
+        del server
+        gc.collect()
+        with socket.socket() as other:
+            other.bind(place)
+
+
+def test_where_the_system_gives_no_port_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bind(*_: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(socket.socket, "bind", bind)
+    with open_store(tmp_path / "store") as store, pytest.raises(StorageError, match="no port") as caught:
+        serve(store)
+    assert caught.value.errno == errno.EADDRINUSE
 
 
 def test_a_closed_store_is_not_served(tmp_path: Path) -> None:

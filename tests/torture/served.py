@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 from commanding import arguments_of
+from ports import lone_port
 from qmq_client.connection import ClosedError
 from torture import clients, qmq_clients
 from torture.clients import Where, World, again, begin_groups
@@ -39,7 +39,7 @@ class ServedStore:
         self.world = World(ledger, seed)
         self.ends = Ends()
         self.epoch = 0
-        self.port = 0
+        self.port = lone_port()
         self.threads: list[threading.Thread] = []
 
     def torture(self, kills: list[Kill]) -> Ends:
@@ -124,7 +124,6 @@ class ServedStore:
             died_there(process, kill, self.ends)
             process.communicate()
             return None
-        self.port = int(json.loads(line)["address"].rpartition(":")[2])
         self.epoch += 1
         return process
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from types import TracebackType
 from typing import Self
+from weakref import finalize
 
 from delaymq import _core
 from delaymq._server_choices import ServerChoices
+from delaymq.errors import StorageError
 from delaymq.store import Store
 from delaymq.testing.store import crash
 
@@ -28,7 +31,8 @@ class Server:
     def __init__(self, store: Store) -> None:
         """Made by `serve`."""
         self._store = store
-        self._core: _core.Server | None = self._started(0)
+        self._port = _held_port(self)
+        self._core: _core.Server | None = self._started()
         self._url = f"delaymq://{self._core.addresses()[0]}"
 
     @property
@@ -57,7 +61,7 @@ class Server:
         if core is not None:
             core.stop(0)
             core.wait(2 * STOP_MS)
-        self._core = self._started(int(self._url.rsplit(":", 1)[1]))
+        self._core = self._started()
 
     def crash(self) -> None:
         """Ends server and store as `kill -9` ends their process, and starts them again: see `delaymq.testing.crash`."""
@@ -67,12 +71,12 @@ class Server:
             core.stop(0)
             core.wait(2 * STOP_MS)
         self._store = born
-        self._core = self._started(int(self._url.rsplit(":", 1)[1]))
+        self._core = self._started()
 
-    def _started(self, port: int) -> _core.Server:
+    def _started(self) -> _core.Server:
         choices: ServerChoices = {
             "host": HOST,
-            "port": port,
+            "port": self._port,
             "http_host": HOST,
             "http_port": 0,
             "advertised_address": None,
@@ -98,6 +102,24 @@ class Server:
 
     def __repr__(self) -> str:
         return f"Server({self._url!r})"
+
+
+def _held_port(server: Server) -> int:
+    """A port of this machine that the system gives to nobody else while the server is there, running or not.
+
+    It is bound, and not listened at: whoever connects is refused, and who binds it by its number, as the server
+    does, may listen. Both say SO_REUSEADDR, without which neither could. Else the port of a server that is stopped
+    could be another's when it starts again.
+    """
+    try:
+        held = socket.socket()
+        finalize(server, held.close)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((HOST, 0))
+    except OSError as error:
+        raise StorageError(f"the system gives no port: {error}", errno=error.errno or 0) from error
+    port: int = held.getsockname()[1]
+    return port
 
 
 def serve(store: Store) -> Server:

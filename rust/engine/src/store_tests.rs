@@ -22,6 +22,26 @@ fn files_of(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     files
 }
 
+/// The files once the threads of the store have come to rest.
+fn files_at_rest(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut looks = vec![files_of(folder)];
+    while looks.len() < 3 {
+        std::thread::sleep(Duration::from_millis(150));
+        let look = files_of(folder);
+        looks.retain(|before| *before == look);
+        looks.push(look);
+    }
+    looks.swap_remove(0)
+}
+
+fn await_vouched(store: &Store) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while store.shared.writer().unwrap().get().unwrap().appender.witness_due() {
+        assert!(Instant::now() < end, "nobody vouches");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_forked_child_touches_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -33,9 +53,7 @@ fn a_forked_child_touches_nothing() {
     let ticket = store.submit(&mut batch).unwrap();
     assert!(ticket.wait(Duration::from_secs(5)).unwrap().is_some());
     let key = messages.pull(1, Duration::from_secs(5)).unwrap()[0].key;
-    // The parent's threads come to rest.
-    std::thread::sleep(Duration::from_millis(300));
-    let before = files_of(folder.path());
+    let before = files_at_rest(folder.path());
     let parent = std::process::id();
     store.shared.guard.pretend_child_of(parent + 1);
     let is_forked = |error: Option<Error>| {
@@ -78,9 +96,7 @@ fn an_idle_log_is_vouched_for() {
     let mut batch = store.batch();
     batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
     store.publish(&mut batch).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let mut guard = store.shared.writer().unwrap();
-    assert!(!guard.get().unwrap().appender.witness_due());
+    await_vouched(&store);
 }
 
 /// A cancel is applied by whoever commits it, while the driver sleeps.
@@ -96,9 +112,7 @@ fn an_idle_log_is_vouched_for_though_its_driver_had_no_part_in_what_came() {
     for receipt in store.publish(&mut batch).unwrap().iter() {
         std::thread::sleep(Duration::from_millis(150));
         store.cancel_many(&[receipt]).unwrap();
-        std::thread::sleep(Duration::from_millis(150));
-        let mut guard = store.shared.writer().unwrap();
-        assert!(!guard.get().unwrap().appender.witness_due());
+        await_vouched(&store);
     }
 }
 
@@ -113,9 +127,7 @@ fn letting_go_writes_nothing_and_closing_does() {
         batch.push("orders", Due::After(0), &[], b"held").unwrap();
         store.publish(&mut batch).unwrap();
         assert_eq!(messages.pull(1, Duration::from_secs(5)).unwrap().len(), 1);
-        // The store's threads come to rest.
-        std::thread::sleep(Duration::from_millis(300));
-        let before = files_of(folder.path());
+        let before = files_at_rest(folder.path());
         if close {
             store.close().unwrap();
         } else {

@@ -93,7 +93,7 @@ fn survive(durability: &str, mode: Durability) {
     let messages = subscribe(&store, "victim", "group");
     let mut again = Vec::new();
     loop {
-        let pulled = messages.pull(256, Duration::from_millis(500)).unwrap();
+        let pulled = messages.pull(256, Duration::from_secs(2)).unwrap();
         if pulled.is_empty() {
             break;
         }

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::record::message::{Meta, encode_meta};
+use delaymq_core::units::Millis;
 use delaymq_engine::{
-    CancelOutcome, Due, Durability, Fate, IfExists, MoveOutcome, Options, PublishTerms, Receipt, Store, TermsLimits,
+    CancelOutcome, Due, Durability, Fate, IfExists, ManualClock, MoveOutcome, Options, PublishTerms, Receipt, Store,
+    TermsLimits,
 };
 use support::{bodies, collect, open, options, publish, subscribe};
 
@@ -197,11 +199,12 @@ fn a_repetition_is_told_as_the_first_and_stored_once() {
 fn an_id_is_known_for_its_window_and_no_longer() {
     let folder = tempfile::tempdir().unwrap();
     let terms = TermsLimits { id_window_ms: 300, ..TermsLimits::default() };
-    let store = open(folder.path(), Options { terms, ..options(Durability::Disk) });
+    let clock = Arc::new(ManualClock::new(Millis(1_900_000_000_000)).unwrap());
+    let store = open(folder.path(), Options { terms, clock: Arc::clone(&clock) as _, ..options(Durability::Disk) });
     let message: [(One<'_>, &[u8]); 1] = [((None, IfExists::Replace, Some("a")), b"1")];
     let first = put(&store, FAR, &message).unwrap();
     assert_eq!(put(&store, FAR, &message).unwrap(), first);
-    std::thread::sleep(Duration::from_millis(350));
+    clock.advance(350, Duration::from_secs(20), &mut || true).unwrap();
     assert_ne!(put(&store, FAR, &message).unwrap(), first);
     assert_eq!(store.status().unwrap().pending, 2);
 }

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use delaymq_engine::{CancelOutcome, Due, Durability, GroupStart, Options, Store, SubscribeOptions, Subscription};
 use support::{eventually, open, options};
 
+const PATIENCE: Duration = Duration::from_secs(20);
+
 fn tiny(durability: Durability) -> Options {
     let mut options = Options { segment_bytes: 64 << 10, ..options(durability) };
     options.owner.checkpoint_bytes = 200 << 10;
@@ -73,10 +75,15 @@ fn publish_much(store: &Store, ledger: &Ledger, seed: u64, rounds: u64) {
     }
 }
 
-fn consume_all(messages: &Subscription, ledger: &Ledger, group: &'static str, seed: u64) {
+fn is_finished(store: &Store) -> bool {
+    let status = store.status().unwrap();
+    status.pending == 0 && status.ready == 0
+}
+
+fn consume_all(store: &Store, messages: &Subscription, ledger: &Ledger, group: &'static str, seed: u64) {
     let mut dice = Dice(seed);
     let mut idle = Instant::now();
-    while !ledger.done.load(Ordering::SeqCst) || idle.elapsed() < Duration::from_millis(1_500) {
+    while !ledger.done.load(Ordering::SeqCst) || (!is_finished(store) && idle.elapsed() < PATIENCE) {
         let pulled = messages.pull(64, Duration::from_millis(100)).unwrap();
         let now = wall_ms();
         if !pulled.is_empty() {
@@ -106,8 +113,9 @@ fn run(path: &Path, durability: Durability, ledger: &Arc<Ledger>, seed: u64, rou
         for (group, seed) in [("billing", seed + 1), ("billing", seed + 2), ("audit", seed + 3)] {
             // Before anything is published: what the other group has finished by then may be gone.
             let messages = store.subscribe("orders", group, subscribing).unwrap();
+            let store = &store;
             scope.spawn(move || {
-                consume_all(&messages, ledger, group, seed);
+                consume_all(store, &messages, ledger, group, seed);
                 messages.close().unwrap();
             });
         }
@@ -130,7 +138,7 @@ fn run(path: &Path, durability: Durability, ledger: &Arc<Ledger>, seed: u64, rou
         }
         ledger.done.store(true, Ordering::SeqCst);
     });
-    eventually("all is finished", || store.status().unwrap().pending == 0 && store.status().unwrap().ready == 0);
+    eventually("all is finished", || is_finished(&store));
     store.close().unwrap();
 }
 
