@@ -93,7 +93,7 @@ def drain(messages: Subscription, seconds: float) -> list[bytes]:
     return bodies
 
 
-def wait_until(check: Any, seconds: float = 5) -> None:
+def wait_until(check: Any, seconds: float = 20) -> None:
     """Waits for something that happens by itself."""
     end = time.monotonic() + seconds
     while not check():

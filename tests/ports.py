@@ -15,7 +15,7 @@ RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def lone_port() -> int:
-    """A port of 127.0.0.1 that is free, and not one of those that the system gives to who asks for any.
+    """A port of 127.0.0.1 that is free, another each time, and none that the system gives to who asks for any.
 
     A server that is killed leaves its port. From then on whoever binds port 0, or connects, may be given it, in this
     process of the tests or in another; so a test whose server comes back took one in some thousands that was gone.

@@ -126,7 +126,7 @@ def test_writing_at_full_speed_never_looks_like_damage(folder: Path) -> None:
     code = CHILD.replace("for line in sys.stdin:", "while True:").replace('print("stored", flush=True)', "pass")
     delaymq.open(folder, segment_bytes=SEGMENT_BYTES).close()
     with subprocess.Popen([sys.executable, "-c", code, str(folder)]) as child:
-        wait_until(lambda: delaymq.inspect(folder).open_in == child.pid)
+        wait_until(lambda: delaymq.inspect(folder).open_in == child.pid, seconds=60)
         wait_until(lambda: delaymq.inspect(folder).pending > 0, seconds=60)
         last = 0
         for _ in range(30):

@@ -75,20 +75,26 @@ def test_a_server_is_heard_nowhere_until_it_has_recovered_and_says_where_it_list
     pairs = [f"server.port={ports[0]}", f"http.port={ports[1]}"]
     whole = [sys.executable, "-c", SLOWLY, "serve", "--store", str(folder), "--json"]
     whole += [part for pair in pairs for part in ("--set", pair)]
+
+    def pieces_told() -> int:
+        return (tmp_path / "said").read_text().splitlines().count("recovering")
+
     with (tmp_path / "said").open("w+") as said:
         process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=said, env=environment())
         assert process.stdout is not None
         try:
-            refused_meanwhile = 0
+            refused_meanwhile, told = 0, None
             while not select.select([process.stdout], [], [], 0.01)[0]:
-                is_recovering = "recovering" in (tmp_path / "said").read_text()
+                is_recovering = pieces_told() > 0
                 answers = [connected(port) for port in ports]
                 # It may have begun to listen since; then it is about to say so.
                 if any(answers):
-                    assert select.select([process.stdout], [], [], 1)[0], "it listens and has not recovered"
+                    told = pieces_told()
+                    assert select.select([process.stdout], [], [], 20)[0], "it listens and does not say so"
                     break
                 refused_meanwhile += is_recovering
             assert json.loads(process.stdout.readline())["address"] == f"127.0.0.1:{ports[0]}"
+            assert told in (None, pieces_told()), "it listened and had not recovered"
             assert all(connected(port) for port in ports)
             assert refused_meanwhile >= 10
             with delaymq.connect(f"delaymq://127.0.0.1:{ports[0]}") as client:

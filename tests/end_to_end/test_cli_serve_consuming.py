@@ -13,10 +13,11 @@ from pathlib import Path
 from commanding import arguments_of, environment, refused
 
 PATIENCE_SECONDS = 20
-# From the description of QMQ's protocol: a pull of one consumer that waits for 2.5 s, and what it is told then.
+# From the description of QMQ's protocol: a pull of one consumer, which here waits for 6 s, and what
+# it is told then. Two more pulls and all looks at the metrics are to be done before that.
 PULL = bytes.fromhex(
     "000000540012dec10ade000b00090000000800000000000b0007742e64656c617900016700046840407800000032ffffffffffffffff"
-    "ffffffffffffffffffffffffffffffff00000000000009c400000000010001000000"
+    "ffffffffffffffffffffffffffffffff000000000000177000000000010001000000"
 )
 NOTHING = bytes.fromhex("000000140012dec10ade000400090000000800000001000b")
 SETTINGS = (

@@ -27,9 +27,14 @@ def test_a_child_that_ends_leaves_every_file_as_it_was(tmp_path: Path, end: str)
         def contents():
             return {{path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}}
         def settled():
-            before = None
-            while (now := contents()) != before:
-                before = now
+            before, equal = None, 0
+            while equal < 3:
+                try:
+                    now = contents()
+                except FileNotFoundError:  # a file got its name meanwhile
+                    before, equal = None, 0
+                else:
+                    before, equal = now, equal + 1 if now == before else 1
                 time.sleep(0.4)
             return before
         def use_all():

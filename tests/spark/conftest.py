@@ -28,6 +28,18 @@ QUICK = {
 }
 
 
+# The first test of a session pays for its start, on a slow machine more than others take in all. Which one is the first
+# depends on what was chosen, so all of this folder may take so long, but those that say so themselves.
+TIMEOUT_SECONDS = 300
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:  # those of other folders, too
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
+
+
 @pytest.fixture(scope="package")
 def connect_port() -> int:
     """Where the session of all tests listens for Spark Connect."""

@@ -151,6 +151,7 @@ def test_a_run_that_is_killed_leaves_nothing_and_is_run_again(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # up to three minutes go to the processes that it starts
 def test_a_process_that_is_killed_loses_and_doubles_nothing(spark: Any, connected: str, tmp_path: Path) -> None:
     """Its server lives on, and may still write what nobody will commit."""
     used, folder = Used(tmp_path / "store"), tmp_path / "archive"

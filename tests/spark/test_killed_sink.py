@@ -101,6 +101,7 @@ def killed(is_there: Callable[[], bool], tmp_path: Path, *arguments: str) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
 @pytest.mark.parametrize(
     ("moment", "micro_batches"), [("staging", 1), ("all is staged", 1), ("it is adopted", 2)], ids=str
 )

@@ -278,6 +278,7 @@ def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark: Any, tmp_path: Path) -> None:
     path = filled(tmp_path / "store")
     driver = [sys.executable, "-c", DRIVER, str(path), str(tmp_path)]

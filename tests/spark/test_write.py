@@ -322,6 +322,7 @@ frame.write.format("delaymq").mode("append").option("jobId", "job").save(folder)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # up to two minutes go to the driver that it starts
 def test_a_driver_that_is_killed_leaves_nothing_half_done(spark: Any, folder: Path, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     stop.touch()
