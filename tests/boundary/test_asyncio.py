@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,24 @@ async def one_batch(messages: AsyncSubscription, size: int) -> list[AsyncMessage
     return await anext(messages.batches(size))
 
 
-async def drained(messages: AsyncSubscription, quiet: float = 0.3) -> list[AsyncMessage]:
-    found = []
-    while (message := await messages.get(quiet)) is not None:
+async def drained(messages: AsyncSubscription, count: int, quiet: float = 0.3) -> list[AsyncMessage]:
+    """So many, however long each takes to come, and what comes after them though nothing should."""
+    found: list[AsyncMessage] = []
+    while (message := await messages.get(20 if len(found) < count else quiet)) is not None:
         message.ack()
         found.append(message)
     return found
+
+
+async def drained_to_the_end(store: AsyncStore, messages: AsyncSubscription) -> list[AsyncMessage]:
+    """All that the only group has, where nobody knows how many: until the store has nothing left for it either."""
+    found: list[AsyncMessage] = []
+    while True:
+        found += await drained(messages, 0)
+        await messages.flush()
+        status = await store.status()
+        if status.applied == status.accepted and status.pending + status.ready == 0:
+            return found
 
 
 @pytest.mark.usefixtures("over_tcp")
@@ -61,16 +74,17 @@ async def drained(messages: AsyncSubscription, quiet: float = 0.3) -> list[Async
 def test_what_is_published_is_handed_over_once(folder: Path, durability: Durability) -> None:
     async def main() -> None:
         async with opened_async(folder, durability=durability) as store, store.subscribe("a", group="g") as messages:
-            receipt = await store.publish("a", b"later", delay=0.2)
+            # What was published in between is due long before these two, also where the machine was slow with it.
+            receipt = await store.publish("a", b"later", delay=4)
+            cancelled = await store.publish("a", b"never", delay=3)
+            assert await store.cancel(cancelled) is Outcome.DONE
             await store.publish("a", b"now", tags=("x",), attributes={"k": "v"}, message_id="mine")
             receipts = await store.publish_many("a", [b"1", b"2"], [0, 0.1])
             await store.publish_many([Publish("a", b"3", level=1)])
-            cancelled = await store.publish("a", b"never", delay=0.1)
-            assert await store.cancel(cancelled) is Outcome.DONE
             found = [await one(messages) for _ in range(5)]
-            assert [message.body for message in found] == [b"now", b"1", b"2", b"later", b"3"]
+            assert [message.body for message in found] == [b"now", b"1", b"2", b"3", b"later"]
             assert (found[0].tags, found[0].attributes, found[0].message_id) == (("x",), {"k": "v"}, "mine")
-            assert found[3].receipt == receipt == Receipt.parse(found[3].message_id)
+            assert found[4].receipt == receipt == Receipt.parse(found[4].message_id)
             assert [found[1].receipt, found[2].receipt] == list(receipts)
             messages.ack(found)
             await messages.flush(5)
@@ -205,7 +219,7 @@ def test_a_backlog_that_must_be_read_from_the_disk_is_read_elsewhere(folder: Pat
             for part in range(20):
                 await store.publish_many("a", [b"%05d" % (part * 100 + number) * 20 for number in range(100)])
             async with store.subscribe("a", group="g") as messages:
-                found = [message.body[:5] for message in await drained(messages)]
+                found = [message.body[:5] for message in await drained(messages, 2000)]
                 assert found == [b"%05d" % number for number in range(2000)]
 
     run(main())
@@ -215,22 +229,30 @@ def test_a_backlog_that_must_be_read_from_the_disk_is_read_elsewhere(folder: Pat
 def test_the_loop_goes_on_while_there_is_no_room(folder: Path) -> None:
     async def main() -> None:
         async with opened_async(folder, segment_bytes=1 << 18) as store:
-            slow: list[float] = []
-
-            async def tick() -> None:
-                while True:
-                    started = time.monotonic()
-                    await asyncio.sleep(0.005)
-                    slow.append(time.monotonic() - started)
-
-            ticking = asyncio.create_task(tick())
-            await asyncio.gather(*(store.publish_many("a", [bytes(1000)] * 100, 3600) for _ in range(100)))
-            ticking.cancel()
-            assert (await store.status()).pending == 10_000
+            rounds = [await _stood_still(store) for _ in range(3)]
+            assert (await store.status()).pending == 30_000
             assert waiting_threads() <= 2
-            assert max(slow) < 0.5
+            # A loop that waits with its callers stands still for the whole of every round. A machine that was busy
+            # elsewhere for a moment spoils the round that it was in.
+            assert any(longest < min(whole / 2, 0.5) for longest, whole in rounds), rounds
 
     run(main())
+
+
+async def _stood_still(store: AsyncStore) -> tuple[float, float]:
+    """For how long at once the loop did nothing else while it published, and how long that took."""
+    ticks = [time.monotonic()]
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0.005)
+            ticks.append(time.monotonic())
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.gather(*(store.publish_many("a", [bytes(1000)] * 100, 3600) for _ in range(100)))
+    ticks.append(time.monotonic())
+    ticking.cancel()
+    return max(then - before for before, then in pairwise(ticks)), ticks[-1] - ticks[0]
 
 
 @pytest.mark.usefixtures("over_tcp")
@@ -239,7 +261,7 @@ def test_stop_ends_waits_from_any_thread_and_closing_does_so_too(folder: Path) -
         async with opened_async(folder) as store:
             messages = await store.subscribe("a", group="g")
             waits = [asyncio.create_task(messages.get()) for _ in range(3)]
-            iteration = asyncio.create_task(drained(messages, 30))
+            iteration = asyncio.create_task(drained(messages, 1))
             await asyncio.sleep(0.05)
             await asyncio.to_thread(messages.stop)
             assert await asyncio.gather(*waits) == [None] * 3

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from boundary.test_asyncio import drained, one, one_batch, run
+from boundary.test_asyncio import drained, drained_to_the_end, one, one_batch, run
 from delaymq import AsyncSubscription
 from delaymq.store import Durability
 from faces import opened_async
@@ -32,7 +32,7 @@ def test_a_message_given_to_a_cancelled_get_goes_to_the_next_one_first(folder: P
             second.cancel()
             ended = await asyncio.gather(first, second, return_exceptions=True)
             given = [one_ for one_ in ended if not isinstance(one_, BaseException)]
-            found = await drained(messages)
+            found = await drained(messages, 4)
             assert given == []
             assert [message.body for message in found] == [b"0", b"1", b"2", b"3"]
             assert {(message.attempt, message.redelivered) for message in found} == {(1, False)}
@@ -101,7 +101,7 @@ def test_a_cancelled_publish_happened_once_or_not_at_all(folder: Path, durabilit
             assert all(isinstance(end, asyncio.CancelledError | delaymq.Receipt) for end in ended)
             assert 50 < len(answered) < 300
             async with store.subscribe("a", group="g") as messages:
-                stored = Counter(int(message.body.split()[0]) for message in await drained(messages))
+                stored = Counter(int(message.body.split()[0]) for message in await drained_to_the_end(store, messages))
             assert set(stored.values()) == {1}
             assert answered <= set(stored)
 

@@ -20,7 +20,11 @@ import delaymq
 from faces import Served
 
 PLACES = ("/delaymq/client/", "/threading.py", "/concurrent/futures/_base.py")
-TIMEOUT_S = 5
+TIMEOUT_S = 20
+LONGEST_S = 5  # what one moment and what follows it may take, which is some hundredths of a second
+TRIES = 3  # so often it may take longer, but never a timeout: a machine may stand still, and then does not each time
+NOT_REACHED_MAX = 30  # so many moments in a row that a use ended before: there are none behind them
+CALLS = {"publish", "_batches", "ack", "flush", "subscribe", "get", "__exit__"}  # what `use` calls, as they are named
 
 
 class Interrupter:
@@ -33,6 +37,7 @@ class Interrupter:
     def __init__(self, moment: int) -> None:
         self.left = moment
         self.place = ""
+        self.call = ""
         self._looks: dict[CodeType, set[int]] = {}
 
     def run(self, function: Callable[[], None]) -> bool:
@@ -61,9 +66,12 @@ class Interrupter:
             return self._stepped
         self.place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         sys.settrace(ignored)
-        caller = frame.f_back
+        caller: FrameType | None = frame
         while caller is not None:
-            caller.f_trace = ignored
+            if caller.f_back is not None and caller.f_back.f_code is use.__code__:
+                self.call = caller.f_code.co_name
+            if caller is not frame:
+                caller.f_trace = ignored
             caller = caller.f_back
         last: Callable[..., Any] = set_off
         return last
@@ -106,30 +114,63 @@ def use(client: delaymq.Client, messages: delaymq.Subscription, body: bytes) -> 
         others.get(0)
 
 
+class Interrupted:
+    """Uses of a client that are interrupted, each by a client of its own, and what is stored by them."""
+
+    def __init__(self, url: str, everything: delaymq.Subscription) -> None:
+        self.calls = Counter[str]()
+        self.stored = Counter[bytes]()
+        self._url = url
+        self._everything = everything
+        self._uses = 0
+
+    def at(self, moment: int) -> bool:
+        """False where the use ended before."""
+        tries = 0
+        while True:
+            tries += 1
+            began = time.monotonic()
+            interrupter = Interrupter(moment)
+            was_interrupted = self._used(interrupter)
+            if was_interrupted:
+                self.calls[interrupter.call] += 1
+            took = time.monotonic() - began
+            if took < LONGEST_S:
+                return was_interrupted
+            assert took < TIMEOUT_S, interrupter.place
+            assert tries < TRIES, interrupter.place
+
+    def _used(self, interrupter: Interrupter) -> bool:
+        self._uses += 1
+        last = b"last %d" % self._uses
+        with delaymq.connect(self._url, timeout=TIMEOUT_S) as client:
+            messages = client.subscribe("a", group="g")
+            was_interrupted = interrupter.run(partial(use, client, messages, b"%d" % self._uses))
+            messages.close()
+            with client.subscribe("a", group="g") as again:
+                client.publish("a", last)
+                consumed_until(again, last)
+            self.stored.update(consumed_until(self._everything, last))
+        return was_interrupted
+
+
 # Between its making and its `with` a subscription belongs to nobody who could close it.
 @pytest.mark.filterwarnings("ignore:.*was not closed:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.timeout(600)  # some five hundred uses, which take half a minute on a busy machine
 def test_ctrl_c_at_any_moment_leaves_a_client_that_goes_on(folder: Path) -> None:
     served = Served(folder)
-    moment, stored = 0, Counter[bytes]()
-    with delaymq.connect(served.url, timeout=TIMEOUT_S) as watching:
-        everything = watching.subscribe("a", group="everything")
-        was_interrupted = True
-        while was_interrupted:
+    moment, not_reached = 0, 0
+    with (
+        delaymq.connect(served.url, timeout=TIMEOUT_S) as watching,
+        watching.subscribe("a", group="everything") as everything,
+    ):
+        interrupted = Interrupted(served.url, everything)
+        # How many moments there are differs from use to use, with what the threads of the client do meanwhile.
+        while not_reached < NOT_REACHED_MAX:
             moment += 1
-            with delaymq.connect(served.url, timeout=TIMEOUT_S) as client:
-                messages = client.subscribe("a", group="g")
-
-                began = time.monotonic()
-                interrupter = Interrupter(moment)
-                was_interrupted = interrupter.run(partial(use, client, messages, b"%d" % moment))
-                messages.close()
-                with client.subscribe("a", group="g") as again:
-                    client.publish("a", b"last %d" % moment)
-                    consumed_until(again, b"last %d" % moment)
-                stored.update(consumed_until(everything, b"last %d" % moment))
-                assert time.monotonic() - began < TIMEOUT_S, interrupter.place
-        everything.close()
+            not_reached = 0 if interrupted.at(moment) else not_reached + 1
     served.close()
-    assert moment > 380  # 447 on a quiet machine and 393 on a busy one: so often it came within a whole use
-    assert [(body, count) for body, count in stored.items() if count != 1] == []
+    assert interrupted.calls.keys() >= CALLS
+    assert interrupted.calls.total() > 250  # some 450, of which some hundred depend on how long a call waits
+    assert [(body, count) for body, count in interrupted.stored.items() if count != 1] == []

@@ -42,10 +42,19 @@ def test_what_was_answered_is_there_and_cancels_hold(tmp_path: Path, durability:
         tmp_path / "store",
         durability,
         """
-        receipts = [store.publish("a", b"%d" % number, delay=5) for number in range(50)]
-        receipts += store.publish_many("a", [b"%d" % number for number in range(50, 100)], 5)
-        for receipt in receipts[::10]:
+        receipts = []
+
+        # Each is cancelled soon after it was published, so that a slow disk does not let it become due meanwhile.
+        def cancel(receipt):
             assert store.cancel(receipt) is delaymq.Outcome.DONE
+
+        for number in range(50):
+            receipts.append(store.publish("a", b"%d" % number, delay=5))
+            if number % 10 == 0:
+                cancel(receipts[-1])
+        receipts += store.publish_many("a", [b"%d" % number for number in range(50, 100)], 5)
+        for receipt in receipts[50::10]:
+            cancel(receipt)
         print("\\n".join(map(str, receipts)))
         die()
         """,
@@ -53,14 +62,17 @@ def test_what_was_answered_is_there_and_cancels_hold(tmp_path: Path, durability:
     assert len(lines) == 100
     with delaymq.open(tmp_path / "store") as store, store.subscribe("a", group="g") as messages:
         assert store.cancel(delaymq.Receipt.parse(lines[10])) is delaymq.Outcome.DONE
-        assert store.cancel(delaymq.Receipt.parse(lines[11])) in set(delaymq.Outcome)
         expected = {b"%d" % number for number in range(100) if number % 10}
+        outcome = store.cancel(delaymq.Receipt.parse(lines[11]))
+        assert outcome in (delaymq.Outcome.DONE, delaymq.Outcome.ALREADY_DISPATCHED)
+        if outcome is delaymq.Outcome.DONE:
+            expected.remove(b"11")
         found: set[bytes] = set()
-        while (message := messages.get(20 if len(found) < len(expected) - 1 else 1)) is not None:
+        while (message := messages.get(20 if len(found) < len(expected) else 1)) is not None:
             assert message.body not in found
             found.add(message.body)
             message.ack()
-    assert found in (expected, expected - {b"11"})
+    assert found == expected
 
 
 def test_what_was_unacknowledged_comes_again_marked_and_what_was_acknowledged_does_not(
@@ -83,8 +95,9 @@ def test_what_was_unacknowledged_comes_again_marked_and_what_was_acknowledged_do
     )
     handed = [body.encode() for body in lines[0].split()]
     with delaymq.open(tmp_path / "store") as store, store.subscribe("a", group="g") as messages:
-        again = [message for message in (messages.get(2) for _ in range(80)) if message]
-        assert messages.get(0.3) is None
+        again: list[delaymq.Message] = []
+        while (message := messages.get(20 if len(again) < 80 else 0.3)) is not None:
+            again.append(message)
     bodies = [message.body for message in again]
     assert sorted(bodies, key=int) == sorted({b"%d" % number for number in range(100)} - set(handed[:20]), key=int)
     marked = {message.body for message in again if message.redelivered}
@@ -117,7 +130,8 @@ def test_a_publish_under_way_is_whole_or_not_there(tmp_path: Path) -> None:
     code = """
         import sys, delaymq
         store = delaymq.open(sys.argv[1])
-        print("publishing", flush=True)
+        store.publish_many("a", [b"x" * 300] * 100, 3600)
+        print("stored", flush=True)
         while True:
             store.publish_many("a", [b"x" * 300] * 100, 3600)
     """
@@ -125,7 +139,7 @@ def test_a_publish_under_way_is_whole_or_not_there(tmp_path: Path) -> None:
         command = [sys.executable, "-c", textwrap.dedent(code), str(folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            assert process.stdout.readline() == "publishing\n"
+            assert process.stdout.readline() == "stored\n"
             os.sched_yield()
             try:
                 process.wait(0.2)

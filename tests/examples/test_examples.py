@@ -106,7 +106,7 @@ def test_reminders_come_in_their_order(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_the_service_runs(tmp_path: Path) -> None:
-    lines = run("reminders", str(tmp_path / "reminders"), text="0.4 second\n0.2 first\n")
+    lines = run("reminders", str(tmp_path / "reminders"), text="4 second\n1 first\n")
     assert lines == ["first", "second"]
 
 
