@@ -6,13 +6,13 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import delaymq
-from boundary.remote import FACES, Remote
+from boundary.remote import Remote
 from boundary.test_client_restarts import PATIENCE_S, Process, process
 from delaymq import Unreachable
 from delaymq.client.address import Address
@@ -29,13 +29,6 @@ def met(port: int, *, shares_port: bool = False) -> socket.socket:
     found.bind(("127.0.0.1", port))
     found.connect(("127.0.0.1", port))
     return found
-
-
-@pytest.fixture(params=FACES)
-def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    found = Remote(request.param)
-    yield found
-    found.close()
 
 
 @pytest.fixture
