@@ -40,7 +40,7 @@ def waiting_threads() -> int:
 
 
 async def one(messages: AsyncSubscription) -> AsyncMessage:
-    message = await messages.get(5)
+    message = await messages.get(20)
     assert message is not None
     return message
 

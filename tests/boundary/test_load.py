@@ -15,7 +15,7 @@ import pyarrow
 import pytest
 
 import delaymq
-from crafting import flip
+from crafting import flip, wait_until
 from delaymq import Corrupt, InvalidArgument, Loaded, MissingFile, NewerFormat, TooLarge, WrongType
 from delaymq.loading import StagedRun, Stager, stage
 from delaymq.testing import Clock
@@ -281,8 +281,7 @@ def test_a_run_that_goes_while_others_are_checked_is_refused_and_the_store_goes_
         large = stage(folder, table(300_000))
 
         def remove() -> None:
-            while not is_open(folder / "loads" / large[0].name):
-                time.sleep(0.001)
+            wait_until(lambda: is_open(folder / "loads" / large[0].name))
             (folder / "loads" / small.name).unlink()  # it was checked, and the other is not yet
 
         with ThreadPoolExecutor(1) as beside:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import socket
+import sys
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -74,6 +75,7 @@ def test_a_stopped_server_leaves_nobody_at_its_address(tmp_path: Path) -> None:
         assert store.status().ready == 1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a server share what is held for it")
 def test_a_stopped_server_keeps_its_port_until_nobody_has_it(tmp_path: Path) -> None:
     with open_store(tmp_path / "store") as store:
         server = serve(store)
@@ -89,6 +91,7 @@ def test_a_stopped_server_keeps_its_port_until_nobody_has_it(tmp_path: Path) -> 
             other.bind(place)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the port is held by nobody elsewhere")
 def test_where_the_system_gives_no_port_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def bind(*_: object) -> None:
         raise OSError(errno.EADDRINUSE, "Address already in use")

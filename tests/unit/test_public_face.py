@@ -198,12 +198,18 @@ def test_no_call_on_the_page_is_made_up() -> None:
     assert called <= known
 
 
-def test_an_import_brings_nothing_that_is_not_needed() -> None:
-    code = "import sys; before = set(sys.modules); import delaymq; print(*set(sys.modules) - before)"
+def brought_by(name: str) -> set[str]:
+    """The packages that an import brings into a process that has nothing."""
+    code = f"import sys; before = set(sys.modules); import {name}; print(*set(sys.modules) - before)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=uncounted())
-    brought = {name.split(".")[0] for name in ended.stdout.split()}
+    return {name.split(".")[0] for name in ended.stdout.split()}
+
+
+def test_an_import_brings_nothing_that_is_not_needed() -> None:
+    brought = brought_by("delaymq")
     assert brought - {"delaymq"} <= set(sys.stdlib_module_names)
     assert not brought & {"asyncio", "concurrent", "argparse", "socket", "ssl", "subprocess", "json", "signal"}
+    assert not brought_by("delaymq.client.sync") & {"asyncio", "concurrent", "argparse", "ssl", "subprocess"}
 
 
 IMPORT_SECONDS_MAX = 0.06

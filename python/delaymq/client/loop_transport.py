@@ -89,7 +89,8 @@ class LoopTransport(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             return
         self._transport, self._is_blocked = transport, False
-        if trouble := came_back(transport.get_extra_info("socket"), self._chosen.address):
+        connected = transport.get_extra_info("socket")  # a loop need not tell of it
+        if connected is not None and (trouble := came_back(connected, self._chosen.address)):
             self._give_up(trouble)
         else:
             self.session.begin()

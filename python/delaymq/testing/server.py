@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from types import TracebackType
 from typing import Self
 from weakref import finalize
@@ -34,6 +35,7 @@ class Server:
         self._port = _held_port(self)
         self._core: _core.Server | None = self._started()
         self._url = f"delaymq://{self._core.addresses()[0]}"
+        self._port = int(self._url.rpartition(":")[2])
 
     @property
     def url(self) -> str:
@@ -107,17 +109,19 @@ class Server:
 def _held_port(server: Server) -> int:
     """A port of this machine that the system gives to nobody else while the server is there, running or not.
 
-    It is bound, and not listened at: whoever connects is refused, and who binds it by its number, as the server
-    does, may listen. Both say SO_REUSEADDR, without which neither could. Else the port of a server that is stopped
-    could be another's when it starts again.
+    It is bound, and not listened at: whoever connects is refused, and on Linux who binds it by its number, as the
+    server does, may listen. Both say SO_REUSEADDR, without which neither could. Else the port of a server that is
+    stopped could be another's when it starts again. Other systems let nobody share an address: 0, which is any port.
     """
+    if sys.platform != "linux":
+        return 0
     try:
         held = socket.socket()
         finalize(server, held.close)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((HOST, 0))
     except OSError as error:
-        raise StorageError(f"the system gives no port: {error}", errno=error.errno or 0) from error
+        raise StorageError(f"the system gives no port: {error.strerror}", errno=error.errno or 0) from error
     port: int = held.getsockname()[1]
     return port
 

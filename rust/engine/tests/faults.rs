@@ -57,7 +57,7 @@ fn a_failed_sync_poisons_and_acknowledges_nothing() {
 }
 
 #[test]
-fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
+fn a_full_disk_refuses_publishes_and_everything_else_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (store, switches) =
         open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Disk) });
@@ -66,22 +66,13 @@ fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     switches.no_space.store(true, Ordering::SeqCst);
     let mut stored = Vec::new();
     let refused = loop {
-        let began = Instant::now();
         match try_publish(&store, &[b'x'; 1_000]) {
             Ok(receipts) => stored.push(receipts.get(0).unwrap()),
-            Err(error) => break (error, began.elapsed()),
+            Err(error) => break error,
         }
         assert!(stored.len() < 10_000);
     };
-    assert_eq!(refused.0, Error::DiskFull);
-    let mut refusals = vec![refused.1];
-    refusals.extend((0..4).map(|_| {
-        let began = Instant::now();
-        assert_eq!(try_publish(&store, &[b'x'; 1_000]).err(), Some(Error::DiskFull));
-        began.elapsed()
-    }));
-    refusals.sort();
-    assert!(refusals[2] < Duration::from_millis(100), "{refusals:?}");
+    assert_eq!(refused, Error::DiskFull);
     assert!(store.status().unwrap().disk_full);
     // What is stored is delivered, and finished, in the room kept for it.
     assert_eq!(consume(&messages, stored.len()).len(), stored.len());
@@ -95,21 +86,30 @@ fn a_full_disk_refuses_publishes_quickly_and_everything_else_goes_on() {
     store.close().unwrap();
 }
 
-/// At best of three, since any one may meet a busy machine.
+/// Within a tenth of a second and a second, as a rule: any one may meet a busy machine.
 #[test]
-fn publishes_resume_within_a_second_of_there_being_room() {
+fn the_publish_that_finds_the_disk_full_is_refused_quickly_and_the_next_is_stored_soon_after_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let (store, switches) =
         open_faulty(folder.path(), Options { segment_bytes: 64 << 10, ..options(Durability::Disk) });
-    let took = [(); 3].map(|()| {
+    let (mut refused_after, mut stored_after) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
         switches.no_space.store(true, Ordering::SeqCst);
-        eventually("the disk is full", || try_publish(&store, &[b'x'; 10_000]).is_err());
+        eventually("the disk is full", || {
+            let began = Instant::now();
+            let is_refused = try_publish(&store, &[b'x'; 10_000]).is_err();
+            refused_after.extend(is_refused.then(|| began.elapsed()));
+            is_refused
+        });
         switches.no_space.store(false, Ordering::SeqCst);
         let began = Instant::now();
-        eventually("publishes resume", || try_publish(&store, b"z").is_ok());
-        began.elapsed()
-    });
-    assert!(took.iter().min() < Some(&Duration::from_secs(1)), "{took:?}");
+        eventually("publishes resume", || try_publish(&store, &[b'x'; 10_000]).is_ok());
+        stored_after.push(began.elapsed());
+    }
+    refused_after.sort();
+    stored_after.sort();
+    assert!(refused_after[2] < Duration::from_millis(100), "{refused_after:?}");
+    assert!(stored_after[2] < Duration::from_secs(1), "{stored_after:?}");
 }
 
 /// More than a log of small segments has prepared, which counts as free.

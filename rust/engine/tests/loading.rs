@@ -177,7 +177,7 @@ fn loaded_runs_are_opened_where_they_are_read_and_held_by_nobody() {
     let options = || Options { clock: Arc::clone(&clock) as _, ..small(Durability::Os) };
     let store = open(folder.path(), options());
     // What is due is read by whoever dispatches it: until then nobody does.
-    let due = now() + DAY_MS;
+    let due = clock.read().wall().0 + DAY_MS;
     let runs = stage(folder.path(), "orders", &rows(300, |row| due + row), 1);
     let loaded = store.load("many", &runs).unwrap();
     assert_eq!((loaded.count, held_open(folder.path())), (300, 0));
