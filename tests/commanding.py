@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
+
 
 def arguments_of(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "delaymq", *arguments]

@@ -7,6 +7,7 @@ import pytest
 
 import delaymq
 import faces
+import serving
 from boundary.remote import FACES, Remote
 from faces import Face, Served
 from proxies import Relay
@@ -50,6 +51,15 @@ def served(folder: Path) -> Iterator[Served]:
     found = Served(folder)
     yield found
     found.close()
+
+
+@pytest.fixture
+def process(folder: Path) -> Iterator[serving.Served]:
+    """A server that can be killed, and comes back at its port."""
+    with delaymq.open(folder, segment_bytes=4 << 20):
+        pass
+    with serving.serving(folder) as found:
+        yield found
 
 
 @pytest.fixture

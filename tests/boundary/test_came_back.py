@@ -13,13 +13,13 @@ import pytest
 
 import delaymq
 from boundary.remote import Remote
-from boundary.test_client_restarts import PATIENCE_S, Process, process
 from delaymq import Unreachable
 from delaymq.client.address import Address
 from delaymq.client.came_back import came_back
 from ports import lone_port
+from serving import Served
 
-__all__ = ["process"]
+PATIENCE_S = 60
 
 
 def met(port: int, *, shares_port: bool = False) -> socket.socket:
@@ -67,10 +67,10 @@ def test_it_is_nobody_who_answers_and_the_port_is_free_at_once(remote: Remote, m
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_who_waits_is_answered_once_there_is_a_server_again(remote: Remote, meet: Any, process: Process) -> None:
+def test_who_waits_is_answered_once_there_is_a_server_again(remote: Remote, meet: Any, process: Served) -> None:
     def met_late() -> socket.socket:
         time.sleep(0.1)  # by then somebody waits
-        return met(process.port, shares_port=True)
+        return met(int(process.address.rpartition(":")[2]), shares_port=True)
 
     with remote.connected(process.url, deduplicate=True, timeout=PATIENCE_S) as client:
         tries = meet(met_late)

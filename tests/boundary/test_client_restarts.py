@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import delaymq
+import serving
 from boundary.remote import FACES, Remote
-from commanding import arguments_of, uncounted
 from delaymq import AmbiguousError, ForkedProcess, Unreachable
 from faces import Served
-from ports import lone_port
 from proxies import ACKNOWLEDGE, PUBLISH, Relay
 
 COUNT = 400
@@ -31,49 +28,16 @@ PATIENCE_S = 60
 MAY_COME_AGAIN = contextlib.suppress(AmbiguousError)
 
 
-class Process:
-    """A server that can be killed; it comes back at its port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = lone_port()
-        self.url = f"delaymq://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        ports = ("--set", f"server.port={self.port}", "--set", "http.port=0")
-        command = arguments_of("serve", "--store", str(self.folder), "--json", *ports)
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=uncounted())
-        assert self.process.stdout is not None
-        assert json.loads(self.process.stdout.readline())
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def restart(self) -> None:
-        self.kill()
-        self.start()
-
-
-@pytest.fixture
-def process(folder: Path) -> Iterator[Process]:
-    with delaymq.open(folder, segment_bytes=4 << 20):
-        pass
-    found = Process(folder)
-    yield found
-    found.kill()
-
-
-def restart_twice(process: Process, answered: set[bytes]) -> None:
+def restart_twice(process: serving.Served, answered: set[bytes]) -> None:
     """Once a third was answered, and once two were."""
     for share in (1, 2):
         while len(answered) < share * COUNT:
             time.sleep(0.005)
-        process.restart()
+        process.kill()
+        process.start()
 
 
-def test_nothing_that_was_answered_is_lost_and_threads_go_on(process: Process) -> None:
+def test_nothing_that_was_answered_is_lost_and_threads_go_on(process: serving.Served) -> None:
     answered: set[bytes] = set()
     seen: set[bytes] = set()
     done = threading.Event()
@@ -110,7 +74,7 @@ def test_nothing_that_was_answered_is_lost_and_threads_go_on(process: Process) -
             messages.close()
 
 
-def test_coroutines_go_on_too(process: Process) -> None:
+def test_coroutines_go_on_too(process: serving.Served) -> None:
     async def publish(client: delaymq.AsyncClient, name: str, answered: set[bytes]) -> None:
         for number in range(COUNT):
             body = f"{name} {number}".encode()
@@ -146,7 +110,7 @@ def test_coroutines_go_on_too(process: Process) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_server_that_is_not_there_for_a_while_is_waited_for(process: Process, face: str) -> None:
+def test_a_server_that_is_not_there_for_a_while_is_waited_for(process: serving.Served, face: str) -> None:
     remote = Remote(face)
     with remote.connected(process.url, timeout=PATIENCE_S) as client:
         connection = client._session.caller

@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 
 import delaymq
+from crafting import wait_until
 from delaymq import Message, Store, Subscription
 
 
@@ -163,9 +164,7 @@ def test_threads_share_a_subscription(store: Store) -> None:
         threads = [threading.Thread(target=consume) for _ in range(4)]
         for thread in threads:
             thread.start()
-        until = time.monotonic() + 20
-        while len(found) < len(bodies) and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: len(found) >= len(bodies))
         time.sleep(0.3)  # nothing comes after them
         messages.stop()
         for thread in threads:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import delaymq
-from commanding import arguments_of, command, environment
+from commanding import ANY_PORTS, arguments_of, command, environment
 from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
 from delaymq.cli.settings import KEYS
@@ -152,8 +152,7 @@ def configuration(found: Printed) -> None:
 
 
 def serving(found: Printed, folder: Path) -> None:
-    ports = ("--set", "server.port=0", "--set", "http.port=0")
-    whole = arguments_of("serve", "--store", str(folder), "--json", *ports)
+    whole = arguments_of("serve", "--store", str(folder), "--json", *ANY_PORTS)
     with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
         found.note("serve --json", [json.loads(process.stdout.readline())])

@@ -19,10 +19,9 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from commanding import arguments_of, environment, refused
+from commanding import ANY_PORTS, arguments_of, environment, refused
 from refused_syncs import REFUSE_SYNCS
 
-ANY_PORTS = ("--set", "server.port=0", "--set", "http.port=0")
 MAGIC = 0xDEC10ADE
 SEND = 10
 PATIENCE_SECONDS = 20

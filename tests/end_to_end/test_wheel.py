@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from commanding import environment
+from commanding import ANY_PORTS, environment
 from snippets import run_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,9 +78,8 @@ def test_the_command_is_there(empty: Path, tmp_path: Path) -> None:
 def test_the_command_serves_publishes_and_consumes(empty: Path, tmp_path: Path) -> None:
     delaymq_of_wheel = empty.parent / "delaymq"
     serve: list[str | Path] = [delaymq_of_wheel, "serve", "--store", tmp_path / "store", "--json"]
-    ports = ["--set", "server.port=0", "--set", "http.port=0"]
     with subprocess.Popen(
-        [*serve, *ports], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        [*serve, *ANY_PORTS], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as server:
         assert server.stdout is not None
         try:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from commanding import arguments_of, environment
+from commanding import ANY_PORTS, arguments_of, environment
 from power_cuts.cutting import ImageRound
 from power_cuts.images import Image
 from power_cuts.telling import Ledger
@@ -63,8 +63,7 @@ class Life:
         self.ledger, self.count = ledger, count
         self.random = random.Random(f"{seed} {count}")
         small = ("--set", "store.segment_bytes=65536", "--set", "store.keep_finished_hours=0")
-        ports = ("--set", "server.port=0", "--set", "http.port=0")
-        command = arguments_of("serve", "--store", str(store), "--json", *ports, *small)
+        command = arguments_of("serve", "--store", str(store), "--json", *ANY_PORTS, *small)
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**(variables or {}))
         )

@@ -50,6 +50,13 @@ fn await_vouched(store: &Store) -> Duration {
     began.elapsed()
 }
 
+/// As a rule, since any one may meet a busy machine. A driver that slept would be woken after two seconds, for
+/// another reason.
+fn is_soon(mut took: [Duration; 8]) {
+    took.sort();
+    assert!(took[4] < Duration::from_millis(500), "{took:?}");
+}
+
 #[test]
 fn a_forked_child_touches_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,9 +109,12 @@ fn an_idle_log_is_vouched_for() {
     let options = Options { segment_bytes: 64 << 10, clock: Arc::new(Patient), ..Options::default() };
     let store = Store::open(folder.path(), options, &mut |_| {}).unwrap();
     let mut batch = store.batch();
-    batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
-    store.publish(&mut batch).unwrap();
-    await_vouched(&store);
+    let took = [(); 8].map(|()| {
+        batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
+        store.publish(&mut batch).unwrap();
+        await_vouched(&store)
+    });
+    is_soon(took);
 }
 
 /// A cancel is applied by whoever commits it, while the driver sleeps.
@@ -119,15 +129,13 @@ fn an_idle_log_is_vouched_for_though_its_driver_had_no_part_in_what_came() {
         batch.push("orders", Due::After(60_000), &[], b"x").unwrap();
     }
     let receipts = store.publish(&mut batch).unwrap();
-    let took = receipts.iter().map(|receipt| {
+    let mut receipts = receipts.iter();
+    let took = [(); 8].map(|()| {
         std::thread::sleep(Duration::from_millis(150));
-        store.cancel_many(&[receipt]).unwrap();
+        store.cancel_many(&[receipts.next().unwrap()]).unwrap();
         await_vouched(&store)
     });
-    let mut took: Vec<_> = took.collect();
-    took.sort();
-    // A driver that slept would be woken after two seconds, for another reason; each once may meet a busy machine.
-    assert!(took[4] < Duration::from_millis(500), "{took:?}");
+    is_soon(took);
 }
 
 #[test]
