@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 import delaymq
 from delaymq.bench.machine import Moment, meanwhile
 from delaymq.bench.row import Case, Figures, summary
-from delaymq.spark import TableOptions, local_session, map_segments, register
+from delaymq.spark import TableOptions, local_session, map_segments, read_table, register
 from delaymq.spark.jobs import archive, audit
 from delaymq.spark.plan import planned
 from delaymq.spark.schemas import schema_of
@@ -152,6 +152,8 @@ def actions(spark: SparkSession, store: Path, parquet: Path) -> Iterator[tuple[s
         found = sum(batch.num_rows for batch in batches)
         yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([found], pyarrow.int64())})
 
+    whole = TableOptions(path=str(store))
+
     def counted_in_tasks() -> object:
         asked = TableOptions(path=str(store), columns=("sequence",))
         return map_segments(spark, asked, counted, "rows bigint").agg({"rows": "sum"}).collect()
@@ -163,6 +165,7 @@ def actions(spark: SparkSession, store: Path, parquet: Path) -> Iterator[tuple[s
         lambda: rows("subject").groupBy("subject").count().collect(),
         lambda: same().groupBy("subject").count().collect(),
     )
+    yield "read, a row once (read_table)", lambda: read(read_table(spark, whole)), lambda: read(same())
     yield "read", lambda: read(rows()), lambda: read(same())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,20 @@ def test_what_was_retired_is_not_audited(tmp_path: Path) -> None:
     assert found.is_clean
     assert found.not_audited == ((1, found.first_sequence),)
     assert found.first_sequence > 1
+
+
+def test_a_snapshot_is_accounted_for_as_it_was(tmp_path: Path) -> None:
+    planting.waiting(tmp_path / "store")
+    with delaymq.snapshot(tmp_path / "store") as snapshot:
+        before = audit_of(tmp_path / "store")
+        with delaymq.open(tmp_path / "store") as store:
+            store.publish_many("later", [b"body"] * 10, 3600)
+        asked = TableOptions(path=str(tmp_path / "store"), snapshot=snapshot.name)
+        assert audited(asked, here) == before
+    after = audit_of(tmp_path / "store")
+    assert (after.messages - before.messages, after.end_sequence > before.end_sequence) == (10, True)
+    with pytest.raises(InvalidArgument, match="snapshot"):
+        audited(replace(asked, snapshot="00"), here)
 
 
 def test_a_part_of_a_store_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,22 @@ def test_an_archive_is_of_one_store_that_goes_on(spark: Any, tmp_path: Path) -> 
         archive(spark, TableOptions(path=str(used.path), subjects=("a",)), folder)
     with pytest.raises(InvalidArgument, match="an archive"):
         archived(spark, tmp_path / "nothing")
+
+
+def test_a_snapshot_is_archived_as_it_was_and_none_from_before_the_archive(spark: Any, tmp_path: Path) -> None:
+    used, folder = Used(tmp_path / "store"), tmp_path / "archive"
+    used.use()
+    expected = ended(used.path)
+    with delaymq.snapshot(used.path) as first:
+        used.use()
+        asked = replace(used.asked(), snapshot=first.name)
+        assert archive(spark, asked, folder).manifest.end_sequence == first.end_sequence
+        assert there(spark, folder) == expected != ended(used.path)
+        assert not archive(spark, asked, folder).is_new
+        archive(spark, used.asked(), folder)
+        with pytest.raises(InvalidArgument, match="all that was archived"):
+            archive(spark, asked, folder)
+    assert there(spark, folder) == ended(used.path)
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:

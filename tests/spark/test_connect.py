@@ -23,7 +23,7 @@ import sys
 import pyarrow
 from pyspark.sql import SparkSession
 
-from delaymq.spark import TableOptions, damages, map_segments, register
+from delaymq.spark import TableOptions, damages, map_segments, read_table, register
 from delaymq.spark.jobs import forecast, told
 
 address, path = sys.argv[1:]
@@ -45,6 +45,7 @@ found = {
     "session": type(spark).__module__,
     "subjects": {row["subject"]: row["count"] for row in frame.groupBy("subject").count().collect()},
     "parts": parts,
+    "read": read_table(spark, asked).count(),
     "pending": pending.count(),
     "due": sum(one.messages for one in due),
     "damages": damages(spark, asked).count(),
@@ -62,7 +63,7 @@ def test_a_client_reads_tables_and_gives_each_task_its_own_part(connected: str, 
     assert found["session"] == "pyspark.sql.connect.session"
     assert found["subjects"] == {"orders": 1001, "reminders": 1000, "settlements": 1000}
     assert len(found["parts"]) > 3
-    assert sum(found["parts"]) == MESSAGES + 1
+    assert sum(found["parts"]) == found["read"] == MESSAGES + 1
     assert found["pending"] == found["due"] > 0
     assert found["damages"] == 0
 

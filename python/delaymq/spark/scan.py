@@ -1,13 +1,14 @@
-"""Each task with the batches of its own part: for what is counted where the bytes are."""
+"""Each task with the batches of its own part: for what is counted where the bytes are, and for whole tables."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from delaymq.spark.plan import Part, TableOptions, parts_of, planned
+from delaymq.spark.schemas import schema_of
 from delaymq.spark.worker import batches_of, damages_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from delaymq.tables import Snapshot
 
-__all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "segment_rdd"]
+__all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
 
 Found = TypeVar("Found")
 Asked = TypeVar("Asked")
@@ -78,6 +79,23 @@ def map_segments(
     return map_parts(spark, parts, partial(_batches_given, function), schema)
 
 
+def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | None = None) -> DataFrame:
+    """A table as a DataFrame: the rows and columns of `spark.read.format("delaymq")`, for less, since Spark makes each
+    row of a source twice and these once. It is planned here and now, not by the first action.
+
+    Args:
+        spark: The session, also one of Connect.
+        options: What is read.
+        snapshot: As for `map_segments`.
+
+    Raises:
+        StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
+    """
+    schema = schema_of(options.log, options.wanted, tells_store=options.store is not None)
+    parts = planned(options) if snapshot is None else parts_of(snapshot, options)
+    return map_parts(spark, parts, batches_of, schema)
+
+
 def map_parts(
     spark: SparkSession,
     parts: list[Asked],
@@ -85,9 +103,13 @@ def map_parts(
     schema: str | StructType,
 ) -> DataFrame:
     """The same of parts that are planned already, of one table or of several or of none, whose function reads its part
-    itself. They are pickled.
+    itself. They are pickled, all of them for each task, some hundred bytes each: to hand each task its own alone takes
+    Spark two more jobs, which cost more than reading a small store.
     """
-    return _spread(spark, parts).mapInArrow(partial(_each_pickled, function), schema)
+    # One number for each task; where there is no part, one task that is given none.
+    numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
+    pickled = [pickle.dumps(part) for part in parts]
+    return numbers.mapInArrow(partial(_each_numbered, function, pickled), schema)
 
 
 def _batches_given(
@@ -110,27 +132,17 @@ def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
     return map_parts(spark, planned(options), _damaged, DAMAGES)
 
 
-def _spread(spark: SparkSession, parts: list[Asked]) -> DataFrame:
-    """One part for each task: by range, since a hash would put two parts into one task and leave another without."""
-    rows = [(number, pickle.dumps(part)) for number, part in enumerate(parts)]
-    pickled = spark.createDataFrame(rows, "number bigint, part binary")
-    return pickled.repartitionByRange(len(rows), "number") if len(rows) > 1 else pickled
-
-
-def _parts_of(rows: Iterator[pyarrow.RecordBatch]) -> Iterator[Any]:
-    for batch in rows:
-        for pickled in batch.column("part").to_pylist():
-            yield pickle.loads(pickled)  # noqa: S301 - the driver of the same job wrote it
-
-
 def _damaged(part: Part) -> Iterator[pyarrow.RecordBatch]:
     found = damages_of(part)
     if found.num_rows > 0:
         yield found
 
 
-def _each_pickled(
-    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
+def _each_numbered(
+    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]],
+    pickled: list[bytes],
+    numbers: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
-    for part in _parts_of(rows):
-        yield from function(part)
+    for batch in numbers:
+        for number in batch.column("id").to_pylist():
+            yield from function(pickle.loads(pickled[number]))  # noqa: S301 - the driver of the same job wrote it

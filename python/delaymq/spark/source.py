@@ -23,6 +23,7 @@ from delaymq.spark.plan import STORE, TableOptions, planned
 from delaymq.spark.pushing import narrowed
 from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
+from delaymq.spark.worker import warm
 from delaymq.spark.write import stream_writer_of, writer_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class DelaymqDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the table that the options ask for."""
+        warm()
         [asked, *_] = TableOptions.parsed_of_each(StreamOptions.taken(self.options)[1])
         return schema_of(asked.log, asked.columns, tells_store=asked.store is not None)
 
@@ -87,6 +89,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One for each part, as of now: of several stores each has a moment of its own."""
+        warm()
         return [PartOfTable(part) for options in self._options for part in planned(options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pyarrow.RecordBatch]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from delaymq.spark.plan import Part
 
-__all__ = ["batches_of", "damages_of"]
+__all__ = ["batches_of", "damages_of", "warm"]
 
 
 DAMAGED = pyarrow.schema(
@@ -31,6 +31,15 @@ DAMAGED = pyarrow.schema(
 )
 
 
+@functools.cache
+def warm() -> None:
+    """A worker, also one that plans, collects its garbage after every task: what was imported by now is none, and is
+    not looked at again.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Reads one part, a batch at a time.
 
@@ -38,7 +47,7 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
         Corrupt: Something is damaged; it names the file and the offset.
         MissingFile: A file has been retired since the plan was made, or the executor does not see the store.
     """
-    _warm()
+    warm()
     rows = read_range(part.path, part.range, columns=_read(part), on_damage=part.on_damage)
     try:
         for batch in pyarrow.RecordBatchReader.from_stream(rows):
@@ -65,10 +74,3 @@ def _told(batch: pyarrow.RecordBatch, store: str) -> pyarrow.RecordBatch:
 
 def _read(part: Part) -> tuple[str, ...]:
     return part.columns if part.checked_by is None else (*part.columns, part.checked_by)
-
-
-@functools.cache
-def _warm() -> None:
-    """A worker collects its garbage after every task: what was imported by now is none, and is not looked at again."""
-    gc.collect()
-    gc.freeze()

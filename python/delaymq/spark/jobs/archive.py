@@ -17,11 +17,10 @@ from delaymq._refusals import refused
 from delaymq.durations import due_ms
 from delaymq.spark.jobs.archive_folder import ArchiveFolder, Manifest
 from delaymq.spark.jobs.retired import retired_from
-from delaymq.spark.plan import TableOptions, parts_of
-from delaymq.spark.scan import map_parts
+from delaymq.spark.plan import TableOptions
+from delaymq.spark.scan import read_table
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.stream import LostBeforeRead
-from delaymq.spark.worker import batches_of
 from delaymq.tables import UNFINISHED
 
 if TYPE_CHECKING:
@@ -72,23 +71,25 @@ def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_re
 
     Args:
         spark: The session.
-        options: Which store; all of it is archived.
+        options: Which store, as of now or of a snapshot; all of it is archived.
         into: The archive's folder, which executors see under this path; made where there is none.
         before_retire: The store keeps its log, however old, until a next run has archived it; a run without it lets
             go. It is marked in the store's folder, which must be one that may be written to.
 
     Raises:
-        InvalidArgument: It is an archive of another store, or `options` asks for a part of one.
+        InvalidArgument: It is an archive of another store, or of later than the snapshot, or `options` asks for a part
+            of one.
         Busy: Another run has the archive.
         LostBeforeRead: The store ends before the archive does: it was put back from a copy.
         StoreError, StorageError: As `delaymq.snapshot`, or the archive cannot be written.
     """
-    if TableOptions(path=options.path, pinned_for=options.pinned_for) != options:
+    plain = TableOptions(path=options.path, pinned_for=options.pinned_for, snapshot=options.snapshot)
+    if plain != options:
         raise refused("options", "a store and nothing that leaves out some of it", options)
     folder = ArchiveFolder(into)
     with folder.held():
-        with delaymq.snapshot(options.path) as snapshot:
-            before = _continued(folder, snapshot)  # what is refused leaves no mark
+        with delaymq.snapshot(options.path, name=options.snapshot) as snapshot:
+            before = _continued(folder, snapshot, options)  # what is refused leaves no mark
         if before_retire:
             folder.mark(Path(options.path), 0 if before is None else before.end_sequence)
         done = _run(spark, options, folder)
@@ -97,8 +98,8 @@ def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_re
 
 
 def _run(spark: SparkSession, options: TableOptions, folder: ArchiveFolder) -> Archived:
-    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
-        before = _continued(folder, snapshot)
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
+        before = _continued(folder, snapshot, options)
         staged, carried = folder.staged()
         Run(spark, options, folder, snapshot, before).write(staged, carried)
         rows = spark.read.schema(f"{COLUMNS}, subject string, day date").parquet(str(staged))
@@ -129,13 +130,15 @@ def archived(spark: SparkSession, path: Path) -> DataFrame:
     return spark.read.schema(f"{COLUMNS}, run bigint, subject string, day date").parquet(str(path / "data"))
 
 
-def _continued(folder: ArchiveFolder, snapshot: Snapshot) -> Manifest | None:
+def _continued(folder: ArchiveFolder, snapshot: Snapshot, options: TableOptions) -> Manifest | None:
     """The manifest that a run goes on from."""
     before = next(reversed(folder.manifests()), None)
     if before is None:
         return None
     if before.store != snapshot.stream_id.hex():
         raise refused("archive", f"one of the store in {snapshot.path}", str(folder.path))
+    if before.end_sequence > snapshot.end_sequence and options.snapshot is not None:
+        raise refused("snapshot", f"one of all that was archived, to {before.end_sequence}", options.snapshot)
     if before.end_sequence > snapshot.end_sequence:
         what = f"the store ends at sequence {snapshot.end_sequence}, and {before.end_sequence} was archived before"
         raise LostBeforeRead(f"{snapshot.path}: {what}", store=snapshot.path, reason=what)
@@ -177,7 +180,7 @@ class Run:
 
     def _table(self, table: str, columns: tuple[str, ...] | None, split_bytes: int) -> DataFrame:
         asked = TableOptions(path=self._options.path, log=table, columns=columns, split_bytes=split_bytes)
-        return map_parts(self._spark, parts_of(self._snapshot, asked), batches_of, schema_of(table, columns))
+        return read_table(self._spark, asked, self._snapshot)
 
     def _ended(self, deliveries: DataFrame) -> DataFrame:
         """What ended since the run before."""

@@ -124,11 +124,11 @@ def audit(spark: SparkSession, options: TableOptions, *, stuck_after: Duration =
 
     Args:
         spark: The session.
-        options: Which store; all of it is looked at.
+        options: Which store, of now or of a snapshot; all of it is looked at.
         stuck_after: What waits for longer is stuck.
 
     Raises:
-        InvalidArgument: `options` asks for a part of the store.
+        InvalidArgument: `options` asks for a part of the store, or there is no such snapshot of it.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     return audited(options, partial(_collected, spark), stuck_after=stuck_after)
@@ -151,10 +151,10 @@ def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AF
     Raises:
         InvalidArgument, StoreError, StorageError: As `audit`.
     """
-    plain = TableOptions(path=options.path, log=options.log, pinned_for=options.pinned_for)
+    plain = TableOptions(path=options.path, log=options.log, pinned_for=options.pinned_for, snapshot=options.snapshot)
     if replace(options, split_bytes=plain.split_bytes) != plain:
         raise refused("options", "a store and nothing that leaves out some of it", options)
-    with delaymq.snapshot(options.path, pinned_for=options.pinned_for) as snapshot:
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
         as_of_ms, stuck_ms = due_ms(snapshot.trusted, "as_of"), delay_ms(stuck_after, "stuck_after")
         told = run(_parts(snapshot, options, ACCOUNTED), partial(accounted, as_of_ms, stuck_ms))
 
