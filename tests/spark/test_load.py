@@ -207,7 +207,7 @@ def test_the_verb_ends_with_7_where_rows_were_put_aside(folder: Path, tmp_path: 
     assert line.startswith("delaymq: row ")
     assert "subject" in line
     told = spark_load(str(file), *place, "--bad-rows", str(tmp_path / "bad"), code=7)
-    assert f"1 rows are no messages: {tmp_path / 'bad'}" in told.stdout
+    assert f"1 row is no message: {tmp_path / 'bad'}" in told.stdout
     assert len(pyarrow.parquet.read_table(tmp_path / "bad")) == 1
     assert len(pending(folder)) == 5
 

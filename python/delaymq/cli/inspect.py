@@ -16,7 +16,7 @@ from delaymq.cli.arguments import add_verb, duration
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.held_space import held_space, named
 from delaymq.cli.opening import add_files, folder_of, kept_of, settings_of
-from delaymq.cli.terminal import alarming, byte_words, clear, cut, span_words, strong, table
+from delaymq.cli.terminal import alarming, byte_words, clear, count_words, cut, span_words, strong, table
 from delaymq.inspection import Inspection
 from delaymq.inspection import inspect as look
 
@@ -88,8 +88,8 @@ def _picture(seen: Inspection, rows: int) -> Iterator[str]:
     due = f"; the next is due {_from(seen.next_due, seen.seen)}" if seen.next_due else ""
     yield f"{seen.pending:,} pending{due}; {seen.ready:,} ready; {seen.voided:,} given up as damaged"
     checkpoint = f"checkpoint {seen.checkpoint}" if seen.checkpoint else "no checkpoint"
-    behind = f"{seen.facts_behind:,} facts ({byte_words(seen.bytes_behind)}) behind it to apply at an open"
-    unconfirmed = f"; {seen.facts_unconfirmed:,} facts not confirmed yet" if seen.facts_unconfirmed else ""
+    behind = f"{count_words(seen.facts_behind, 'fact')} ({byte_words(seen.bytes_behind)}) behind it to apply at an open"
+    unconfirmed = f"; {count_words(seen.facts_unconfirmed, 'fact')} not confirmed yet" if seen.facts_unconfirmed else ""
     yield f"{checkpoint}, {behind}{unconfirmed}"
     if seen.refused:
         yield f"{alarming('DAMAGED', out)}: it cannot be opened: {seen.refused}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delaymq.cli.failures import UsageError
 from delaymq.cli.settings import Settings, environment, load
-from delaymq.cli.terminal import Bar
+from delaymq.cli.terminal import Bar, count_words
 from delaymq.store import Progress, Store
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def open_store(
     with Bar("recovering", sys.stderr) as bar:
 
         def show(progress: Progress) -> None:
-            bar.show(progress.bytes, progress.bytes_whole, f"{progress.facts:,} facts")
+            bar.show(progress.bytes, progress.bytes_whole, count_words(progress.facts, "fact"))
 
         return Store.open(folder, create=create, progress=show, **options)
 

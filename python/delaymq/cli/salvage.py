@@ -15,7 +15,7 @@ from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files, folder_of, settings_of
-from delaymq.cli.terminal import Bar, alarming, message_words, table
+from delaymq.cli.terminal import Bar, alarming, count_words, message_words, table
 from delaymq.durations import moment
 from delaymq.errors import StoreError
 
@@ -112,7 +112,8 @@ def _lines(found: dict[str, Any], folder: str, most: int) -> Iterator[str]:
         yield "Neither a checkpoint nor the beginning of the log is there: nobody can say what was finished."
     gone = sum(gap["count"] for gap in found["gaps"])
     if gone:
-        yield f"{alarming('GONE', out)}: {gone:,} facts, some of which may be messages that nothing else tells of:"
+        facts = count_words(gone, "fact")
+        yield f"{alarming('GONE', out)}: {facts}, of which any may be a message that nothing else tells of:"
         yield from _some(
             [f"  sequences {gap['first']} to {gap['first'] + gap['count'] - 1}" for gap in found["gaps"]], most
         )

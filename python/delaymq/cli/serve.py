@@ -24,7 +24,7 @@ from delaymq.cli.logs import FORMATS, event, told_as
 from delaymq.cli.opening import add_settings, folder_of, open_store, settings_of
 from delaymq.cli.service import Service
 from delaymq.cli.settings import environment
-from delaymq.cli.terminal import is_lively
+from delaymq.cli.terminal import count_words, is_lively
 from delaymq.errors import DelaymqError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
     ):
         if is_json:
             status = store.status()
-            words = f"recovered {status.recovered_facts:,} facts in {status.recovered_ms} ms"
+            words = f"recovered {count_words(status.recovered_facts, 'fact')} in {status.recovered_ms} ms"
             event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
         server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
         stopping.listen(server)
@@ -137,7 +137,7 @@ class Recovering:
             return
         self._told = self._clock()
         percent = int(100 * progress.bytes / max(progress.bytes_whole, 1))
-        words = f"recovering: {percent} %, {progress.facts:,} facts"
+        words = f"recovering: {percent} %, {count_words(progress.facts, 'fact')}"
         counts = {"bytes": progress.bytes, "bytes_whole": progress.bytes_whole, "facts": progress.facts}
         event(logging.INFO, "recovering", words, percent=percent, **counts)
         self._service.tell_recovering(percent, PATIENCE_SECONDS)

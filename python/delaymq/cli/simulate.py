@@ -15,7 +15,7 @@ from delaymq.cli.arguments import add_verb, count, delay, duration, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files, folder_of, settings_of
-from delaymq.cli.terminal import Bar, table
+from delaymq.cli.terminal import Bar, message_words, table
 from delaymq.simulate import RECURRING_MAX, Predicted, simulate
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class _Shown:
     def show(self, now: datetime, came: int) -> None:
         self._start = self._start or now
         whole = max(1, int((self._until - self._start).total_seconds()))
-        self._bar.show(int((now - self._start).total_seconds()), whole, f"{now:%Y-%m-%d %H:%M:%S}, {came:,} messages")
+        words = f"{now:%Y-%m-%d %H:%M:%S}, {message_words(came)}"
+        self._bar.show(int((now - self._start).total_seconds()), whole, words)
 
 
 def _said(one: Predicted) -> dict[str, object]:

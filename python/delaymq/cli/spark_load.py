@@ -197,7 +197,8 @@ def _print(done: BulkLoad, bad_rows: str | None) -> None:
     messages = sum(one.messages for one in done.stores)
     print(f"{message_words(messages)} of {done.rows:,} rows, job {done.job}")
     if done.bad_rows:
-        print(f"{done.bad_rows:,} rows are no messages: {bad_rows}")
+        bad = "1 row is no message" if done.bad_rows == 1 else f"{done.bad_rows:,} rows are no messages"
+        print(f"{bad}: {bad_rows}")
     print()
     heads = ("store", "messages", "first sequence", "when")
     rows = [

@@ -13,7 +13,7 @@ from delaymq.cli.administered import administered
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_place
-from delaymq.cli.terminal import alarming, byte_words, message_words
+from delaymq.cli.terminal import alarming, byte_words, count_words, message_words
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -57,7 +57,7 @@ def _lines(found: Status) -> Iterator[str]:
     yield f"{found.pending:,} pending; {found.ready:,} ready"
     yield (
         f"durable as {found.durability} says, epoch {found.epoch}; "
-        f"recovered in {found.recovered_ms:,} ms ({found.recovered_facts:,} facts)"
+        f"recovered in {found.recovered_ms:,} ms ({count_words(found.recovered_facts, 'fact')})"
     )
     troubles = (
         (found.poisoned is not None, f"it takes nothing until it is opened again: {found.poisoned}"),

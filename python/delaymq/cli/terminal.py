@@ -85,9 +85,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str
     return "\n".join([strong(line(heads), stream), *(line(row) for row in cells)])
 
 
+def count_words(count: int, noun: str) -> str:
+    """So many of what is called by a noun that takes an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def message_words(count: int) -> str:
     """So many messages."""
-    return f"{count:,} message" if count == 1 else f"{count:,} messages"
+    return count_words(count, "message")
 
 
 def byte_words(count: int) -> str:
