@@ -119,7 +119,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ]
             receipts += store.publish_many(batch)
         store.cancel_many(receipts[3::8])
-        store.move_many(receipts[6::8], delay=3600)
+        store.move_many(receipts[6::16], delay=3600)
+        store.move_many(receipts[14::16], delay=7200)
         store.publish("orders", b"with a key", delay=60, key="order-17")
     return path
 

@@ -233,7 +233,7 @@ def test_a_snapshot_is_archived_as_it_was_and_none_from_before_the_archive(spark
         assert there(spark, folder) == expected != ended(used.path)
         assert not archive(spark, asked, folder).is_new
         archive(spark, used.asked(), folder)
-        with pytest.raises(InvalidArgument, match="all that was archived"):
+        with pytest.raises(InvalidArgument, match="not older than the archive"):
             archive(spark, asked, folder)
     assert there(spark, folder) == ended(used.path)
 

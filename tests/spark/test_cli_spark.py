@@ -64,6 +64,27 @@ def test_each_minute_and_subject_is_what_the_store_forecasts(folder: Path, conne
     assert {shape(one) for one in found} == {promised()["spark forecast --json"]}
 
 
+def test_a_snapshot_that_is_kept_is_what_is_told_of(folder: Path, tmp_path: Path, connected: str) -> None:
+    path = shutil.copytree(folder, tmp_path / "store")
+    place = ("--store", str(path), "--master", connected)
+    with delaymq.snapshot(path) as snapshot:
+        then = ("--snapshot", snapshot.name, *place)
+        with delaymq.open(path) as store:
+            store.cancel_many(store.publish_many("late", [b""] * 3, 3600))
+            store.publish_many("mail", [b""] * 5, 3600)
+        forecast = [json.loads(line) for line in spark("forecast", "--json", *then).stdout.splitlines()]
+        assert sum(one["messages"] for one in forecast) == MESSAGES
+        ends = [json.loads(spark("audit", "--json", *words).stdout)["end_sequence"] for words in (then, place)]
+        assert ends[0] == snapshot.end_sequence < ends[1]
+        archive = ("--parquet", str(tmp_path / "archive"), "--json")
+        assert json.loads(spark("archive", *archive, *then).stdout)["end_sequence"] == snapshot.end_sequence
+        assert json.loads(spark("archive", *archive, *place).stdout)["outcomes"] == {"cancelled": 3}
+        assert "not older than the archive" in spark("archive", *archive, *then, code=2).stderr
+    for verb in ("forecast", "audit", "archive"):
+        words = ("--parquet", str(tmp_path / "none")) if verb == "archive" else ()
+        assert "snapshot" in spark(verb, *words, "--snapshot", "newest", *place, code=2).stderr
+
+
 def test_an_audit_says_what_is_wrong_and_ends_with_1(tmp_path: Path, connected: str) -> None:
     path = planting.waiting(tmp_path / "store")
     clean = spark("audit", "--store", str(path), "--master", connected)

@@ -33,7 +33,7 @@ from crafting import flip, runs_of
 from delaymq import InvalidArgument, StoreError, WouldVanish
 from delaymq.rebuilding import PIECE_SEQUENCES, plan, rebuild_all
 from delaymq.spark.jobs import rebuild
-from delaymq.spark.jobs.rebuild import Asked, Task, _collected, rebuilt
+from delaymq.spark.jobs.rebuild import Task, _collected, rebuilt
 from delaymq.testing import Clock
 from end_to_end.test_cli_json import promised, shape
 from format_reader.runs import BLOCK_BYTES, SCHEDULE
@@ -71,7 +71,7 @@ def test_a_run_that_is_gone_comes_back_though_each_task_fails_first(spark: Any, 
     bodies = waiting(path, clock)
     remove(path)
 
-    def run(asked: list[Asked], task: Task) -> list[dict[str, Any]]:
+    def run(asked: list[int], task: Task) -> list[dict[str, Any]]:
         return _collected(spark, asked, partial(at_second_attempt, task))
 
     done = rebuilt(str(path), run, planned_of(path), adopts=True)
@@ -88,7 +88,7 @@ def test_who_opens_the_store_meanwhile_ends_it(spark: Any, tmp_path: Path) -> No
     path = tmp_path / "store"
     waiting(path, Clock())
 
-    def run(asked: list[Asked], task: Task) -> list[dict[str, Any]]:
+    def run(asked: list[int], task: Task) -> list[dict[str, Any]]:
         told = _collected(spark, asked, task)
         with delaymq.open(path) as store:
             store.publish("orders", b"later", delay=3_600)

@@ -13,7 +13,7 @@ import delaymq
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
-from delaymq.cli.spark_session import add_running, session, stretches
+from delaymq.cli.spark_session import add_running, add_snapshot, session, stretches
 from delaymq.cli.terminal import table
 from delaymq.durations import moment
 
@@ -49,6 +49,7 @@ def add_archive(parts: Verbs) -> None:
         action="store_true",
         help="the store keeps its log until a next run has archived it; a run without this lets go",
     )
+    add_snapshot(verb)
     add_running(verb, "one JSON object")
     verb.set_defaults(verb="spark archive")
 
@@ -59,9 +60,9 @@ def run_archive(chosen: argparse.Namespace) -> int:
     from delaymq.spark import TableOptions  # noqa: PLC0415 - PySpark is asked for here alone
     from delaymq.spark.jobs import archive  # noqa: PLC0415
 
-    delaymq.snapshot(folder).close()  # what is no store is told at once, and not when Java is up
+    delaymq.snapshot(folder, name=chosen.snapshot).close()  # what is no store is told at once, and not when Java is up
     with session(chosen.master) as spark:
-        asked = TableOptions(path=str(folder.absolute()))
+        asked = TableOptions(path=str(folder.absolute()), snapshot=chosen.snapshot)
         done = archive(spark, asked, chosen.parquet.absolute(), before_retire=chosen.before_retire)
     if chosen.json:
         print(json.dumps({**asdict(done.manifest), "is_new": done.is_new, "outcomes": done.outcomes}))

@@ -12,7 +12,7 @@ import delaymq
 from delaymq.cli.arguments import add_verb, count, delay
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
-from delaymq.cli.spark_session import add_running, new_folder, session, stretches
+from delaymq.cli.spark_session import add_running, add_snapshot, new_folder, session, stretches
 from delaymq.cli.terminal import message_words, table
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def add_audit(parts: Verbs) -> None:
     )
     verb.add_argument("--parquet", metavar="DIR", help="write what is wrong as Parquet into a new folder")
     verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"findings shown (default {ROWS})")
+    add_snapshot(verb)
     add_running(verb, "one JSON object")
     verb.set_defaults(verb="spark audit")
 
@@ -62,10 +63,10 @@ def run_audit(chosen: argparse.Namespace) -> int:
     from delaymq.spark import TableOptions  # noqa: PLC0415 - PySpark is asked for here alone
     from delaymq.spark.jobs import STUCK_AFTER, audit, findings_frame  # noqa: PLC0415
 
-    delaymq.snapshot(folder).close()  # what is no store is told at once, and not when Java is up
+    delaymq.snapshot(folder, name=chosen.snapshot).close()  # what is no store is told at once, and not when Java is up
     with session(chosen.master) as spark:
         after = STUCK_AFTER if chosen.stuck_after is None else chosen.stuck_after
-        found = audit(spark, TableOptions(path=str(folder.absolute())), stuck_after=after)
+        found = audit(spark, TableOptions(path=str(folder.absolute()), snapshot=chosen.snapshot), stuck_after=after)
         if parquet is not None:
             findings_frame(spark, found).write.parquet(parquet)
     if chosen.json:

@@ -17,7 +17,7 @@ from delaymq.cli.arguments import add_verb, count, moment
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.forecast import ROWS, print_picture
 from delaymq.cli.opening import folder_of, settings_of
-from delaymq.cli.spark_session import add_running, new_folder, session
+from delaymq.cli.spark_session import add_running, add_snapshot, new_folder, session
 from delaymq.cli.terminal import byte_words, table
 from delaymq.durations import due_ms
 from delaymq.forecast import Forecast, Slots
@@ -57,6 +57,7 @@ def add_forecast(parts: Verbs) -> None:
     verb.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts, which needs nothing else")
     verb.add_argument("--parquet", metavar="DIR", help="write minutes and subjects as Parquet into a new folder")
     verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the picture (default {ROWS})")
+    add_snapshot(verb)
     add_running(verb, "one JSON object for each minute and subject")
     verb.set_defaults(verb="spark forecast")
 
@@ -74,9 +75,11 @@ def run_forecast(chosen: argparse.Namespace) -> int:
         subjects=None if chosen.subjects is None else tuple(chosen.subjects),
         due_from=chosen.due_from,
         due_before=chosen.due_before,
+        snapshot=chosen.snapshot,
     )
     # Taken before Java is up, so that what is no store is told at once; its pin goes when all is written.
-    with delaymq.snapshot(folder, pinned_for=asked.pinned_for) as snapshot, session(chosen.master) as spark:
+    moment_of = delaymq.snapshot(folder, pinned_for=asked.pinned_for, name=asked.snapshot)
+    with moment_of as snapshot, session(chosen.master) as spark:
         frame = forecast(spark, asked, snapshot).cache()
         found = told(frame)
         if parquet is not None:

@@ -14,7 +14,7 @@ from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files
 from delaymq.errors import DelaymqError, StoreError
 
-__all__ = ["add_master", "add_running", "new_folder", "session", "stretches"]
+__all__ = ["add_master", "add_running", "add_snapshot", "new_folder", "session", "stretches"]
 
 STRETCHES_SHOWN = 5
 
@@ -26,6 +26,15 @@ def add_running(verb: argparse.ArgumentParser, json_help: str) -> None:
     add_master(verb)
     verb.add_argument("--json", action="store_true", help=json_help)
     add_files(verb, "give --store DIR, which may be open meanwhile")
+
+
+def add_snapshot(verb: argparse.ArgumentParser) -> None:
+    """Adds the option that says of which moment."""
+    verb.add_argument(
+        "--snapshot",
+        metavar="NAME",
+        help="the store as it was then: the name of a snapshot that somebody keeps (default: now)",
+    )
 
 
 def add_master(verb: argparse.ArgumentParser) -> None:

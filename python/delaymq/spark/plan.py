@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import delaymq
@@ -207,11 +208,15 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
     """The parts of a snapshot that answer it.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or another snapshot is asked for.
+        InvalidArgument: Bounds are upside down, or another snapshot or one of another folder is asked for.
         StoreError, StorageError: As `Snapshot.plan`.
     """
     if options.snapshot not in (None, snapshot.name):
         raise refused("snapshot", f"that which is read, {snapshot.name}", options.snapshot)
+    # Executors may see it under a path that is not there on this machine.
+    path = Path(options.path)
+    if path.is_dir() and not path.samefile(snapshot.path):
+        raise refused("path", f"that of the snapshot, {snapshot.path}", options.path)
     ranges = snapshot.plan(
         options.log,
         subjects=options.subjects,

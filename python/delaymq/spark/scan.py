@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
 
+WITH_FUNCTION_BYTES = 1 << 20
+"""What Spark hands to each task with its function, without a broadcast: under Connect it is part of the plan."""
+
 Found = TypeVar("Found")
 Asked = TypeVar("Asked")
 
@@ -29,7 +32,10 @@ DAMAGES = "path string, offset bigint, expected string, found string, sequence b
 
 
 def segment_rdd(
-    context: SparkContext, options: TableOptions, function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[Found]]
+    context: SparkContext,
+    options: TableOptions,
+    function: Callable[[Iterator[pyarrow.RecordBatch]], Iterable[Found]],
+    snapshot: Snapshot | None = None,
 ) -> RDD[Found]:
     """An RDD with one partition for each part of a table, and in it what `function` makes of the part's batches.
 
@@ -37,11 +43,12 @@ def segment_rdd(
         context: Where it runs; there is none under Connect, use `map_segments` there.
         options: What is read.
         function: Is given all batches of one part, once.
+        snapshot: As for `map_segments`.
 
     Raises:
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    parts = planned(options)
+    parts = planned(options) if snapshot is None else parts_of(snapshot, options)
     if not parts:
         return context.emptyRDD()
     return context.parallelize(parts, len(parts)).mapPartitions(partial(_each_part, function))
@@ -81,7 +88,8 @@ def map_segments(
 
 def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | None = None) -> DataFrame:
     """A table as a DataFrame: the rows and columns of `spark.read.format("delaymq")`, for less, since Spark makes each
-    row of a source twice and these once. It is planned here and now, not by the first action.
+    row of a source twice and these once. It is planned here and now, not by the first action: what is read later than
+    `pinned_for` may be gone.
 
     Args:
         spark: The session, also one of Connect.
@@ -103,12 +111,16 @@ def map_parts(
     schema: str | StructType,
 ) -> DataFrame:
     """The same of parts that are planned already, of one table or of several or of none, whose function reads its part
-    itself. They are pickled, all of them for each task, some hundred bytes each: to hand each task its own alone takes
-    Spark two more jobs, which cost more than reading a small store.
+    itself. They are pickled: few are given to every task with the function, and a number says which is whose. Many are
+    rows of a frame, of which each task has its own, which takes Spark two more jobs.
     """
-    # One number for each task; where there is no part, one task that is given none.
-    numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
     pickled = [pickle.dumps(part) for part in parts]
+    if sum(map(len, pickled)) > WITH_FUNCTION_BYTES:
+        rows = spark.createDataFrame(list(enumerate(pickled)), "number bigint, part binary")
+        # By range: a hash would put two parts into one task and leave another without.
+        return rows.repartitionByRange(len(parts), "number").mapInArrow(partial(_each_pickled, function), schema)
+    # Where there is no part, one task that is given none.
+    numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
     return numbers.mapInArrow(partial(_each_numbered, function, pickled), schema)
 
 
@@ -138,6 +150,14 @@ def _damaged(part: Part) -> Iterator[pyarrow.RecordBatch]:
         yield found
 
 
+def _each_pickled(
+    function: Callable[[Asked], Iterable[pyarrow.RecordBatch]], rows: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    for batch in rows:
+        for pickled in batch.column("part").to_pylist():
+            yield from function(pickle.loads(pickled))  # noqa: S301 - the driver of the same job wrote it
+
+
 def _each_numbered(
     function: Callable[[Asked], Iterable[pyarrow.RecordBatch]],
     pickled: list[bytes],
@@ -145,4 +165,4 @@ def _each_numbered(
 ) -> Iterator[pyarrow.RecordBatch]:
     for batch in numbers:
         for number in batch.column("id").to_pylist():
-            yield from function(pickle.loads(pickled[number]))  # noqa: S301 - the driver of the same job wrote it
+            yield from function(pickle.loads(pickled[number]))  # noqa: S301 - as above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,12 @@ DAMAGED = pyarrow.schema(
 
 @functools.cache
 def warm() -> None:
-    """A worker, also one that plans, collects its garbage after every task: what was imported by now is none, and is
-    not looked at again.
+    """A worker of Spark, also one that plans, collects its garbage after every task where it is used again: what was
+    imported by now is none, and is not looked at again. Any other process, as one in which Sail runs, is left alone.
     """
-    gc.collect()
-    gc.freeze()
+    if os.environ.get("SPARK_REUSE_WORKER"):
+        gc.collect()
+        gc.freeze()
 
 
 def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:

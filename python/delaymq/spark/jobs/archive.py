@@ -6,7 +6,7 @@ millisecond in which the run before stopped may be in both: it is looked for the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,7 @@ def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_re
         StoreError, StorageError: As `delaymq.snapshot`, or the archive cannot be written.
     """
     plain = TableOptions(path=options.path, pinned_for=options.pinned_for, snapshot=options.snapshot)
-    if plain != options:
+    if replace(options, split_bytes=plain.split_bytes) != plain:
         raise refused("options", "a store and nothing that leaves out some of it", options)
     folder = ArchiveFolder(into)
     with folder.held():
@@ -138,7 +138,8 @@ def _continued(folder: ArchiveFolder, snapshot: Snapshot, options: TableOptions)
     if before.store != snapshot.stream_id.hex():
         raise refused("archive", f"one of the store in {snapshot.path}", str(folder.path))
     if before.end_sequence > snapshot.end_sequence and options.snapshot is not None:
-        raise refused("snapshot", f"one of all that was archived, to {before.end_sequence}", options.snapshot)
+        expected = f"one that is not older than the archive, which goes to {before.end_sequence}"
+        raise refused("snapshot", expected, options.snapshot)
     if before.end_sequence > snapshot.end_sequence:
         what = f"the store ends at sequence {snapshot.end_sequence}, and {before.end_sequence} was archived before"
         raise LostBeforeRead(f"{snapshot.path}: {what}", store=snapshot.path, reason=what)

@@ -46,18 +46,8 @@ PIECES = (
 
 TOLD = "told string"
 
-Task: TypeAlias = Callable[["Asked"], Iterator[pyarrow.RecordBatch]]
-Run: TypeAlias = Callable[[list["Asked"], Task], list[dict[str, Any]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What one task makes again."""
-
-    path: str
-    plan: Plan
-    index: int
-    stage: bool
+Task: TypeAlias = Callable[[int], Iterator[pyarrow.RecordBatch]]
+Run: TypeAlias = Callable[[list[int], Task], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +105,7 @@ def rebuilt(path: str, run: Run, planned: Plan | None = None, *, adopts: bool = 
 
     Args:
         path: The store's folder.
-        run: Runs a task on each of what is asked, and gives all rows that they told.
+        run: Runs a task on the index of each piece, and gives all rows that they told.
         planned: As for `rebuild`.
         adopts: As for `rebuild`.
 
@@ -125,8 +115,9 @@ def rebuilt(path: str, run: Run, planned: Plan | None = None, *, adopts: bool = 
     planned = plan(path) if planned is None else planned
     if adopts:
         refuse_open(path)
-    asked = [Asked(path, planned, piece.index, adopts) for piece in planned.pieces]
-    told = sorted((_parsed(row["told"]) for row in run(asked, _rebuilt)), key=lambda one: one.index)
+    task = partial(_rebuilt, path, planned, adopts)  # one plan, not one for each piece
+    rows = run([piece.index for piece in planned.pieces], task)
+    told = sorted((_parsed(row["told"]) for row in rows), key=lambda one: one.index)
     adopted = _adopted(path, planned, told) if adopts else None
     examples = sorted((one for piece in told for one in piece.examples), key=lambda one: one.sequence)
     return Rebuild(
@@ -166,7 +157,7 @@ def _adopted(path: str, planned: Plan, told: Sequence[RebuiltPiece]) -> Adopted:
         raise StoreError(words, store=path) from error
 
 
-def _collected(spark: SparkSession, asked: list[Asked], task: Task) -> list[dict[str, Any]]:
+def _collected(spark: SparkSession, asked: list[int], task: Task) -> list[dict[str, Any]]:
     """What tasks tell; of nothing where nothing is asked."""
     if not asked:
         return []
@@ -175,13 +166,13 @@ def _collected(spark: SparkSession, asked: list[Asked], task: Task) -> list[dict
     return rows
 
 
-def _rebuilt(asked: Asked) -> Iterator[pyarrow.RecordBatch]:
+def _rebuilt(path: str, plan: Plan, stage: bool, index: int) -> Iterator[pyarrow.RecordBatch]:
     """What a task does, and the one row that it tells."""
-    done = rebuild_piece(asked.path, asked.plan, asked.index, stage=asked.stage)
+    done = rebuild_piece(path, plan, index, stage=stage)
     try:
         yield pyarrow.RecordBatch.from_pydict({"told": [json.dumps(asdict(done))]})
     except GeneratorExit:  # nobody took it
-        discard_pieces(asked.path, [done])
+        discard_pieces(path, [done])
         raise
 
 
