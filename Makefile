@@ -291,7 +291,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
 	part "models" $(MAKE) --no-print-directory models; \
-	part "small worlds" $(MAKE) --no-print-directory small-worlds STATES=$(or $(STATES),500000); \
+	part "small worlds" $(MAKE) --no-print-directory small-worlds STATES=$(or $(STATES),300000); \
 	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),50000); \
 	part "torture" $(MAKE) --no-print-directory torture; \
 	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
