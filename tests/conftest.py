@@ -33,8 +33,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                folder, _, rest = report.nodeid.removeprefix("tests/").partition("/")
-                seconds[folder if rest else "tests"] += report.duration
+                file = Path(report.nodeid.partition("::")[0].removeprefix("tests/"))
+                seconds[file.parts[0] if len(file.parts) > 1 else "tests"] += report.duration
     if sum(seconds.values()) >= SAID_FROM_SECONDS:
         slowest = sorted(seconds.items(), key=lambda one: -one[1])
         words = ", ".join(f"{folder} {taken / 60:.1f}" for folder, taken in slowest)

@@ -6,11 +6,15 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
+import delaymq
 from delaymq.spark import MissingSpark
 from delaymq.spark.environment import require_connect
 from delaymq.spark.session import session_at
@@ -66,6 +70,42 @@ def test_a_client_reads_tables_and_gives_each_task_its_own_part(connected: str, 
     assert sum(found["parts"]) == found["read"] == MESSAGES + 1
     assert found["pending"] == found["due"] > 0
     assert found["damages"] == 0
+
+
+WRITER = """
+import sys
+
+from pyspark.sql import SparkSession
+
+from delaymq.spark import register
+
+address, path, store, files = sys.argv[1:]
+spark = SparkSession.builder.remote(address).getOrCreate()
+register(spark)
+due = spark.range(20).selectExpr("'by.client' AS subject", "timestamp'2035-01-01 00:00:00' AS due", "'' AS body")
+for _ in range(2):
+    due.write.format("delaymq").mode("append").option("jobId", "of-the-client").save(store)
+rows = spark.readStream.format("delaymq").option("maxRowsPerTrigger", "700").load(path)
+to_files = rows.select("sequence").writeStream.format("parquet").option("checkpointLocation", files + "-checkpoint")
+to_files.trigger(availableNow=True).start(files).awaitTermination()
+messages = rows.selectExpr("'by.stream' AS subject", "due", "body").writeStream.format("delaymq")
+messages = messages.option("sinkId", "stream-of-the-client").option("checkpointLocation", store + "-checkpoint")
+messages.trigger(availableNow=True).start(store).awaitTermination()
+spark.stop()
+"""
+
+
+def test_a_client_loads_and_streams(connected: str, filled: Path, tmp_path: Path) -> None:
+    store, files = tmp_path / "store", tmp_path / "files"
+    delaymq.open(store).close()
+    command = [sys.executable, "-W", "error", "-c", WRITER, connected, str(filled), str(store), str(files)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr
+    sequences = pyarrow.parquet.read_table(files).column("sequence").to_pylist()
+    assert len(set(sequences)) == len(sequences) == MESSAGES + 1
+    with delaymq.snapshot(store) as snapshot:
+        subjects = pyarrow.table(snapshot.to_arrow_batches("message", columns=("subject",))).column("subject")
+    assert Counter(subjects.to_pylist()) == {"by.client": 20, "by.stream": MESSAGES + 1}
 
 
 def test_what_a_client_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,51 @@ def test_a_verb_says_in_one_line_that_java_is_too_old(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
 
 
+WITHOUT_PYSPARK = """
+import sys
+
+
+class Gone:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "pyspark":
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, Gone)
+"""
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("audit", "--store", "store"),
+        ("archive", "--parquet", "archive", "--store", "store"),
+        ("forecast", "--store", "store"),
+        ("rebuild", "--store", "store"),
+        ("load", "due.csv", "--job", "due", "--store", "store"),
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_each_verb_says_in_one_line_that_pyspark_is_not_there(tmp_path: Path, verb: tuple[str, ...]) -> None:
+    delaymq.open(tmp_path / "store").close()
+    (tmp_path / "due.csv").write_text("subject,due,body\n")
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_PYSPARK)
+    done = subprocess.run(
+        [sys.executable, "-m", "delaymq", "spark", *verb],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert 'pyspark not installed: pip install "delaymq[spark]"' in done.stderr
+    assert (done.returncode, done.stdout) == (3, "")
+    assert not (tmp_path / "archive").exists()
+
+
 def test_nothing_else_of_the_package_imports_pyspark() -> None:
     said = "import sys, delaymq, delaymq.tables, delaymq.cli; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", said], check=False, timeout=60).returncode == 0
