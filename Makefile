@@ -119,7 +119,7 @@ ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
 test-python: $(INSTALLED) $(FUZZED)
 	$(BIN)/coverage erase
-	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --benchmark-disable
+	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else

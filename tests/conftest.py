@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,18 +15,34 @@ from commanding import uncounted
 
 # One Java machine serves all of these; each process that had some of them would start another.
 TOGETHER = ("spark", "java_client")
+HERE = Path(__file__).parent
 SAID_FROM_SECONDS = 60
 """What takes less says nothing of its minutes."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = next((name for name in TOGETHER if name in item.path.parts), None)
-        item.add_marker(pytest.mark.xdist_group(folder or str(item.path.relative_to(Path(__file__).parent))))
+def group_of(nodeid: str) -> str:
+    """The tests that one process has: those of a folder of `TOGETHER`, or else one. By files, the last process would
+    have some that are few and wait for long, and the others nothing.
+    """
+    file = Path(nodeid.partition("::")[0])
+    return next((name for name in TOGETHER if name in file.parts), nodeid)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups go as a whole to the processes that share the tests, the largest first. By name and not by marks: those
+    of `--dist loadgroup` do nothing under pytest 9.2 (pytest-xdist issue 1386), and nothing says so.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - who has one process needs no such package
+
+    class InGroups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return InGroups(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Says how long the tests of each folder took, so that what outgrows its share is seen: those of Spark may take six
     minutes.
     """
@@ -33,8 +50,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                file = Path(report.nodeid.partition("::")[0].removeprefix("tests/"))
-                seconds[file.parts[0] if len(file.parts) > 1 else "tests"] += report.duration
+                file = config.rootpath / report.nodeid.partition("::")[0]
+                folder = file.relative_to(HERE).parts[0] if file.is_relative_to(HERE) else "others"
+                seconds[folder] += report.duration
     if sum(seconds.values()) >= SAID_FROM_SECONDS:
         slowest = sorted(seconds.items(), key=lambda one: -one[1])
         words = ", ".join(f"{folder} {taken / 60:.1f}" for folder, taken in slowest)

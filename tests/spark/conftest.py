@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
@@ -40,6 +42,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
+def alone(folders: pytest.TempPathFactory) -> None:
+    """Where several processes share the tests, those of this folder are one process's: a second one has no Java."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is not None:
+        whose = folders.getbasetemp().parent / "java-of-spark"
+        with contextlib.suppress(FileExistsError), whose.open("x") as file:
+            file.write(worker)
+        assert whose.read_text() == worker, "tests of Spark are in two processes"
+
+
 @pytest.fixture(scope="package")
 def connect_port() -> int:
     """Where the session of all tests listens for Spark Connect."""
@@ -51,6 +63,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connect_port: int) -> Iterat
     """One session for all tests of this folder, which runs a task that fails up to four times, as a cluster does."""
     require_java_here()
     folder = tmp_path_factory.mktemp("spark")
+    alone(tmp_path_factory)
     places = {
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -118,6 +131,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for number in range(first, first + 500)
             ]
             receipts += store.publish_many(batch)
+            time.sleep(0.002)  # no two batches are of one millisecond
         store.cancel_many(receipts[3::8])
         store.move_many(receipts[6::16], delay=3600)
         store.move_many(receipts[14::16], delay=7200)
