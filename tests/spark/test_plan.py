@@ -105,11 +105,6 @@ def test_a_plan_is_of_the_snapshot_that_is_named(tmp_path: Path) -> None:
         assert explain(named) != explain(asked)
         with delaymq.snapshot(asked.path) as other, pytest.raises(InvalidArgument, match="snapshot"):
             parts_of(other, named)
-        delaymq.open(tmp_path / "another").close()
-        with pytest.raises(InvalidArgument, match="that of the snapshot"):
-            parts_of(snapshot, replace(asked, path=str(tmp_path / "another")))
-        elsewhere = replace(asked, path=str(tmp_path / "where executors have it"))
-        assert [part.path for part in parts_of(snapshot, elsewhere)] == [elsewhere.path]
     with pytest.raises(InvalidArgument, match="the name of a snapshot"):
         planned(replace(asked, snapshot="newest"))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow
 import pytest
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 
 import delaymq
 from delaymq import InvalidArgument, MissingFile, tables
@@ -117,6 +118,16 @@ def test_each_task_has_its_own_part_also_where_it_is_run_again(spark: Any, fille
     assert len([one for one in found if one]) > 3
 
 
+def test_few_parts_need_no_other_job_of_spark(spark: Any, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan() -> str:
+        frame = read_table(spark, TableOptions(path=str(filled), split_bytes=65_536))
+        return str(frame._jdf.queryExecution().toString())
+
+    assert ("rangepartitioning" in plan(), "Range (0, " in plan()) == (False, True)
+    monkeypatch.setattr(scan, "WITH_FUNCTION_BYTES", 2_000)
+    assert "rangepartitioning" in plan()
+
+
 @by_both_ways
 def test_nothing_has_no_row(spark: Any, filled: Path, tmp_path: Path) -> None:
     delaymq.open(tmp_path / "empty").close()
@@ -143,7 +154,9 @@ def test_what_cannot_be_read_is_refused_at_once(spark: Any, tmp_path: Path, fill
         read_table(spark, TableOptions(path=str(filled), snapshot="00"))
 
 
-@pytest.mark.xfail(strict=True, reason="Sail runs no function of Arrow batches that this PySpark sends")
+@pytest.mark.xfail(
+    raises=PySparkException, strict=True, reason="Sail runs no function of Arrow batches that this PySpark sends"
+)
 def test_on_sail(sail: Any, filled: Path) -> None:
     assert read_table(sail, TableOptions(path=str(filled))).count() > 0
 

@@ -48,6 +48,7 @@ COLUMNS_OF = {1: VERSION_1}
 
 def test_each_version_has_its_columns() -> None:
     assert max(COLUMNS_OF) == tables.VERSION
+    assert COLUMNS_OF[tables.VERSION].keys() == set(tables.TABLES)
 
 
 @pytest.mark.parametrize("version", COLUMNS_OF)

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from delaymq.cli import terminal
-from delaymq.cli.terminal import Bar, byte_words, can_show, clear, message_words, strong, table
+from delaymq.cli.terminal import Bar, byte_words, can_show, clear, count_words, message_words, strong, table
 
 
 class Screen(io.StringIO):
@@ -97,6 +97,11 @@ def test_what_is_no_terminal_gets_no_bar(clock: Clock, monkeypatch: pytest.Monke
 )
 def test_bytes_as_people_read_them(count: int, words: str) -> None:
     assert byte_words(count) == words
+
+
+def test_one_of_anything_is_one() -> None:
+    assert [count_words(count, "fact") for count in (0, 1, 2, 1_234)] == ["0 facts", "1 fact", "2 facts", "1,234 facts"]
+    assert [count_words(count, "batch", "batches") for count in (1, 2)] == ["1 batch", "2 batches"]
 
 
 def test_one_message_is_one() -> None:

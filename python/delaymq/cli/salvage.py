@@ -113,7 +113,7 @@ def _lines(found: dict[str, Any], folder: str, most: int) -> Iterator[str]:
     gone = sum(gap["count"] for gap in found["gaps"])
     if gone:
         facts = count_words(gone, "fact")
-        yield f"{alarming('GONE', out)}: {facts}, of which any may be a message that nothing else tells of:"
+        yield f"{alarming('GONE', out)}: {facts}, which may have been messages that nothing else tells of:"
         yield from _some(
             [f"  sequences {gap['first']} to {gap['first'] + gap['count'] - 1}" for gap in found["gaps"]], most
         )

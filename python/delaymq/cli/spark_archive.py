@@ -14,7 +14,7 @@ from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
 from delaymq.cli.spark_session import add_running, add_snapshot, session, stretches
-from delaymq.cli.terminal import table
+from delaymq.cli.terminal import count_words, table
 from delaymq.durations import moment
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_archive(chosen: argparse.Namespace) -> int:
 def _print(done: Archived, path: Path) -> None:
     manifest = done.manifest
     if done.is_new:
-        print(f"{manifest.rows:,} rows in run {manifest.run} of {path}")
+        print(f"{count_words(manifest.rows, 'row')} in run {manifest.run} of {path}")
     else:
         print(f"nothing is new since run {manifest.run} of {path}")
     print(f"all that ended until {moment(manifest.ended_ms):%Y-%m-%d %H:%M:%S} UTC is there")

@@ -18,7 +18,7 @@ from delaymq.cli.exit_codes import Exit
 from delaymq.cli.forecast import ROWS, print_picture
 from delaymq.cli.opening import folder_of, settings_of
 from delaymq.cli.spark_session import add_running, add_snapshot, new_folder, session
-from delaymq.cli.terminal import byte_words, table
+from delaymq.cli.terminal import byte_words, count_words, table
 from delaymq.durations import due_ms
 from delaymq.forecast import Forecast, Slots
 
@@ -78,8 +78,8 @@ def run_forecast(chosen: argparse.Namespace) -> int:
         snapshot=chosen.snapshot,
     )
     # Taken before Java is up, so that what is no store is told at once; its pin goes when all is written.
-    moment_of = delaymq.snapshot(folder, pinned_for=asked.pinned_for, name=asked.snapshot)
-    with moment_of as snapshot, session(chosen.master) as spark:
+    taken = delaymq.snapshot(folder, pinned_for=asked.pinned_for, name=asked.snapshot)
+    with taken as snapshot, session(chosen.master) as spark:
         frame = forecast(spark, asked, snapshot).cache()
         found = told(frame)
         if parquet is not None:
@@ -112,4 +112,4 @@ def _print(found: Sequence[Due], rows: int) -> None:
     print()
     print(table(("subject", "messages", "bytes"), lines, sys.stdout))
     if len(subjects) > SUBJECTS:
-        print(f"and {len(subjects) - SUBJECTS:,} more subjects")
+        print(f"and {count_words(len(subjects) - SUBJECTS, 'more subject')}")

@@ -15,7 +15,7 @@ from delaymq.cli.exit_codes import Exit
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import PROOF_HELP, add_settings, settings_of
 from delaymq.cli.spark_session import add_master, new_folder, session
-from delaymq.cli.terminal import message_words, table
+from delaymq.cli.terminal import count_words, message_words, table
 from delaymq.loaded import check_job
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _destinations(
 
 def _print(done: BulkLoad, bad_rows: str | None) -> None:
     messages = sum(one.messages for one in done.stores)
-    print(f"{message_words(messages)} of {done.rows:,} rows, job {done.job}")
+    print(f"{message_words(messages)} of {count_words(done.rows, 'row')}, job {done.job}")
     if done.bad_rows:
         bad = "1 row is no message" if done.bad_rows == 1 else f"{done.bad_rows:,} rows are no messages"
         print(f"{bad}: {bad_rows}")

@@ -12,7 +12,7 @@ from delaymq.cli.arguments import add_verb, count
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import folder_of, settings_of
 from delaymq.cli.spark_session import add_running, new_folder, session
-from delaymq.cli.terminal import message_words, table
+from delaymq.cli.terminal import count_words, message_words, table
 from delaymq.rebuilding import PIECE_SEQUENCES, plan, refuse_open
 
 if TYPE_CHECKING:
@@ -123,4 +123,4 @@ def _print(found: Rebuild, rows: int) -> None:
             print(f"and {found.counts.wrong - len(shown):,} more")
     if found.adopted is not None:
         print()
-        print(f"adopted: {found.adopted.runs:,} runs with {message_words(found.adopted.messages)}")
+        print(f"adopted: {count_words(found.adopted.runs, 'run')} with {message_words(found.adopted.messages)}")

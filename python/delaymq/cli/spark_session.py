@@ -12,6 +12,7 @@ from typing import Any
 from delaymq import errors
 from delaymq.cli.failures import UsageError
 from delaymq.cli.opening import add_files
+from delaymq.cli.terminal import count_words
 from delaymq.errors import DelaymqError, StoreError
 
 __all__ = ["add_master", "add_running", "add_snapshot", "new_folder", "session", "stretches"]
@@ -64,11 +65,13 @@ def stretches(found: Sequence[tuple[int, int]]) -> str:
     """Sequences in words: stretches of a first one and the one behind the last, the first of them if they are many."""
     words = ", ".join(f"{first} to {end - 1}" for first, end in found[:STRETCHES_SHOWN])
     more = found[STRETCHES_SHOWN:]
-    return (
-        f"{words} and {len(more):,} more stretches, {sum(end - first for first, end in more):,} in all"
-        if more
-        else words
+    if not more:
+        return words
+    others, sequences = (
+        count_words(len(more), "more stretch", "more stretches"),
+        sum(end - first for first, end in more),
     )
+    return f"{words} and {others}, {sequences:,} in all"
 
 
 @contextmanager

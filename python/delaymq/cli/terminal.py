@@ -85,9 +85,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str
     return "\n".join([strong(line(heads), stream), *(line(row) for row in cells)])
 
 
-def count_words(count: int, noun: str) -> str:
-    """So many of what is called by a noun that takes an s."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def count_words(count: int, noun: str, nouns: str | None = None) -> str:
+    """So many of what is called by a noun, whose plural has an s where it is not given."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def message_words(count: int) -> str:

@@ -12,7 +12,7 @@ from delaymq import _core
 from delaymq.cli.arguments import add_verb
 from delaymq.cli.exit_codes import Exit
 from delaymq.cli.opening import add_files, folder_of, settings_of
-from delaymq.cli.terminal import Bar, alarming, byte_words
+from delaymq.cli.terminal import Bar, alarming, byte_words, count_words
 
 if TYPE_CHECKING:
     from delaymq.cli.arguments import Verbs
@@ -45,8 +45,8 @@ def run(chosen: argparse.Namespace) -> int:
         print(json.dumps(found))
     else:
         print(
-            f"{found['records']:,} records in {found['batches']:,} batches, {found['runs']:,} runs "
-            f"and {found['checkpoints']:,} checkpoints read"
+            f"{count_words(found['records'], 'record')} in {count_words(found['batches'], 'batch', 'batches')}, "
+            f"{count_words(found['runs'], 'run')} and {count_words(found['checkpoints'], 'checkpoint')} read"
         )
         for path in found["aside"]:
             print(f"set aside by an earlier repair: {path}")

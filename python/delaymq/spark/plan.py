@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import delaymq
@@ -196,6 +195,7 @@ def planned(options: TableOptions) -> list[Part]:
     """The parts that answer it, as of now. Their files are pinned for a while: the tasks come later.
 
     Raises:
+        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`.
     """
     with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
@@ -208,15 +208,11 @@ def parts_of(snapshot: Snapshot, options: TableOptions) -> list[Part]:
     """The parts of a snapshot that answer it.
 
     Raises:
-        InvalidArgument: Bounds are upside down, or another snapshot or one of another folder is asked for.
+        InvalidArgument: Bounds are upside down, or another snapshot is asked for.
         StoreError, StorageError: As `Snapshot.plan`.
     """
     if options.snapshot not in (None, snapshot.name):
         raise refused("snapshot", f"that which is read, {snapshot.name}", options.snapshot)
-    # Executors may see it under a path that is not there on this machine.
-    path = Path(options.path)
-    if path.is_dir() and not path.samefile(snapshot.path):
-        raise refused("path", f"that of the snapshot, {snapshot.path}", options.path)
     ranges = snapshot.plan(
         options.log,
         subjects=options.subjects,

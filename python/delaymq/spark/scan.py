@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DAMAGES", "damages", "map_parts", "map_segments", "read_table", "segment_rdd"]
 
 WITH_FUNCTION_BYTES = 1 << 20
-"""What Spark hands to each task with its function, without a broadcast: under Connect it is part of the plan."""
+"""So many bytes of parts at most go to each task with its function: under Connect they are part of each plan."""
 
 Found = TypeVar("Found")
 Asked = TypeVar("Asked")
@@ -46,6 +46,7 @@ def segment_rdd(
         snapshot: As for `map_segments`.
 
     Raises:
+        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     parts = planned(options) if snapshot is None else parts_of(snapshot, options)
@@ -76,10 +77,12 @@ def map_segments(
         options: What is read.
         function: Is given all batches of one part, once, and gives batches of `schema`.
         schema: What they hold.
-        snapshot: Of which moment; whoever has it keeps its files for the tasks. Without one it is of now, and its
-            files are kept for `pinned_for`.
+        snapshot: Of which moment of the store at the path of `options`: where that has another store, the tasks refuse
+            it. Whoever has it keeps its files for them. Without one it is of now, and its files are kept for
+            `pinned_for`.
 
     Raises:
+        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     parts = planned(options) if snapshot is None else parts_of(snapshot, options)
@@ -97,6 +100,7 @@ def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | 
         snapshot: As for `map_segments`.
 
     Raises:
+        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     schema = schema_of(options.log, options.wanted, tells_store=options.store is not None)
@@ -111,15 +115,15 @@ def map_parts(
     schema: str | StructType,
 ) -> DataFrame:
     """The same of parts that are planned already, of one table or of several or of none, whose function reads its part
-    itself. They are pickled: few are given to every task with the function, and a number says which is whose. Many are
-    rows of a frame, of which each task has its own, which takes Spark two more jobs.
+    itself. They are pickled: where they are small in all every task is given them with the function, and a number says
+    which is whose. Else they are rows of a frame, of which each task has its own, which takes Spark two more jobs.
     """
     pickled = [pickle.dumps(part) for part in parts]
     if sum(map(len, pickled)) > WITH_FUNCTION_BYTES:
         rows = spark.createDataFrame(list(enumerate(pickled)), "number bigint, part binary")
         # By range: a hash would put two parts into one task and leave another without.
         return rows.repartitionByRange(len(parts), "number").mapInArrow(partial(_each_pickled, function), schema)
-    # Where there is no part, one task that is given none.
+    # A range of nothing has no task; its number of parts must be one all the same.
     numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
     return numbers.mapInArrow(partial(_each_numbered, function, pickled), schema)
 
@@ -139,6 +143,7 @@ def damages(spark: SparkSession, options: TableOptions) -> DataFrame:
         options: What is read.
 
     Raises:
+        InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     return map_parts(spark, planned(options), _damaged, DAMAGES)

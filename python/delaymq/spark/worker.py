@@ -62,6 +62,7 @@ def batches_of(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 def damages_of(part: Part) -> pyarrow.RecordBatch:
     """Reads one part and gives what of it is damaged, a row for each place."""
+    warm()
     rows = read_range(part.path, part.range, columns=_read(part), on_damage="report")
     for _ in rows:
         pass

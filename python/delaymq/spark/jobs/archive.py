@@ -77,8 +77,8 @@ def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_re
             go. It is marked in the store's folder, which must be one that may be written to.
 
     Raises:
-        InvalidArgument: It is an archive of another store, or of later than the snapshot, or `options` asks for a part
-            of one.
+        InvalidArgument: It is an archive of another store, or of later than the snapshot, or there is no such snapshot
+            of the store, or `options` asks for a part of one.
         Busy: Another run has the archive.
         LostBeforeRead: The store ends before the archive does: it was put back from a copy.
         StoreError, StorageError: As `delaymq.snapshot`, or the archive cannot be written.
@@ -162,7 +162,7 @@ class Run:
 
     def write(self, staged: Path, carried: Path) -> None:
         """Writes its rows, and the content of messages that have not ended: their log may go before they do."""
-        deliveries = self._table("deliveries", None, SPLIT_BYTES).cache()
+        deliveries = self._table("deliveries", None, max(self._options.split_bytes, SPLIT_BYTES)).cache()
         content = self._table("message", CONTENT, self._options.split_bytes)
         try:
             # Where the log does not say which message an entry is of, it is of the one that it has the sequence of,

@@ -68,7 +68,7 @@ def forecast(spark: SparkSession, options: TableOptions, snapshot: Snapshot | No
             now, and its files are kept for `pinned_for`.
 
     Raises:
-        InvalidArgument: `options` asks for another table.
+        InvalidArgument: `options` asks for another table, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     if options.log != "pending":
