@@ -67,10 +67,8 @@ def stretches(found: Sequence[tuple[int, int]]) -> str:
     more = found[STRETCHES_SHOWN:]
     if not more:
         return words
-    others, sequences = (
-        count_words(len(more), "more stretch", "more stretches"),
-        sum(end - first for first, end in more),
-    )
+    others = count_words(len(more), "more stretch", "more stretches")
+    sequences = sum(end - first for first, end in more)
     return f"{words} and {others}, {sequences:,} in all"
 
 
