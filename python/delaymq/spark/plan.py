@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -25,6 +25,7 @@ __all__ = [
     "explain",
     "parts_of",
     "planned",
+    "refuse_part",
     "taken",
     "time_option",
     "truth_option",
@@ -191,16 +192,30 @@ def taken(options: Mapping[str, str], names: Mapping[str, Named]) -> tuple[dict[
     return found, others
 
 
-def planned(options: TableOptions) -> list[Part]:
-    """The parts that answer it, as of now. Their files are pinned for a while: the tasks come later.
+def refuse_part(options: TableOptions, log: str) -> None:
+    """Refuses options of a table that leave out some of a store, for what looks at all of it.
+
+    Raises:
+        InvalidArgument: They do.
+    """
+    whole = TableOptions(path=options.path, log=log, pinned_for=options.pinned_for, snapshot=options.snapshot)
+    if replace(options, split_bytes=whole.split_bytes) != whole:
+        raise refused("options", "a store and nothing that leaves out some of it", options)
+
+
+def planned(options: TableOptions, snapshot: Snapshot | None = None) -> list[Part]:
+    """The parts that answer it, of a snapshot, or else as of now. Their files are pinned for a while then: the tasks
+    come later.
 
     Raises:
         InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`.
     """
-    with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
-        parts = parts_of(snapshot, options)
-        snapshot.leave()
+    if snapshot is not None:
+        return parts_of(snapshot, options)
+    with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as taken_now:
+        parts = parts_of(taken_now, options)
+        taken_now.leave()
     return parts
 
 

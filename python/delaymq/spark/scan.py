@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from delaymq.spark.plan import Part, TableOptions, parts_of, planned
+from delaymq.spark.plan import Part, TableOptions, planned
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.worker import batches_of, damages_of
 
@@ -49,7 +49,7 @@ def segment_rdd(
         InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    parts = planned(options) if snapshot is None else parts_of(snapshot, options)
+    parts = planned(options, snapshot)
     if not parts:
         return context.emptyRDD()
     return context.parallelize(parts, len(parts)).mapPartitions(partial(_each_part, function))
@@ -85,8 +85,7 @@ def map_segments(
         InvalidArgument: Bounds are upside down, or there is no such snapshot of the store.
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
-    parts = planned(options) if snapshot is None else parts_of(snapshot, options)
-    return map_parts(spark, parts, partial(_batches_given, function), schema)
+    return map_parts(spark, planned(options, snapshot), partial(_batches_given, function), schema)
 
 
 def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | None = None) -> DataFrame:
@@ -104,8 +103,7 @@ def read_table(spark: SparkSession, options: TableOptions, snapshot: Snapshot | 
         StoreError, StorageError: As `delaymq.snapshot`; here, not in a task.
     """
     schema = schema_of(options.log, options.wanted, tells_store=options.store is not None)
-    parts = planned(options) if snapshot is None else parts_of(snapshot, options)
-    return map_parts(spark, parts, batches_of, schema)
+    return map_segments(spark, options, iter, schema, snapshot)
 
 
 def map_parts(

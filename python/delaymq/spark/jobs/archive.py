@@ -6,7 +6,7 @@ millisecond in which the run before stopped may be in both: it is looked for the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from delaymq._refusals import refused
 from delaymq.durations import due_ms
 from delaymq.spark.jobs.archive_folder import ArchiveFolder, Manifest
 from delaymq.spark.jobs.retired import retired_from
-from delaymq.spark.plan import TableOptions
+from delaymq.spark.plan import TableOptions, refuse_part
 from delaymq.spark.scan import read_table
 from delaymq.spark.schemas import schema_of
 from delaymq.spark.stream import LostBeforeRead
@@ -83,9 +83,7 @@ def archive(spark: SparkSession, options: TableOptions, into: Path, *, before_re
         LostBeforeRead: The store ends before the archive does: it was put back from a copy.
         StoreError, StorageError: As `delaymq.snapshot`, or the archive cannot be written.
     """
-    plain = TableOptions(path=options.path, pinned_for=options.pinned_for, snapshot=options.snapshot)
-    if replace(options, split_bytes=plain.split_bytes) != plain:
-        raise refused("options", "a store and nothing that leaves out some of it", options)
+    refuse_part(options, "message")
     folder = ArchiveFolder(into)
     with folder.held():
         with delaymq.snapshot(options.path, name=options.snapshot) as snapshot:

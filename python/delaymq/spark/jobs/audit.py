@@ -14,14 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import delaymq
-from delaymq._refusals import refused
 from delaymq.durations import delay_ms, due_ms
 from delaymq.spark.jobs.accounting import accounted, listed
 from delaymq.spark.jobs.discrepancies import discrepancies
 from delaymq.spark.jobs.retired import retired_from
 from delaymq.spark.jobs.tally import ACCOUNTED, FOUND_SCHEMA, READ
 from delaymq.spark.jobs.waiting import Moment, of_given_back
-from delaymq.spark.plan import Part, TableOptions, parts_of
+from delaymq.spark.plan import Part, TableOptions, parts_of, refuse_part
 from delaymq.spark.scan import map_parts
 
 if TYPE_CHECKING:
@@ -151,9 +150,7 @@ def audited(options: TableOptions, run: Run, *, stuck_after: Duration = STUCK_AF
     Raises:
         InvalidArgument, StoreError, StorageError: As `audit`.
     """
-    plain = TableOptions(path=options.path, log=options.log, pinned_for=options.pinned_for, snapshot=options.snapshot)
-    if replace(options, split_bytes=plain.split_bytes) != plain:
-        raise refused("options", "a store and nothing that leaves out some of it", options)
+    refuse_part(options, options.log)
     with delaymq.snapshot(options.path, pinned_for=options.pinned_for, name=options.snapshot) as snapshot:
         as_of_ms, stuck_ms = due_ms(snapshot.trusted, "as_of"), delay_ms(stuck_after, "stuck_after")
         told = run(_parts(snapshot, options, ACCOUNTED), partial(accounted, as_of_ms, stuck_ms))
