@@ -226,7 +226,7 @@ def test_a_circle_within_a_level_is_found() -> None:
     back = rust_sample("use crate::message_log::scanner;")
     assert not rust.import_arrows([there])
     assert len(rust.import_arrows([there, back])) == 2
-    feed = rust_sample("use crate::wheel::Wheel;", "rust/core/src/schedule_log/feed.rs")
+    feed = rust_sample("use crate::wheel::Wheel;", "rust/core/src/schedule_log/feed/mod.rs")
     wheel = rust_sample("use crate::schedule_log::Entry;", "rust/core/src/wheel/mod.rs")
     assert not rust.import_arrows([feed, wheel])
 
@@ -259,7 +259,7 @@ def test_a_glossary_row_without_its_file_is_found() -> None:
         ("run", "rust/core/src/store/rules.rs", False),
         ("verification", "python/delaymq/cli/verify.py", True),
         ("dead letter", "python/delaymq/cli/dead.py", True),
-        ("commit", "rust/core/src/message_log/commit_tests.rs", True),
+        ("commit", "rust/core/src/message_log/append/commit_tests.rs", True),
         ("step", "rust/engine/src/store.rs", False),
     ],
 )

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::Result as Filled;
 use delaymq_core::units::Millis;
-use delaymq_core::wire::caller::{Caller, CallerLimits, Heard, told};
+use delaymq_core::wire::client::caller::{Caller, CallerLimits, Heard, told};
 use delaymq_core::wire::extension::PING;
 use delaymq_core::wire::extension::hello::put_ping;
 

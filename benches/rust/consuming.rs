@@ -1,11 +1,11 @@
 //! A process that consumes from a server what [`crate::producing`] publishes.
 
 use delaymq_core::record::name::GroupStart;
-use delaymq_core::wire::caller::Heard;
+use delaymq_core::wire::client::caller::Heard;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Credit, Deliver, Subscribe};
 use delaymq_core::wire::extension::settle::{Acknowledge, KeyRange};
 use delaymq_core::wire::extension::{ACKNOWLEDGE, CREDIT, FLUSH, SUBSCRIBE};
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 
 use crate::case::{Case, Failure, Figures, now_us};
 use crate::client::{Client, tell_others};

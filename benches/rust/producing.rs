@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use delaymq_core::wire::caller::Heard;
+use delaymq_core::wire::client::caller::Heard;
 use delaymq_core::wire::extension::PUBLISH;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use rustix::buffer::spare_capacity;

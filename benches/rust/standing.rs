@@ -7,7 +7,7 @@ use delaymq_core::units::Millis;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{EXTENSION_VERSION, PUBLISH};
 use delaymq_core::wire::frame::Header;
-use delaymq_core::wire::pull::{ConsumerName, PULL, PullRequest, put_pull};
+use delaymq_core::wire::qmq::pull::{ConsumerName, PULL, PullRequest, put_pull};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::time::Timespec;

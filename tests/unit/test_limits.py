@@ -40,23 +40,23 @@ PAGE = Source("docs/limits.md", (ROOT / "docs" / "limits.md").read_text("utf-8")
 NUMBER = re.compile(r"\*\*([\d,]+)\*\*")
 OPTIONS = "rust/engine/src/options.rs"
 DEFAULTS = "rust/core/src/store/options.rs"
-FEED = "rust/core/src/schedule_log/feed.rs"
-LOADED = "rust/core/src/store/loaded.rs"
+FEED = "rust/core/src/schedule_log/feed/mod.rs"
+LOADED = "rust/core/src/store/propose/loaded_postings.rs"
 SEGMENT = "rust/core/src/message_log/segment.rs"
 MESSAGE = "rust/core/src/record/limits.rs"
 SERVER = "rust/server/src/options.rs"
-CONNECTION = "rust/core/src/wire/connection_limits.rs"
-UNFINISHED = "rust/core/src/wire/unfinished.rs"
-SCALES = "rust/core/src/wire/scales.rs"
+CONNECTION = "rust/core/src/wire/quota/connection_limits.rs"
+UNFINISHED = "rust/core/src/wire/quota/unfinished.rs"
+SCALES = "rust/core/src/wire/quota/memory_accounting.rs"
 TERMS = "rust/core/src/record/terms.rs"
 TAGS = "rust/core/src/queues/tags.rs"
-FILE_SUBJECTS = "rust/core/src/store/file_subjects.rs"
-SERIES = "rust/core/src/store/recurring.rs"
+FILE_SUBJECTS = "rust/core/src/store/retention/file_subjects.rs"
+SERIES = "rust/core/src/store/state/recurring.rs"
 RULE = "rust/recurrence/src/rule.rs"
 STAGING = "rust/core/src/run/staging/mod.rs"
 ADOPTING = "rust/core/src/record/adopt.rs"
-LOAD_JOBS = "rust/core/src/store/load_jobs.rs"
-RECENT_MOVES = "rust/core/src/store/recent_moves.rs"
+LOAD_JOBS = "rust/core/src/store/state/load_jobs.rs"
+RECENT_MOVES = "rust/core/src/store/state/recent_moves.rs"
 
 
 def constant(path: str, name: str) -> int:
@@ -176,11 +176,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
     "holes in one segment, or one run": lambda: [
-        constant("rust/core/src/store/hole_search.rs", "HOLES_IN_FILE_MAX"),
+        constant("rust/core/src/store/retention/segment_hole_search.rs", "HOLES_IN_FILE_MAX"),
         default("hole_bytes_min"),
     ],
     "subjects of one file that are told apart for that": lambda: [constant(FILE_SUBJECTS, "SUBJECTS_MAX")],
-    "checkpoints kept": lambda: [constant("rust/core/src/store/retention.rs", "CHECKPOINTS_KEPT")],
+    "checkpoints kept": lambda: [constant("rust/core/src/store/retention/kept_files.rs", "CHECKPOINTS_KEPT")],
     "a checkpoint is taken": lambda: [
         default("checkpoint_bytes"),
         default("checkpoint_facts"),
@@ -212,7 +212,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "a client that has subscriptions is silent": lambda: [chosen(CONNECTION, "silence_ms_max")],
     "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
     "requests of a connection that are under way, by their frames and what they ask for; what its subscriptions keep": (
-        lambda: [chosen(CONNECTION, "kept_bytes_max"), constant("rust/core/src/wire/under_way.rs", "REQUEST_BYTES")]
+        lambda: [chosen(CONNECTION, "kept_bytes_max"), constant("rust/core/src/wire/connection/under_way.rs", "REQUEST_BYTES")]
     ),
     "what waits for a peer to read it before it is given more": lambda: [chosen(CONNECTION, "output_bytes_max")],
     "what connections make the server keep": lambda: [
@@ -240,13 +240,13 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "wrong tokens of an address": lambda: [
         constant("rust/server/src/guard.rs", name) for name in ("WRONG_TOKENS", "WRONG_TOKEN_MS")
     ],
-    "consumers that are switched off": lambda: [chosen("rust/core/src/wire/registry.rs", "switched_off_max")],
-    "registered clients of QMQ": lambda: [chosen("rust/core/src/wire/registry.rs", "clients_max")],
+    "consumers that are switched off": lambda: [chosen("rust/core/src/wire/qmq/registry.rs", "switched_off_max")],
+    "registered clients of QMQ": lambda: [chosen("rust/core/src/wire/qmq/registry.rs", "clients_max")],
     "lines that are logged of peers": lambda: [constant("rust/server/src/guard.rs", "NOTICES_MAX")],
     "bytes of a request, and so of a `publish_many` over TCP": lambda: [
         constant("rust/core/src/wire/frame.rs", "FRAME_BYTES_MAX")
     ],
-    "requests of a client under way": lambda: [matched("rust/core/src/wire/caller.rs", r"requests_max: ([\d_]+),")],
+    "requests of a client under way": lambda: [matched("rust/core/src/wire/client/caller.rs", r"requests_max: ([\d_]+),")],
     "messages that come ahead of who takes them": lambda: [intake.PREFETCH],
     "acknowledgements that are sent without waiting for more": lambda: [intake.SETTLED_MAX],
     "how long a call waits for its answer": lambda: [int(client_chosen.TIMEOUT_S)],
@@ -255,11 +255,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
     "what has ended of runs and is in their cells, so that a subject's forecast reads no rows": lambda: [
-        constant("rust/core/src/schedule_log/ended.rs", name) for name in ("CELLS_MIN", "ROWS_PER_CELL")
+        constant("rust/core/src/schedule_log/count/ended.rs", name) for name in ("CELLS_MIN", "ROWS_PER_CELL")
     ],
     "floods at the same time, each with a lane of its own": lambda: [
         constant(FEED, "LANES_MAX") - 1,
-        constant("rust/core/src/schedule_log/shares.rs", "SMALLEST_SHARE"),
+        constant("rust/core/src/schedule_log/feed/shares.rs", "SMALLEST_SHARE"),
     ],
 }
 WITHOUT_A_NUMBER = {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use delaymq_core::store::{ConsumerListed, GroupListed, SubjectListed};
-use delaymq_core::wire::caller::told;
-use delaymq_core::wire::delivery_keys;
+use delaymq_core::wire::client::caller::told;
+use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::administration::{Listed, read_number};
 use delaymq_core::wire::extension::consume::{Deliver, Delivered, PayloadForm, Subscribed};
 use delaymq_core::wire::extension::dead_letters::{Letter, Letters};

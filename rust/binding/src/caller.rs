@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use delaymq_core::units::Millis;
-use delaymq_core::wire::caller::{CallId, Caller as CoreCaller, CallerLimits, Heard};
-use delaymq_core::wire::delivery_keys;
+use delaymq_core::wire::client::caller::{CallId, Caller as CoreCaller, CallerLimits, Heard};
+use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::errors::RemoteError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};

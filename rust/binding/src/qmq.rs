@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use delaymq_core::record::message::{Meta, encode_meta};
-use delaymq_core::wire::message::WireMessage;
+use delaymq_core::wire::qmq::message::WireMessage;
 use delaymq_engine::Payload;
 
 /// The text attribute that QMQ's users keep a body in.

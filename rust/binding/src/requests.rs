@@ -3,7 +3,7 @@
 use delaymq_core::error::Result;
 use delaymq_core::store::{PendingScan, Receipt as CoreReceipt};
 use delaymq_core::units::Millis;
-use delaymq_core::wire::delivery_keys;
+use delaymq_core::wire::client::delivery_keys;
 use delaymq_core::wire::extension::administration::{Expire, GroupAt, GroupName, Listing, ROWS_MAX, Redrive};
 use delaymq_core::wire::extension::consume::{Credit, Subscribe};
 use delaymq_core::wire::extension::consumers::Consumers;
@@ -19,7 +19,7 @@ use delaymq_core::wire::extension::{
     GIVE_BACK, GROUPS, HELLO, LOOK_UP, MOVE, PENDING, PENDING_COUNTS, PING, PUBLISH, PUBLISH_ON_TERMS, PUT_AWAY,
     REDRIVE, REMOVE_GROUP, RESET_GROUP, START_GROUP, STATUS, SUBJECTS, SUBSCRIBE, UNSUBSCRIBE,
 };
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::Due;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};

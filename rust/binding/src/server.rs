@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use delaymq_core::error::Error;
-use delaymq_core::wire::connection_limits::ConnectionLimits;
+use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 use delaymq_server::{
     GuardOptions, Network, Places as EnginePlaces, Server as EngineServer, ServerError, ServerOptions, TokenHash,
 };

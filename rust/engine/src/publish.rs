@@ -134,7 +134,7 @@ impl PublishBatch {
     /// server, which is nothing else, makes it ten seconds. One that a consumer sent to the retry subject of its group
     /// is seen a little after it is due, as QMQ has it, and the group is there before it is.
     ///
-    /// [`Sent::judge`]: delaymq_core::wire::send::Sent::judge
+    /// [`Sent::judge`]: delaymq_core::wire::qmq::send::Sent::judge
     ///
     /// # Errors
     /// `InvalidArgument` naming `subject` or `due`; `TooLarge` naming `messages`, or `subjects` where no

@@ -12,7 +12,7 @@ use std::time::Duration;
 use delaymq_core::error::Error;
 use delaymq_core::store::SENT_BY_CONSUMER;
 use delaymq_core::units::Millis;
-use delaymq_core::wire::message::{MessageParts, WireMessage, put_message};
+use delaymq_core::wire::qmq::message::{MessageParts, WireMessage, put_message};
 use delaymq_engine::{Delivered, DeliveryRange, Due, Durability, Listener, Pulled, Store, Subscription};
 use support::{collect, eventually, open, options, publish, subscribe};
 

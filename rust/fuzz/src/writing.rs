@@ -16,16 +16,16 @@ use delaymq_core::record::ready::encode_ready;
 use delaymq_core::record::recurring::{encode_occurrence, encode_recur};
 use delaymq_core::record::retry::{encode_redrive, encode_retry};
 use delaymq_core::record::terms::{encode_by_key, encode_terms};
-use delaymq_core::wire::ack::put_ack;
-use delaymq_core::wire::consume_manage::put_consume_manage;
 use delaymq_core::wire::extension::hello::put_ping;
 use delaymq_core::wire::extension::moves::put_moves;
 use delaymq_core::wire::extension::publish::{Publish, PublishWriter, put_receipts};
 use delaymq_core::wire::extension::request::OwnRequest;
 use delaymq_core::wire::extension::terms::{PublishOnTerms, TermsWriter, put_command_id, put_key_move};
-use delaymq_core::wire::message::{FLAG_TAGS, WireMessage};
-use delaymq_core::wire::pull::put_pull;
-use delaymq_core::wire::register::put_register;
+use delaymq_core::wire::qmq::ack::put_ack;
+use delaymq_core::wire::qmq::consume_manage::put_consume_manage;
+use delaymq_core::wire::qmq::message::{FLAG_TAGS, WireMessage};
+use delaymq_core::wire::qmq::pull::put_pull;
+use delaymq_core::wire::qmq::register::put_register;
 use delaymq_core::wire::request::Request;
 
 /// Appends the body of a request.

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use delaymq_core::units::PullOffset;
-use delaymq_core::wire::ack::AckRequest;
 use delaymq_core::wire::frame::answer;
+use delaymq_core::wire::qmq::ack::AckRequest;
 
 use crate::asking::Asking;
 use crate::consumers::Name;

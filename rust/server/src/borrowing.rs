@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 
 use delaymq_core::units::Millis;
-use delaymq_core::wire::unfinished::{Borrower, ReadsOn};
+use delaymq_core::wire::quota::unfinished::{Borrower, ReadsOn};
 
 use crate::hub::Hub;
 use crate::network::counted;

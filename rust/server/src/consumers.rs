@@ -8,7 +8,7 @@ use std::rc::Rc;
 use delaymq_core::queues::held_pulls::{HeldId, HeldPulls};
 use delaymq_core::queues::leases::Leases;
 use delaymq_core::units::Millis;
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::{ConsumerId, RetryRule};
 
 use crate::counters::Counter;

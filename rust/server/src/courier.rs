@@ -15,7 +15,7 @@ use delaymq_core::record::meta::MetaView;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{CREDIT_MAX, Delivered as Sent, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
-use delaymq_core::wire::message::WireMessage;
+use delaymq_core::wire::qmq::message::WireMessage;
 use delaymq_engine::{Delivered, DeliveryKey, DeliveryRange, Pulled, Subscription};
 use tokio::sync::SemaphorePermit;
 use tokio::task::spawn_local;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use delaymq_core::error::{Error, Result};
 use delaymq_core::units::Millis;
-use delaymq_core::wire::admission::{Standing, WrongTokens};
-use delaymq_core::wire::notices::{Notice, NoticeKind, Notices};
+use delaymq_core::wire::quota::admission::{Standing, WrongTokens};
+use delaymq_core::wire::quota::notices::{Notice, NoticeKind, Notices};
 
 use crate::counters::Counter;
 use crate::network::{Network, counted};

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use delaymq_core::wire::admission::Standing;
-use delaymq_core::wire::notices::NoticeKind;
+use delaymq_core::wire::quota::admission::Standing;
+use delaymq_core::wire::quota::notices::NoticeKind;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use tokio::time::sleep;

@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use delaymq_core::wire::register::ClientType;
+use delaymq_core::wire::qmq::register::ClientType;
 use delaymq_engine::{Durability, Status};
 
 use crate::hub::Hub;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use delaymq_core::error::Result;
 use delaymq_core::wire::http::HttpRequest;
-use delaymq_core::wire::notices::NoticeKind;
+use delaymq_core::wire::quota::notices::NoticeKind;
 
 use crate::guard::Verdict;
 use crate::hub::Hub;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use delaymq_core::error::Error;
 use delaymq_core::units::Span;
-use delaymq_core::wire::connection_limits::ConnectionLimits;
-use delaymq_core::wire::scales::ScalesLimits;
-use delaymq_core::wire::unfinished::UnfinishedLimits;
+use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
+use delaymq_core::wire::quota::memory_accounting::ScalesLimits;
+use delaymq_core::wire::quota::unfinished::UnfinishedLimits;
 use thiserror::Error as Described;
 
 use crate::guard::GuardOptions;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use delaymq_core::error::Result;
 use delaymq_core::planted::failpoint::{Failpoint, reached};
-use delaymq_core::wire::admission::{Admission, Standing, admission};
 use delaymq_core::wire::connection::{Asked, Connection, Ending, RequestId};
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::frame::answer;
-use delaymq_core::wire::notices::NoticeKind;
+use delaymq_core::wire::quota::admission::{Admission, Standing, admission};
+use delaymq_core::wire::quota::notices::NoticeKind;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;

@@ -8,11 +8,11 @@ use delaymq_core::queues::tags::Filter;
 use delaymq_core::record::limits::{check_name, check_qmq_subject};
 use delaymq_core::record::meta::MetaView;
 use delaymq_core::units::{Millis, PullOffset};
-use delaymq_core::wire::filtering::{passes, passes_with_meta};
 use delaymq_core::wire::frame::answer;
-use delaymq_core::wire::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
-use delaymq_core::wire::plain_text::{Stored, put_opaque_as_text, put_plain_text};
-use delaymq_core::wire::pull::{PullRequest, put_pulled};
+use delaymq_core::wire::qmq::filtering::{passes, passes_with_meta};
+use delaymq_core::wire::qmq::message::{FLAG_OPAQUE_BODY, TAGS_VERSION, WireMessage};
+use delaymq_core::wire::qmq::plain_text::{Stored, put_opaque_as_text, put_plain_text};
+use delaymq_core::wire::qmq::pull::{PullRequest, put_pulled};
 use delaymq_engine::{Delivered, Store};
 use tokio::task::yield_now;
 

@@ -9,7 +9,7 @@ use delaymq_core::wire::extension::errors::{Attribute, ErrorCode, RemoteError};
 use delaymq_core::wire::extension::hello::{Hello, Welcome, put_ping};
 use delaymq_core::wire::extension::request::OwnRequest;
 use delaymq_core::wire::frame::{FRAME_BYTES_MAX, answer};
-use delaymq_core::wire::register::{RegisterRequest, put_registered};
+use delaymq_core::wire::qmq::register::{RegisterRequest, put_registered};
 use delaymq_core::wire::request::Request;
 use delaymq_engine::{BATCH_MESSAGES_MAX, BODY_BYTES_MAX};
 

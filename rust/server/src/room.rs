@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use delaymq_core::wire::admission::ConnectionCounts;
+use delaymq_core::wire::quota::admission::ConnectionCounts;
 
 use crate::network::counted;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use delaymq_core::wire::notices::Notice;
-use delaymq_core::wire::registry::{Registry, RegistryOptions};
+use delaymq_core::wire::qmq::registry::{Registry, RegistryOptions};
+use delaymq_core::wire::quota::notices::Notice;
 use delaymq_engine::{CreationLimits, Listener, NamedConsumerListed, Store};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use delaymq_core::error::{Error, Result, StorageFault};
-use delaymq_core::wire::registry::ConsumerKey;
+use delaymq_core::wire::qmq::registry::ConsumerKey;
 
 const HEAD: &str = "delaymq switched off 1 ";
 /// More than all that may be switched off takes.

@@ -18,7 +18,7 @@ use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{PING, PUBLISH};
 use delaymq_core::wire::frame::{FRAME_BYTES_MAX, HEAD_BYTES, Header, put_frame};
-use delaymq_core::wire::unfinished::UnfinishedLimits;
+use delaymq_core::wire::quota::unfinished::UnfinishedLimits;
 use delaymq_engine::Durability;
 use delaymq_server::ServerOptions;
 use faulty::serve_faulty;

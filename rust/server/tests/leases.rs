@@ -14,7 +14,7 @@ use delaymq_core::wire::extension::administration::{GroupName, Listed, Listing, 
 use delaymq_core::wire::extension::consumers::Consumers;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::{CONSUMERS, END_CONSUMER};
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_engine::{ConsumerId, Due, Durability, Options, RetryRule, Store};
 use delaymq_server::{Server, ServerError, ServerOptions};
 use support::qmq::{Pull, Pulled, Qmq, ids, message, message_with, offsets, pull};

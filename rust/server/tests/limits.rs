@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_core::wire::extension::publish::{DueTime, PublishWriter};
 use delaymq_core::wire::extension::{PING, PUBLISH};
 use delaymq_core::wire::frame::{Header, put_frame};
-use delaymq_core::wire::pull::PULL;
+use delaymq_core::wire::qmq::pull::PULL;
+use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 use delaymq_engine::{Durability, Store, SubscribeOptions};
 use delaymq_server::{Server, ServerError, ServerOptions, Stopped};
 use support::qmq::{Qmq, pull};

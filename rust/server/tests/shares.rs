@@ -20,7 +20,7 @@ use delaymq_core::wire::extension::consume::Subscribe;
 use delaymq_core::wire::extension::dead_letters::DeadLetters;
 use delaymq_core::wire::extension::errors::ErrorCode;
 use delaymq_core::wire::extension::{DEAD_LETTERS, PING, SUBSCRIBE};
-use delaymq_core::wire::scales::ScalesLimits;
+use delaymq_core::wire::quota::memory_accounting::ScalesLimits;
 use delaymq_engine::Durability;
 use delaymq_server::ServerOptions;
 use faulty::{Faulty, serve_faulty};

@@ -2,7 +2,7 @@
 
 use delaymq_core::record::message::Message;
 use delaymq_core::record::meta::MetaView;
-use delaymq_core::wire::message::WireMessage;
+use delaymq_core::wire::qmq::message::WireMessage;
 
 /// The text attribute that QMQ's users keep a body in.
 const BODY_KEY: &str = "body";

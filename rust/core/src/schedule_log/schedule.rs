@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::bits::{EntryState, TwoBits};
-use super::due_index::DueIndex;
-use super::ended::Ended;
+use super::count::ended::Ended;
 use super::entry::{Entry, sort_by_key};
-use super::lookup::{Found, Lookups};
-use super::part::FrozenPart;
-use super::recent::Recent;
+use super::feed::due_index::DueIndex;
+use super::feed::recent::Recent;
+use super::window::bits::{EntryState, TwoBits};
+use super::window::lookup::{Found, Lookups};
+use super::window::part::FrozenPart;
 use super::window::{Body, Window, row_of};
 use crate::error::{Error, Result};
 use crate::planted::{Planted, is_on};

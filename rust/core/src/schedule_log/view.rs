@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::bits::TwoBits;
-use super::cursors::after;
 use super::entry::Entry;
-use super::gather::{Gather, Gathered};
-use super::lookup::Lookups;
-use super::moving::Origins;
+use super::feed::cursors::after;
+use super::feed::gather::{Gather, Gathered};
 use super::schedule::Schedule;
+use super::window::bits::TwoBits;
+use super::window::lookup::Lookups;
+use super::window::moves::Origins;
 use super::window::{Body, due_key_of, entry_of};
 use crate::error::{Error, Result};
 use crate::run::{DamagedBlock, Patches, RowScan, Run, ScanBuffer, ScheduleRow};

@@ -1,6 +1,6 @@
 //! What an owner may use of memory and disk, and when it acts.
 
-use super::step::READY_ENTRIES_MAX;
+use super::propose::step::READY_ENTRIES_MAX;
 use crate::error::{Error, Result};
 use crate::record::queue::RANGE_BYTES;
 use crate::record::ready::READY_ENTRY_BYTES;

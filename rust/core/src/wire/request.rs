@@ -4,15 +4,15 @@
 //! only a message listed with the code 1 or 5 is given up, and its user told. The codes 52 and, of a
 //! message, 4 make it turn away from the server until the list of servers differs, so neither is sent.
 
-use super::ack::{ACK, AckRequest, read_ack};
-use super::consume_manage::{CONSUME_MANAGE, ConsumeManage, read_consume_manage};
 use super::extension::request::OwnRequest;
 use super::extension::{EXTENSION_VERSION, HELLO, OWN_COMMANDS, PING};
 use super::frame::{Frame, answer};
 use super::malformed::Read;
-use super::pull::{PULL, PullRequest, read_pull};
-use super::register::{CLIENT_REGISTER, RegisterRequest, read_register};
-use super::send::{SEND, SendCode, Sent, read_send};
+use super::qmq::ack::{ACK, AckRequest, read_ack};
+use super::qmq::consume_manage::{CONSUME_MANAGE, ConsumeManage, read_consume_manage};
+use super::qmq::pull::{PULL, PullRequest, read_pull};
+use super::qmq::register::{CLIENT_REGISTER, RegisterRequest, read_register};
+use super::qmq::send::{SEND, SendCode, Sent, read_send};
 use crate::error::Error;
 
 /// A request, borrowed from its frame.

@@ -14,11 +14,11 @@ use delaymq_core::wire::extension::publish::{put_outcomes, put_receipts, read_ou
 use delaymq_core::wire::extension::recurring::SeriesTold;
 use delaymq_core::wire::extension::status::StatusTold;
 use delaymq_core::wire::malformed::Read;
-use delaymq_core::wire::message::WireMessage;
-use delaymq_core::wire::pull::{put_pulled, read_pulled};
+use delaymq_core::wire::qmq::message::WireMessage;
+use delaymq_core::wire::qmq::pull::{put_pulled, read_pulled};
+use delaymq_core::wire::qmq::register::{put_registered, read_registered};
+use delaymq_core::wire::qmq::send::{put_failures, read_failures};
 use delaymq_core::wire::reader::Reader;
-use delaymq_core::wire::register::{put_registered, read_registered};
-use delaymq_core::wire::send::{put_failures, read_failures};
 
 use super::requests::refused;
 use crate::verdict::{Judged, Verdict, holds, same, unexpected};
@@ -191,13 +191,14 @@ pub(super) fn judge_message(input: &[u8]) -> Judged {
     if let Ok(opaque) = message.opaque_body() {
         let mut body = Vec::new();
         let attributes: Vec<(&str, &[u8])> = opaque.attributes().collect();
-        delaymq_core::wire::message::put_opaque_body(&mut body, &attributes, opaque.bytes)
+        delaymq_core::wire::qmq::message::put_opaque_body(&mut body, &attributes, opaque.bytes)
             .map_err(unexpected("an opaque body"))?;
         same("its opaque body", message.body, body.as_slice())?;
     } else if message.check_body().is_ok() {
         let mut body = Vec::new();
         for (key, value) in message.attributes().flatten() {
-            delaymq_core::wire::message::put_attribute(&mut body, key, value).map_err(unexpected("an attribute"))?;
+            delaymq_core::wire::qmq::message::put_attribute(&mut body, key, value)
+                .map_err(unexpected("an attribute"))?;
         }
         same("its attributes", message.body, body.as_slice())?;
     }

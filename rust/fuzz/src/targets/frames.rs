@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use delaymq_core::units::Millis;
-use delaymq_core::wire::caller::{Caller, CallerLimits, Heard};
+use delaymq_core::wire::client::caller::{Caller, CallerLimits, Heard};
 use delaymq_core::wire::connection::{Connection, Ending};
-use delaymq_core::wire::connection_limits::ConnectionLimits;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::frame::{FRAME_BYTES_MAX, Frame, HEAD_BYTES, Head, put_frame, read_frame, read_head};
 use delaymq_core::wire::malformed::Malformed;
+use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 use delaymq_simulation::chance::Chance;
 
 use super::requests::refused;

@@ -11,12 +11,12 @@ mod runs;
 mod staging;
 mod stores;
 
-use delaymq_core::wire::ack::ACK;
-use delaymq_core::wire::consume_manage::CONSUME_MANAGE;
 use delaymq_core::wire::extension as own;
-use delaymq_core::wire::pull::PULL;
-use delaymq_core::wire::register::CLIENT_REGISTER;
-use delaymq_core::wire::send::SEND;
+use delaymq_core::wire::qmq::ack::ACK;
+use delaymq_core::wire::qmq::consume_manage::CONSUME_MANAGE;
+use delaymq_core::wire::qmq::pull::PULL;
+use delaymq_core::wire::qmq::register::CLIENT_REGISTER;
+use delaymq_core::wire::qmq::send::SEND;
 
 use crate::verdict::Judged;
 

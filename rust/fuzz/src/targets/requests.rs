@@ -9,8 +9,8 @@ use delaymq_core::wire::extension::terms::TermsAsked;
 use delaymq_core::wire::extension::{EXTENSION_VERSION, SUBSCRIBE};
 use delaymq_core::wire::frame::{Frame, Header};
 use delaymq_core::wire::malformed::Malformed;
+use delaymq_core::wire::qmq::send::{Failure, Sent, put_failures, read_failures};
 use delaymq_core::wire::request::{Request, is_of_qmq};
-use delaymq_core::wire::send::{Failure, Sent, put_failures, read_failures};
 
 use crate::verdict::{Judged, Verdict, holds, same};
 use crate::writing::put_request;
@@ -83,7 +83,7 @@ fn framed(command: i16, version: i16, body: &[u8]) -> Frame {
 /// once, and of QMQ's only SEND keeps all that came.
 fn has_one_form(command: i16) -> bool {
     use delaymq_core::wire::extension::{PUBLISH, PUBLISH_ON_TERMS};
-    use delaymq_core::wire::send::SEND;
+    use delaymq_core::wire::qmq::send::SEND;
     command == SEND || (!is_of_qmq(command) && !matches!(command, SUBSCRIBE | PUBLISH | PUBLISH_ON_TERMS))
 }
 

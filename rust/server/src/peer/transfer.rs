@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use delaymq_core::wire::unfinished::ReadsOn;
+use delaymq_core::wire::quota::unfinished::ReadsOn;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 

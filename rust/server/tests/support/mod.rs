@@ -18,7 +18,7 @@ use delaymq_core::wire::extension::publish::{DueTime, PublishWriter, read_receip
 use delaymq_core::wire::extension::settle::{Acknowledge, KeyRange};
 use delaymq_core::wire::extension::{ACKNOWLEDGE, CREDIT, DELIVER, EXTENSION_VERSION, FLUSH, PING, PUBLISH, SUBSCRIBE};
 use delaymq_core::wire::frame::{FLAG_ANSWER, FLAG_ONE_WAY, HEAD_BYTES, Header, put_frame, read_head};
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 use delaymq_core::wire::reader::Reader;
 use delaymq_engine::{Durability, Options, Receipt, Store};
 use delaymq_server::{Server, ServerOptions};

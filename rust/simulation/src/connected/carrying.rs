@@ -1,7 +1,7 @@
 //! Clients act, and bytes move between them and the server.
 
 use delaymq_core::error::Result;
-use delaymq_core::wire::caller::CallerLimits;
+use delaymq_core::wire::client::caller::CallerLimits;
 
 use super::account::LinkId;
 use super::link::Link;

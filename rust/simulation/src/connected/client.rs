@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delaymq_core::store::Receipt;
 use delaymq_core::units::{Millis, Sequence};
-use delaymq_core::wire::caller::{CallId, Caller, CallerLimits, Heard, told};
+use delaymq_core::wire::client::caller::{CallId, Caller, CallerLimits, Heard, told};
 use delaymq_core::wire::extension::consume::Deliver;
 use delaymq_core::wire::extension::errors::{ErrorCode, RemoteError};
 use delaymq_core::wire::extension::moves::read_moved;

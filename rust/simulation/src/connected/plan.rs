@@ -3,8 +3,8 @@
 use delaymq_core::message_log::Durability;
 use delaymq_core::queues::tags::{Filter, TagRule};
 use delaymq_core::store::{OwnerOptions, RetryRule, dead_letter_subject, retry_subject};
-use delaymq_core::wire::caller::CallerLimits;
-use delaymq_core::wire::connection_limits::ConnectionLimits;
+use delaymq_core::wire::client::caller::CallerLimits;
+use delaymq_core::wire::quota::connection_limits::ConnectionLimits;
 
 use super::client::Client;
 use super::ledger::{GroupName, Place};

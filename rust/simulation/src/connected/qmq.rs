@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use delaymq_core::error::Result;
 use delaymq_core::queues::tags::Filter;
 use delaymq_core::wire::frame::{Header, put_frame};
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 
 use super::account::LinkId;
 use super::ledger::{Ledger, Mark, Place};

@@ -2,8 +2,8 @@
 
 use super::{Connection, Hearing};
 use crate::units::Millis;
+use crate::wire::connection::under_way::RequestId;
 use crate::wire::frame::FRAME_BYTES_MAX;
-use crate::wire::under_way::RequestId;
 
 impl Connection {
     /// A request makes the server keep so many bytes beside its frame, until it is answered.
@@ -70,9 +70,9 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::connection_limits::ConnectionLimits;
     use crate::wire::frame::{Header, put_frame};
-    use crate::wire::send::SEND;
+    use crate::wire::qmq::send::SEND;
+    use crate::wire::quota::connection_limits::ConnectionLimits;
 
     const NOW: Millis = Millis(1_000);
 

@@ -50,7 +50,7 @@ use crate::store::Receipt;
 use crate::units::{DueKey, Millis, Sequence};
 use crate::wire::fields::put_text;
 use crate::wire::malformed::{Malformed, Read};
-use crate::wire::pull::{ConsumerName, put_filters, read_filters};
+use crate::wire::qmq::pull::{ConsumerName, put_filters, read_filters};
 use crate::wire::reader::Reader;
 
 /// The most messages that a subscription may hold unsettled.

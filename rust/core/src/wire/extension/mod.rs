@@ -25,10 +25,6 @@ pub mod status;
 pub mod terms;
 
 #[cfg(test)]
-mod golden_tests;
-#[cfg(test)]
-mod samples;
-#[cfg(test)]
 mod tests;
 
 /// The version of the layouts in here, as it stands in the frame.

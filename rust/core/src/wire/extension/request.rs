@@ -22,7 +22,7 @@ use super::{
 };
 use crate::store::Receipt;
 use crate::wire::malformed::Read;
-use crate::wire::pull::ConsumerName;
+use crate::wire::qmq::pull::ConsumerName;
 use crate::wire::reader::Reader;
 
 /// A request, borrowed from its frame.

@@ -9,7 +9,7 @@ use delaymq_core::wire::extension::settle::{Acknowledge, GiveBack, GivenBack, Ke
 use delaymq_core::wire::extension::{
     ACKNOWLEDGE, CANCEL, CREDIT, EXTENSION_VERSION, FLUSH, GIVE_BACK, HELLO, PING, PUBLISH, SUBSCRIBE, UNSUBSCRIBE,
 };
-use delaymq_core::wire::pull::ConsumerName;
+use delaymq_core::wire::qmq::pull::ConsumerName;
 
 use super::changing::not_before;
 use super::{Call, Client, Key, PING_BYTES};

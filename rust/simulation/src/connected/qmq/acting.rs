@@ -4,12 +4,12 @@ use delaymq_core::error::Error;
 use delaymq_core::record::name::GroupStart;
 use delaymq_core::store::retry_subject;
 use delaymq_core::units::{Millis, PullOffset};
-use delaymq_core::wire::ack::{ACK, AckRequest, put_ack};
-use delaymq_core::wire::consume_manage::{CONSUME_MANAGE, ConsumeManage, put_consume_manage};
-use delaymq_core::wire::message::{MessageParts, put_attribute, put_message};
-use delaymq_core::wire::pull::{PULL, PullRequest, put_pull};
-use delaymq_core::wire::register::{CLIENT_REGISTER, ClientType, RegisterRequest, put_register};
-use delaymq_core::wire::send::{SEND, put_sent};
+use delaymq_core::wire::qmq::ack::{ACK, AckRequest, put_ack};
+use delaymq_core::wire::qmq::consume_manage::{CONSUME_MANAGE, ConsumeManage, put_consume_manage};
+use delaymq_core::wire::qmq::message::{MessageParts, put_attribute, put_message};
+use delaymq_core::wire::qmq::pull::{PULL, PullRequest, put_pull};
+use delaymq_core::wire::qmq::register::{CLIENT_REGISTER, ClientType, RegisterRequest, put_register};
+use delaymq_core::wire::qmq::send::{SEND, put_sent};
 
 use super::{Call, QmqClient, QmqSurroundings, id_of};
 use crate::connected::ledger::Sent;

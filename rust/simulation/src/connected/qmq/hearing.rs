@@ -1,10 +1,10 @@
 //! What a client of QMQ is told.
 
 use delaymq_core::wire::frame::{HEAD_BYTES, Head, answer, read_head};
-use delaymq_core::wire::message::TAGS_VERSION;
-use delaymq_core::wire::pull::read_pulled;
-use delaymq_core::wire::register::read_registered;
-use delaymq_core::wire::send::{SendCode, read_failures};
+use delaymq_core::wire::qmq::message::TAGS_VERSION;
+use delaymq_core::wire::qmq::pull::read_pulled;
+use delaymq_core::wire::qmq::register::read_registered;
+use delaymq_core::wire::qmq::send::{SendCode, read_failures};
 
 use super::{Call, QmqClient, number_of};
 use crate::connected::ledger::{Came, Ledger, Mark};
@@ -142,7 +142,7 @@ fn without_tag_flags(body: &[u8]) -> Vec<u8> {
     let mut at = BEFORE;
     while at < bytes.len() {
         if let Some(flags) = bytes.get_mut(at) {
-            *flags &= !delaymq_core::wire::message::FLAG_TAGS;
+            *flags &= !delaymq_core::wire::qmq::message::FLAG_TAGS;
         }
         let number = |at: usize, count: usize| {
             let field = body.get(at..at.saturating_add(count)).unwrap_or_default();

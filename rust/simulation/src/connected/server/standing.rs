@@ -6,11 +6,11 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::store::{Delivery, PullRequest, retry_subject};
 use delaymq_core::units::{ConsumerNumber, DueKey, GroupNumber};
 use delaymq_core::wire::connection::Connection;
+use delaymq_core::wire::connection::subscriptions::Subscriptions;
 use delaymq_core::wire::extension::DELIVER;
 use delaymq_core::wire::extension::consume::{Delivered, PayloadForm, put_deliver};
 use delaymq_core::wire::extension::proof::Proof;
 use delaymq_core::wire::extension::settle::{GivenBack, KeyRange};
-use delaymq_core::wire::subscriptions::Subscriptions;
 
 use super::promising::Promise;
 use crate::connected::account::LinkId;

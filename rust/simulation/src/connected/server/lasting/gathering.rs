@@ -6,8 +6,8 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::queues::answer_run::{AnswerRun, Candidate, choose};
 use delaymq_core::store::{Delivery, Pull, PullRequest};
 use delaymq_core::units::PullOffset;
-use delaymq_core::wire::filtering::passes;
-use delaymq_core::wire::message::WireMessage;
+use delaymq_core::wire::qmq::filtering::passes;
+use delaymq_core::wire::qmq::message::WireMessage;
 
 use super::{Attached, LastingOptions, Pulling};
 use crate::node::Node;

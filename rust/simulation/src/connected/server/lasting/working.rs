@@ -9,7 +9,7 @@ use delaymq_core::queues::pull_log::PullLog;
 use delaymq_core::store::{Delivery, Outcome};
 use delaymq_core::units::{PullOffset, Sequence};
 use delaymq_core::wire::frame::answer;
-use delaymq_core::wire::pull::put_pulled;
+use delaymq_core::wire::qmq::pull::put_pulled;
 
 use super::gathering::{Gathered, Looked};
 use super::{Asker, Attached, Job, Owed, Pulling, Session, Standing};

@@ -1,0 +1,384 @@
+//! Puts batches on the disk, in order, and rolls from segment to segment.
+//!
+//! A segment that cannot take the next batch is synced, sealed and synced again before the next
+//! one takes its first batch, whatever the durability: only the last segment can be suspect. The
+//! first failed write or sync poisons the appender; what the page cache shows after that proves
+//! nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::commit::Mark;
+use super::durability::Durability;
+use super::preparing::{PreparedSegment, Preparing};
+use crate::error::{Error, Result};
+use crate::message_log::segment::{
+    LOG_FOLDER, OPENING_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, Stream, fresh_room, segment_path,
+};
+use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
+use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, LOCAL_WITNESS, seal_batch};
+use crate::storage::{Storage, StorageFile};
+use crate::units::{Epoch, Location, Millis, SegmentNumber, Sequence};
+
+/// Bytes of a batch header, as offsets count them.
+const HEADER: u32 = BATCH_HEADER_BYTES as u32;
+
+/// Where and as whom the log goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct AppenderStart {
+    /// The history that is continued.
+    pub stream: Stream,
+    /// This opening's epoch, durable already.
+    pub epoch: Epoch,
+    /// The number of the segment to begin; no file may have it.
+    pub number: SegmentNumber,
+    /// The chain of the last batch; 0 where there is none.
+    pub chain: u32,
+    /// The sequence of the next fact.
+    pub next_sequence: Sequence,
+    /// The trusted time of the last batch; none goes below it.
+    pub trusted: Millis,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+}
+
+/// What a batch says beside its records.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendMarks {
+    /// How many records the bytes hold.
+    pub record_count: u32,
+    /// The trusted clock now; raised to that of the batch before where it lies below.
+    pub trusted: Millis,
+    /// True while dispatch is held.
+    pub held: bool,
+    /// The end of what is visible now.
+    pub committed: Location,
+    /// What an answer waits for.
+    pub durability: Durability,
+}
+
+/// Where a batch went.
+#[derive(Clone, Copy, Debug)]
+pub struct Appended {
+    /// Its header, as it was written.
+    pub header: BatchHeader,
+    /// Where its header starts.
+    pub start: Location,
+    /// Where the next batch may start, and the sequence of its first fact.
+    pub end: Mark,
+    /// What is synced now; moves here where the batch began a segment.
+    pub synced: Mark,
+    /// True where it is the first of a segment.
+    pub rolled: bool,
+}
+
+struct OpenSegment {
+    number: SegmentNumber,
+    capacity: u32,
+    file: Arc<dyn StorageFile>,
+}
+
+/// The one writer of the log.
+pub struct SegmentAppender {
+    storage: Arc<dyn Storage>,
+    stream: Stream,
+    epoch: Epoch,
+    segment_bytes: u32,
+    current: OpenSegment,
+    stock: VecDeque<OpenSegment>,
+    offset: u32,
+    next_sequence: Sequence,
+    chain: u32,
+    trusted: Millis,
+    synced: Mark,
+    witness_due: bool,
+    poison: Option<String>,
+    closed: bool,
+}
+
+impl SegmentAppender {
+    /// Begins segment `start.number`: small and zeroed, since an opening waits for it. Errors:
+    /// those of the storage; `AlreadyExists` never, a file of that name is replaced.
+    pub fn open(storage: Arc<dyn Storage>, start: &AppenderStart) -> Result<Self> {
+        let capacity = start.segment_bytes.min(OPENING_SEGMENT_BYTES);
+        let header = SegmentHeader { number: start.number, stream: start.stream, capacity };
+        let prepared = Preparing::begin_own(Arc::clone(&storage), header, true)?.finish()?;
+        let current = install(&*storage, &prepared)?;
+        let end = Location::in_segment(start.number, SEGMENT_HEADER_BYTES);
+        Ok(Self {
+            storage,
+            stream: start.stream,
+            epoch: start.epoch,
+            segment_bytes: start.segment_bytes,
+            current,
+            stock: VecDeque::new(),
+            offset: SEGMENT_HEADER_BYTES,
+            next_sequence: start.next_sequence,
+            chain: start.chain,
+            trusted: start.trusted,
+            synced: Mark { location: end, sequence: start.next_sequence },
+            witness_due: false,
+            poison: None,
+            closed: false,
+        })
+    }
+
+    /// Writes one batch: `bytes` starts with the room of a batch header and holds freshly encoded
+    /// records behind it, which are completed in place. Rolls first where it does not fit. Any
+    /// error of the storage poisons the appender.
+    pub fn append(&mut self, bytes: &mut [u8], marks: &AppendMarks) -> Result<Appended> {
+        self.refuse_if_done()?;
+        self.trusted = self.trusted.max(marks.trusted);
+        let appended = self.place(bytes, marks);
+        self.poison_on_error(appended)
+    }
+
+    /// Makes all that was appended durable. Returns what is synced now.
+    pub fn sync(&mut self) -> Result<Mark> {
+        self.refuse_if_done()?;
+        let synced = self.sync_current();
+        self.poison_on_error(synced)?;
+        Ok(self.synced)
+    }
+
+    /// Syncs, and says so in an empty batch, synced as well, so that a later damage of what lies
+    /// before it cannot be taken for a torn tail. Does nothing where the last batch says it
+    /// already, or where only the seal has room left. True where it wrote one; `synced` and
+    /// `tail_room` have moved.
+    pub fn append_witness(&mut self, trusted: Millis, held: bool, committed: Location) -> Result<bool> {
+        self.refuse_if_done()?;
+        let synced = self.sync_current();
+        self.poison_on_error(synced)?;
+        if !self.witness_due || self.tail_room() < u64::from(HEADER) || is_on(Planted::WitnessNotWritten) {
+            return Ok(false);
+        }
+        self.trusted = self.trusted.max(trusted);
+        let written = self.write_empty(LOCAL_WITNESS, held, committed).and_then(|()| {
+            reached(Failpoint::WitnessWritten);
+            self.sync_current()
+        });
+        self.poison_on_error(written)?;
+        self.witness_due = false;
+        Ok(true)
+    }
+
+    /// Syncs, seals and syncs: the log ends here, on purpose.
+    pub fn seal_and_close(&mut self, committed: Location) -> Result<()> {
+        self.refuse_if_done()?;
+        let sealed = self.seal(committed);
+        self.poison_on_error(sealed)?;
+        self.closed = true;
+        Ok(())
+    }
+
+    /// Takes a prepared segment into the stock: gives it its final name, durably. Where its number
+    /// has been used meanwhile it gets the next one. An error poisons nothing; the segment is not
+    /// in the stock then.
+    pub fn adopt(&mut self, mut prepared: PreparedSegment) -> Result<()> {
+        self.refuse_if_done()?;
+        let number = self.next_to_prepare();
+        if prepared.header.number != number {
+            prepared.header.number = number;
+            prepared.file.write_at(0, &prepared.header.to_block())?;
+            prepared.file.sync_data()?;
+        }
+        let segment = install(&*self.storage, &prepared)?;
+        self.stock.push_back(segment);
+        Ok(())
+    }
+
+    /// The header of the next segment to prepare.
+    pub fn plan_next(&self) -> SegmentHeader {
+        SegmentHeader { number: self.next_to_prepare(), stream: self.stream, capacity: self.segment_bytes }
+    }
+
+    fn next_to_prepare(&self) -> SegmentNumber {
+        self.stock.back().map_or(self.current.number, |last| last.number).next()
+    }
+
+    /// Bytes that batches, headers included, can still take in the current segment; its seal has
+    /// its own room.
+    pub fn tail_room(&self) -> u64 {
+        u64::from(self.current.capacity.saturating_sub(self.offset).saturating_sub(HEADER))
+    }
+
+    /// Bytes that batches can take in each segment of the stock, in the order of use.
+    pub fn stock_rooms(&self) -> impl Iterator<Item = u64> + '_ {
+        self.stock.iter().map(|segment| u64::from(fresh_room(segment.capacity)))
+    }
+
+    /// Where the next batch may start, and the sequence of its first fact.
+    pub fn written(&self) -> Mark {
+        Mark { location: self.position(), sequence: self.next_sequence }
+    }
+
+    /// How far the log is known to be durable.
+    pub fn synced(&self) -> Mark {
+        self.synced
+    }
+
+    /// The chain after the last batch.
+    pub fn chain(&self) -> u32 {
+        self.chain
+    }
+
+    /// True where the last batch with records was not vouched for by a later one.
+    pub fn witness_due(&self) -> bool {
+        self.witness_due
+    }
+
+    fn position(&self) -> Location {
+        Location::in_segment(self.current.number, self.offset)
+    }
+
+    fn place(&mut self, bytes: &mut [u8], marks: &AppendMarks) -> Result<Appended> {
+        let length = bytes.len() as u64;
+        let rolled = self.tail_room() < length;
+        while self.tail_room() < length {
+            if length > u64::from(fresh_room(self.segment_bytes)) {
+                let limit = u64::from(fresh_room(self.segment_bytes));
+                return Err(Error::TooLarge { argument: "batch", limit, found: length });
+            }
+            self.roll(marks.committed)?;
+        }
+        let start = self.position();
+        let fields = BatchFields {
+            record_count: marks.record_count,
+            held: marks.held,
+            durability: marks.durability.code(),
+            ..self.fields(marks.committed)
+        };
+        self.chain = seal_batch(bytes, &fields).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
+        let header = BatchHeader::read(bytes).ok_or_else(|| malformed(bytes.len(), marks.record_count))?;
+        reached(Failpoint::AppendBegins);
+        self.write(bytes)?;
+        reached(Failpoint::AppendWritten);
+        self.next_sequence = self.next_sequence.plus(u64::from(header.count.get()));
+        self.witness_due = true;
+        Ok(Appended { header, start, end: self.written(), synced: self.synced, rolled })
+    }
+
+    fn fields(&self, committed: Location) -> BatchFields {
+        BatchFields {
+            stream: self.stream.id,
+            epoch: self.epoch,
+            base_sequence: self.next_sequence,
+            record_count: 0,
+            trusted: self.trusted,
+            held: false,
+            chain_before: self.chain,
+            durability: Durability::Disk.code(),
+            synced: if is_on(Planted::WrittenVouchedFor) { self.position() } else { self.synced.location },
+            committed,
+            segment: self.current.number,
+            local_flags: 0,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.current.file.write_at(u64::from(self.offset), bytes)?;
+        self.offset = self.offset.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        Ok(())
+    }
+
+    fn write_empty(&mut self, local_flags: u32, held: bool, committed: Location) -> Result<()> {
+        let mut bytes = [0; BATCH_HEADER_BYTES];
+        let fields = BatchFields { held, local_flags, ..self.fields(committed) };
+        seal_batch(&mut bytes, &fields).ok_or_else(|| malformed(bytes.len(), 0))?;
+        self.write(&bytes)
+    }
+
+    /// As `sync_current`, for a segment that is full.
+    fn sync_full(&mut self) -> Result<()> {
+        if is_on(Planted::RolledUnsynced) { Ok(()) } else { self.sync_current() }
+    }
+
+    fn sync_current(&mut self) -> Result<()> {
+        if self.synced.location != self.position() {
+            reached(Failpoint::LogSyncBegins);
+            if !self.leaves_sector_unsynced() {
+                let synced = self.current.file.sync_data();
+                if !is_on(Planted::SyncErrorSwallowed) {
+                    synced?;
+                }
+            }
+            reached(Failpoint::LogSynced);
+            self.synced = self.written();
+        }
+        Ok(())
+    }
+
+    /// The planted fault: what ends in the sector that the last sync ended in is not synced.
+    fn leaves_sector_unsynced(&self) -> bool {
+        let sector = |location: Location| location.0 / 512;
+        is_on(Planted::PartialSectorNotSynced) && sector(self.synced.location) == sector(self.position())
+    }
+
+    fn seal(&mut self, committed: Location) -> Result<()> {
+        self.sync_full()?;
+        self.write_empty(LOCAL_SEAL, false, committed)?;
+        reached(Failpoint::SealWritten);
+        self.sync_full()?;
+        self.witness_due = false;
+        Ok(())
+    }
+
+    /// Ends the current segment and begins the next: a prepared one, or else one that is made now,
+    /// without zeros rather than with a long wait.
+    fn roll(&mut self, committed: Location) -> Result<()> {
+        reached(Failpoint::RollBegins);
+        self.seal(committed)?;
+        let next = if let Some(prepared) = self.stock.pop_front() {
+            prepared
+        } else {
+            let prepared = Preparing::begin_own(Arc::clone(&self.storage), self.plan_next(), false)?.finish()?;
+            install(&*self.storage, &prepared)?
+        };
+        self.current = next;
+        self.offset = SEGMENT_HEADER_BYTES;
+        self.synced = self.written();
+        reached(Failpoint::Rolled);
+        Ok(())
+    }
+
+    fn refuse_if_done(&self) -> Result<()> {
+        match &self.poison {
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+            None if self.closed => Err(Error::Closed),
+            None => Ok(()),
+        }
+    }
+
+    fn poison_on_error<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.poison = Some(error.to_string());
+        }
+        result
+    }
+}
+
+/// Gives a prepared segment its final name, durably, and opens it under that name.
+fn install(storage: &dyn Storage, prepared: &PreparedSegment) -> Result<OpenSegment> {
+    let SegmentHeader { number, capacity, .. } = prepared.header;
+    let path = segment_path(number);
+    storage.rename(&prepared.temporary, &path)?;
+    reached(Failpoint::SegmentRenamed);
+    if !is_on(Planted::FolderNotSynced) {
+        storage.sync_folder(LOG_FOLDER)?;
+    }
+    reached(Failpoint::SegmentInstalled);
+    Ok(OpenSegment { number, capacity, file: storage.open(&path)? })
+}
+
+fn malformed(bytes: usize, record_count: u32) -> Error {
+    Error::InvalidArgument {
+        argument: "batch",
+        expected: format!("{record_count} whole records behind a header"),
+        found: format!("{bytes} bytes that do not hold them"),
+    }
+}
+
+#[cfg(test)]
+#[path = "appender_tests.rs"]
+mod tests;

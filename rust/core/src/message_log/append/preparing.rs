@@ -1,0 +1,137 @@
+//! Preparing a segment ahead of its use, in pieces, so that whoever does it can pace the disk.
+//!
+//! The file gets its header, its room and its zeros under a temporary name; the appender gives it
+//! its final name when it takes it in. A failure here is ordinary: the temporary file is removed
+//! and it can be tried again.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::message_log::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
+use crate::planted::failpoint::{Failpoint, reached};
+use crate::storage::{Storage, StorageFile};
+use crate::units::SegmentNumber;
+
+/// Bytes of one write of zeros.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Ends the names of files that are not finished; opening a store removes them.
+pub(in crate::message_log) const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// A segment under preparation.
+pub struct Preparing {
+    storage: Arc<dyn Storage>,
+    header: SegmentHeader,
+    temporary: String,
+    file: Arc<dyn StorageFile>,
+    next: u64,
+}
+
+/// A whole segment, durable under its temporary name.
+pub struct PreparedSegment {
+    pub(in crate::message_log) header: SegmentHeader,
+    pub(in crate::message_log) temporary: String,
+    pub(in crate::message_log) file: Arc<dyn StorageFile>,
+}
+
+impl PreparedSegment {
+    /// Its number.
+    pub fn number(&self) -> SegmentNumber {
+        self.header.number
+    }
+
+    /// The name of its file until it is taken into the log.
+    pub fn temporary(&self) -> &str {
+        &self.temporary
+    }
+}
+
+impl Preparing {
+    /// Makes the file and takes its room. With `zero` false it stays a file of unwritten room,
+    /// which is quicker to make and slower to sync into. Errors: those of the storage, `NoSpace`
+    /// among them; nothing is left behind.
+    pub fn begin(storage: Arc<dyn Storage>, header: SegmentHeader, zero: bool) -> Result<Self> {
+        let temporary = format!("{}.ahead{TEMPORARY_SUFFIX}", segment_path(header.number));
+        Self::begin_as(storage, header, zero, temporary)
+    }
+
+    /// As `begin`, under a name that no other preparation uses: the appender's own.
+    pub(super) fn begin_own(storage: Arc<dyn Storage>, header: SegmentHeader, zero: bool) -> Result<Self> {
+        let temporary = format!("{}.own{TEMPORARY_SUFFIX}", segment_path(header.number));
+        Self::begin_as(storage, header, zero, temporary)
+    }
+
+    fn begin_as(storage: Arc<dyn Storage>, header: SegmentHeader, zero: bool, temporary: String) -> Result<Self> {
+        match storage.remove(&temporary) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+        let file = storage.create(&temporary)?;
+        let capacity = u64::from(header.capacity);
+        let next = if zero { u64::from(SEGMENT_HEADER_BYTES) } else { capacity };
+        let preparing = Self { storage, header, temporary, file, next };
+        let started = preparing.file.allocate(capacity).and_then(|()| preparing.file.write_at(0, &header.to_block()));
+        match started {
+            Ok(()) => {
+                reached(Failpoint::PreparingBegun);
+                Ok(preparing)
+            }
+            Err(error) => Err(preparing.give_up(error)),
+        }
+    }
+
+    /// Does the next piece, about `budget_bytes` of zeros and their sync. `Some` when it was the
+    /// last one.
+    pub fn step(mut self, budget_bytes: u64) -> Result<PreparingStep> {
+        match self.write_piece(budget_bytes.max(1)) {
+            Err(error) => Err(self.give_up(error)),
+            Ok(()) if self.next < u64::from(self.header.capacity) => Ok(PreparingStep::More(self)),
+            Ok(()) => {
+                let Self { header, temporary, file, .. } = self;
+                Ok(PreparingStep::Prepared(PreparedSegment { header, temporary, file }))
+            }
+        }
+    }
+
+    /// Does all that is left at once.
+    pub fn finish(self) -> Result<PreparedSegment> {
+        let mut preparing = self;
+        loop {
+            match preparing.step(u64::MAX)? {
+                PreparingStep::More(more) => preparing = more,
+                PreparingStep::Prepared(prepared) => return Ok(prepared),
+            }
+        }
+    }
+
+    fn write_piece(&mut self, budget_bytes: u64) -> Result<()> {
+        let capacity = u64::from(self.header.capacity);
+        let end = self.next.saturating_add(budget_bytes).min(capacity);
+        while self.next < end {
+            let piece = (capacity - self.next).min(ZEROS.len() as u64);
+            self.file.write_at(self.next, ZEROS.get(..piece as usize).unwrap_or_default())?;
+            self.next = self.next.saturating_add(piece);
+        }
+        reached(Failpoint::PreparingWritten);
+        self.file.sync_data()
+    }
+
+    /// The name of its file.
+    pub fn temporary(&self) -> &str {
+        &self.temporary
+    }
+
+    /// Gives it up unfinished for this reason, and the room back. A file that cannot be removed now is removed by
+    /// the next opening.
+    fn give_up(self, error: crate::error::Error) -> crate::error::Error {
+        drop(self.storage.remove(&self.temporary));
+        error
+    }
+}
+
+/// What a step of a preparation leads to.
+pub enum PreparingStep {
+    /// There is more to do.
+    More(Preparing),
+    /// The segment is whole and durable under its temporary name.
+    Prepared(PreparedSegment),
+}

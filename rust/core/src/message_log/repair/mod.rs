@@ -1,0 +1,216 @@
+//! Giving the log an end that can be trusted, after a scan has found no corruption.
+//!
+//! Everything behind the last vouched batch is suspect even where it reads well: after a failed
+//! sync the page cache shows what the disk may not have. So the last segment is copied into a new
+//! file of the same number and offsets, sealed, synced and renamed over the old one; locations into
+//! it stay true. Where it was sealed already, all before the seal was synced before the seal was
+//! written, and only the seal is written once more; the room behind it, which nothing uses any more, goes back to
+//! the disk.
+
+use std::sync::Arc;
+
+use super::append::preparing::TEMPORARY_SUFFIX;
+use super::segment::{ASIDE_FOLDER, LOG_FOLDER, SEGMENT_HEADER_BYTES, Stream, segment_name, segment_path};
+use crate::error::{Error, Result, StorageFault};
+use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
+use crate::record::batch::{BATCH_HEADER_BYTES, BatchFields, BatchHeader, LOCAL_SEAL, seal_batch};
+use crate::storage::{Storage, StorageFile, read_upto};
+use crate::units::{Epoch, SegmentNumber};
+use scanner::{ScanEnd, TornTail};
+
+/// Bytes of one copying step.
+const PIECE: usize = 1 << 20;
+/// Bytes of a block of the disk: room is given back in whole ones.
+const BLOCK_BYTES: u64 = 4_096;
+
+/// What a repair has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Repaired {
+    /// The number of the segment that is to be begun now.
+    pub next_segment: SegmentNumber,
+    /// True where the last segment was copied, since it had no seal.
+    pub copied: bool,
+    /// Files that keep what was taken out of the log. One of a torn tail has zeros where the log
+    /// still has the bytes.
+    pub set_aside: Vec<String>,
+    /// Prepared segments that had not been used.
+    pub removed: Vec<SegmentNumber>,
+}
+
+/// Repairs the log that ends in `ending`. `epoch` is this opening's, durable already. It can be
+/// stopped at any point and done again. Errors: those of the storage, and `Corrupt` where the files
+/// are not those that were scanned.
+pub fn repair(storage: &dyn Storage, stream: Stream, ending: &ScanEnd, epoch: Epoch) -> Result<Repaired> {
+    let number = ending.end.segment().unwrap_or_default();
+    let mut repaired =
+        Repaired { next_segment: number.next(), copied: !ending.sealed, set_aside: Vec::new(), removed: Vec::new() };
+    remove_unfinished(storage)?;
+    clear_later(storage, ending, epoch, &mut repaired)?;
+    if ending.sealed {
+        write_seal_again(storage, ending, number)?;
+    } else {
+        if let Some(torn) = &ending.torn {
+            repaired.set_aside.push(set_tail_aside(storage, torn, number, epoch)?);
+        }
+        copy_and_seal(storage, stream, ending, number, epoch)?;
+    }
+    Ok(repaired)
+}
+
+/// Removes files that were under preparation.
+fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
+    for name in storage.list(LOG_FOLDER)? {
+        if name.ends_with(TEMPORARY_SUFFIX) {
+            storage.remove(&format!("{LOG_FOLDER}/{name}"))?;
+        }
+    }
+    storage.sync_folder(LOG_FOLDER)
+}
+
+/// Clears what stands behind the end, the last first, before the end itself is touched: a segment
+/// that were still there behind a sealed one would pass for its continuation.
+fn clear_later(storage: &dyn Storage, ending: &ScanEnd, epoch: Epoch, repaired: &mut Repaired) -> Result<()> {
+    for later in ending.later_segments.iter().rev().filter(|_| !is_on(Planted::LaterSegmentsLeft)) {
+        let path = segment_path(later.number);
+        if later.has_content {
+            make_aside(storage)?;
+            let aside = aside_path(later.number, epoch);
+            storage.rename(&path, &aside)?;
+            storage.sync_folder(ASIDE_FOLDER)?;
+            repaired.set_aside.push(aside);
+        } else {
+            storage.remove(&path)?;
+            repaired.removed.push(later.number);
+        }
+        reached(Failpoint::LaterCleared);
+        storage.sync_folder(LOG_FOLDER)?;
+    }
+    Ok(())
+}
+
+fn aside_path(number: SegmentNumber, epoch: Epoch) -> String {
+    format!("{ASIDE_FOLDER}/{}.{epoch}", segment_name(number))
+}
+
+fn make_aside(storage: &dyn Storage) -> Result<()> {
+    storage.create_folder(ASIDE_FOLDER)?;
+    storage.sync_folder("")
+}
+
+/// Keeps the torn bytes, at their own offsets, as evidence.
+fn set_tail_aside(storage: &dyn Storage, torn: &TornTail, number: SegmentNumber, epoch: Epoch) -> Result<String> {
+    make_aside(storage)?;
+    let path = aside_path(number, epoch);
+    let aside = create_anew(storage, &path)?;
+    let segment = storage.open(&segment_path(number))?;
+    copy(&*segment, &*aside, torn.start.offset(), torn.end)?;
+    aside.sync_data()?;
+    storage.sync_folder(ASIDE_FOLDER)?;
+    Ok(path)
+}
+
+fn copy_and_seal(
+    storage: &dyn Storage,
+    stream: Stream,
+    ending: &ScanEnd,
+    number: SegmentNumber,
+    epoch: Epoch,
+) -> Result<()> {
+    let path = segment_path(number);
+    let temporary = format!("{path}.repair{TEMPORARY_SUFFIX}");
+    let end = ending.end.offset();
+    let segment = storage.open(&path)?;
+    let in_place = is_on(Planted::OldTailAppendedOver);
+    let sealed = if in_place { Arc::clone(&segment) } else { create_anew(storage, &temporary)? };
+    if !in_place {
+        copy(&*segment, &*sealed, 0, end)?;
+    }
+    reached(Failpoint::RepairCopied);
+    let mut seal = [0; BATCH_HEADER_BYTES];
+    let fields = BatchFields {
+        stream: stream.id,
+        epoch,
+        base_sequence: ending.next_sequence,
+        record_count: 0,
+        trusted: ending.trusted,
+        held: false,
+        chain_before: ending.chain,
+        durability: 0,
+        synced: ending.end,
+        committed: ending.end,
+        segment: number,
+        local_flags: LOCAL_SEAL,
+    };
+    if seal_batch(&mut seal, &fields).is_none() {
+        return Err(Error::corrupt(&path, u64::from(end), "room for a seal", "none"));
+    }
+    sealed.write_at(u64::from(end), &seal)?;
+    sealed.sync_data()?;
+    reached(Failpoint::RepairSealed);
+    if in_place {
+        return Ok(());
+    }
+    storage.rename(&temporary, &path)?;
+    reached(Failpoint::RepairRenamed);
+    storage.sync_folder(LOG_FOLDER)
+}
+
+fn write_seal_again(storage: &dyn Storage, ending: &ScanEnd, number: SegmentNumber) -> Result<()> {
+    let path = segment_path(number);
+    let segment = storage.open(&path)?;
+    let offset = u64::from(ending.end.offset());
+    let seal = read_upto(&*segment, offset, BATCH_HEADER_BYTES)?;
+    if !BatchHeader::read(&seal).is_some_and(|header| header.is_seal()) {
+        return Err(Error::corrupt(&path, offset, "the seal that was scanned", "other bytes"));
+    }
+    segment.write_at(offset, &seal)?;
+    segment.sync_data()?;
+    give_back_rest(&*segment, offset.saturating_add(BATCH_HEADER_BYTES as u64))
+}
+
+/// Gives the room behind a seal back, which was prepared for more batches: each opening leaves such a segment, however
+/// little was written into it. Nobody reads these bytes, and they are zeros before and after. Where the disk does not
+/// take them they stay, which harms nobody.
+fn give_back_rest(segment: &dyn StorageFile, end: u64) -> Result<()> {
+    let (from, length) = (end.next_multiple_of(BLOCK_BYTES), segment.length()?);
+    if from >= length {
+        return Ok(());
+    }
+    match segment.punch(from, length.saturating_sub(from)) {
+        Err(error @ Error::Storage { fault: StorageFault::Stopped, .. }) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn create_anew(storage: &dyn Storage, path: &str) -> Result<Arc<dyn StorageFile>> {
+    match storage.remove(path) {
+        Err(error) if !error.is_not_found() => return Err(error),
+        _ => {}
+    }
+    storage.create(path)
+}
+
+/// Copies the bytes from `start` to `end` to the same offsets.
+fn copy(from: &dyn StorageFile, to: &dyn StorageFile, start: u32, end: u32) -> Result<()> {
+    debug_assert!(end == 0 || end >= SEGMENT_HEADER_BYTES);
+    let (mut at, end) = (u64::from(start), u64::from(end));
+    while at < end {
+        let piece = (end - at).min(PIECE as u64);
+        let bytes = read_upto(from, at, piece as usize)?;
+        if bytes.len() as u64 != piece {
+            let found = at.saturating_add(bytes.len() as u64);
+            return Err(Error::corrupt(from.path(), found, format!("{end} bytes"), "the end of the file"));
+        }
+        to.write_at(at, &bytes)?;
+        at = at.saturating_add(piece);
+    }
+    Ok(())
+}
+
+pub(super) mod scanner;
+pub(super) mod search;
+pub(super) mod tail_scan;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! What is pending of a subject in each minute, over the whole horizon: from the cells of runs without what
+//! has ended since they were written, and from entries in memory. Of a run that has no cells, or of which
+//! it is not known what ended, the rows are read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ended::{EndedView, JoinedEnded};
+use super::horizon_pages::HorizonPages;
+use crate::error::{Error, Result};
+use crate::run::{Cell, Patches, RowScan, Run, ScanBuffer, ScheduleRow};
+use crate::schedule_log::entry::Entry;
+use crate::schedule_log::feed::recent::Recent;
+use crate::schedule_log::schedule::Schedule;
+use crate::schedule_log::window::bits::{EntryState, TwoBits};
+use crate::schedule_log::window::{Body, entry_of};
+use crate::units::{Minute, Sequence, SubjectNumber, Tally};
+
+/// By subject and minute; nothing that is empty.
+pub type Cells = BTreeMap<(SubjectNumber, Minute), Tally>;
+
+/// Bytes of an entry's body, where the entry does not know.
+pub type SizeOf<'a> = &'a dyn Fn(&Entry) -> u32;
+
+/// See the module: as of one moment, to be read with nobody waiting.
+#[derive(Debug)]
+pub struct HorizonView {
+    subject: Option<SubjectNumber>,
+    /// What is pending in the open window, one by one: putting it together takes longer than copying it.
+    open: Vec<(SubjectNumber, Minute, u32)>,
+    frozen: Vec<(Arc<Recent>, TwoBits)>,
+    runs: Vec<ViewedCells>,
+}
+
+/// A run in which something is pending.
+#[derive(Debug)]
+struct ViewedCells {
+    run: Arc<Run>,
+    bits: TwoBits,
+    patches: Patches<ScheduleRow>,
+    /// None where the rows have to be read.
+    ended: Option<EndedView>,
+    below: Minute,
+}
+
+/// What a view came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Horizon {
+    /// What is pending.
+    pub cells: Cells,
+    /// Rows in blocks that cannot be read: some may have been pending.
+    pub hidden_rows: u64,
+}
+
+impl Schedule {
+    /// What is pending of a subject, or of all. Looks through the entries that no checkpoint has taken yet.
+    pub fn horizon(&self, subject: Option<SubjectNumber>) -> HorizonView {
+        let asked = self.open.iter().filter(|entry| is_asked(entry, subject, &self.open_bits));
+        let open =
+            asked.map(|entry| (entry.subject(), entry.due().minute(), entry.size().unwrap_or_default())).collect();
+        let (mut frozen, mut runs) = (Vec::new(), Vec::new());
+        for window in self.windows.iter().filter(|window| window.pending > 0) {
+            match &window.body {
+                Body::Memory { entries, .. } => frozen.push((Arc::clone(entries), window.bits.clone())),
+                Body::Run { run, patches } => runs.push(ViewedCells {
+                    run: Arc::clone(run),
+                    bits: window.bits.clone(),
+                    patches: patches.clone(),
+                    ended: window.ended.view(subject).filter(|_| run.has_cells()),
+                    below: window.ended.below(),
+                }),
+                Body::Empty => {}
+            }
+        }
+        HorizonView { subject, open, frozen, runs }
+    }
+
+    /// What ended of windows that begin at these sequences was joined by a checkpoint.
+    pub fn take_joined_ended(&mut self, joined: &[(Sequence, JoinedEnded)]) {
+        for (first, joined) in joined {
+            if let Some(window) = self.window_at(*first).and_then(|at| self.windows.get_mut(at)) {
+                let rows = window.rows();
+                window.ended.take_joined(joined, rows);
+            }
+        }
+    }
+}
+
+impl HorizonView {
+    /// True where rows of a run have to be read, since it is not known what ended of it.
+    pub fn reads_rows(&self) -> bool {
+        self.runs.iter().any(|viewed| viewed.ended.is_none())
+    }
+
+    /// Puts it together. `size_of` is asked for rows of formats that do not say it.
+    ///
+    /// # Errors
+    /// `Storage` where a run could not be read now. Damaged blocks are counted instead.
+    pub fn read(self, size_of: SizeOf<'_>) -> Result<Horizon> {
+        let mut pages = HorizonPages::new(self.subject);
+        let mut hidden_rows = 0;
+        for (subject, minute, size) in self.open {
+            pages.add(subject, minute, Tally::one(size));
+        }
+        for (entries, bits) in &self.frozen {
+            entries.iter().for_each(|entry| count(&mut pages, entry, self.subject, bits, size_of));
+        }
+        let mut read = Vec::new();
+        for viewed in &self.runs {
+            if !viewed.add_cells(self.subject, &mut read, &mut pages)? {
+                hidden_rows = viewed.add_rows(self.subject, size_of, &mut pages)?.saturating_add(hidden_rows);
+            }
+        }
+        Ok(Horizon { cells: pages.into_cells(), hidden_rows })
+    }
+}
+
+impl ViewedCells {
+    /// Adds what the cells say, without what has ended; false where that is not known, and nothing was added. They are
+    /// all read before, into room that the run before has left: the last of them may be damaged.
+    fn add_cells(
+        &self,
+        subject: Option<SubjectNumber>,
+        read: &mut Vec<Cell>,
+        pages: &mut HorizonPages,
+    ) -> Result<bool> {
+        let Some(ended) = &self.ended else { return Ok(false) };
+        read.clear();
+        match self.run.each_cell(subject, &mut |cell| read.push(cell)) {
+            Ok(()) => {}
+            Err(error @ Error::Storage { .. }) => return Err(error),
+            // They are damaged: the rows say the same.
+            Err(_) => return Ok(false),
+        }
+        let mut ended = ended.read();
+        for cell in read.iter().filter(|cell| cell.minute >= self.below) {
+            let mut tally = cell.tally;
+            tally.take(ended.at(cell.key()));
+            pages.add(cell.subject, cell.minute, tally);
+        }
+        Ok(true)
+    }
+
+    /// Adds what the rows say, and returns how many could not be read.
+    fn add_rows(&self, subject: Option<SubjectNumber>, size_of: SizeOf<'_>, pages: &mut HorizonPages) -> Result<u64> {
+        let mut hidden_rows = 0_u64;
+        let mut buffer = ScanBuffer::default();
+        let mut scan = RowScan::from_block(&self.run, 0, Some(&self.patches), &mut buffer);
+        loop {
+            match scan.next_row() {
+                Ok(None) => return Ok(hidden_rows),
+                Ok(Some(row)) => count(pages, &entry_of(&row), subject, &self.bits, size_of),
+                Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
+                Err(damage) => {
+                    let rows = self.run.rows_in_block(damage.block) as u64;
+                    hidden_rows = hidden_rows.saturating_add(rows);
+                    scan.skip_block();
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn count(pages: &mut HorizonPages, entry: &Entry, subject: Option<SubjectNumber>, bits: &TwoBits, size_of: SizeOf<'_>) {
+    if is_asked(entry, subject, bits) {
+        let size = entry.size().unwrap_or_else(|| size_of(entry));
+        pages.add(entry.subject(), entry.due().minute(), Tally::one(size));
+    }
+}
+
+#[inline]
+fn is_asked(entry: &Entry, subject: Option<SubjectNumber>, bits: &TwoBits) -> bool {
+    subject.is_none_or(|subject| subject == entry.subject()) && bits.get(entry.sequence()) == EntryState::Pending
+}

@@ -1,0 +1,196 @@
+//! Groups and their consumers: how they come to be, what they are given, how they end.
+
+use super::effects::{Effects, Outcome};
+use crate::planted::{Planted, is_on};
+use crate::queues::{Consumer, Group};
+use crate::record::attach::Attach;
+use crate::record::name::{GroupEnd, GroupStart};
+use crate::record::queue::{Acknowledge, Assign, Reserve};
+use crate::store::names::subject_names::{dead_letter_subject, retry_subject};
+use crate::store::state::State;
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, Sequence, SubjectNumber};
+
+pub(super) fn apply_group(state: &mut State, subject: SubjectNumber, start: GroupStart, name: &str) -> Outcome {
+    if let Some(there) = state.group_named(subject, name) {
+        return Outcome::GroupThere(there);
+    }
+    let start = place_of(state, subject, start);
+    let Some(group) = ensure_group(state, subject, start, name) else { return Outcome::NotFound };
+    // What lies below its start counts as acknowledged by it.
+    state.settle(subject);
+    Outcome::Group(group)
+}
+
+fn place_of(state: &State, subject: SubjectNumber, start: GroupStart) -> ReadyNumber {
+    match start {
+        GroupStart::Earliest if is_on(Planted::StartBelowFloor) => ReadyNumber(0),
+        GroupStart::Earliest => state.dispatch.finished_below(subject),
+        GroupStart::Latest => state.dispatch.next_number(subject),
+    }
+}
+
+/// The group of this name, made to start at `start` where there is none.
+pub(super) fn ensure_group(
+    state: &mut State,
+    subject: SubjectNumber,
+    start: ReadyNumber,
+    name: &str,
+) -> Option<GroupNumber> {
+    if let Some(there) = state.group_named(subject, name) {
+        return Some(there);
+    }
+    let floor = state.ended_groups.get(&(subject, name.to_owned())).copied().unwrap_or_default();
+    // Below this nothing is kept any more.
+    let kept_from = state.dispatch.finished_below(subject);
+    let revives = is_on(Planted::StartBelowFloor);
+    let start = if revives { start } else { start.max(kept_from) };
+    let entry = state.subjects.get_mut(subject)?;
+    let number = state.next_group;
+    state.next_group = number.next();
+    let mut group = Group::new(number, subject, name, start, floor);
+    for (first, end) in entry.gone.all_ranges().filter(|_| !revives) {
+        group.done.insert_range(first.max(start.0), end);
+    }
+    entry.groups.add(number, name);
+    state.groups.insert(number, group);
+    state.floors.groups_changed(subject);
+    Some(number)
+}
+
+pub(super) fn apply_group_end(
+    state: &mut State,
+    effects: &mut Effects,
+    sequence: Sequence,
+    number: GroupNumber,
+    end: GroupEnd,
+) -> Outcome {
+    let Some(group) = state.groups.get(&number) else { return Outcome::NotFound };
+    let derived = match end {
+        GroupEnd::Alone => Vec::new(),
+        GroupEnd::WithItsRetries => derived_subjects(state, group),
+    };
+    let name = group.name.clone();
+    let mut ending = vec![number];
+    ending.extend(derived.iter().filter_map(|subject| state.group_named(*subject, &name)));
+    if end == GroupEnd::WithItsRetries
+        && let Some(outcome) = refused(state, &ending)
+    {
+        return outcome;
+    }
+    for subject in &derived {
+        // What it gave back is owed to nobody any more, neither what is ready nor what waits.
+        let next = state.dispatch.next_number(*subject);
+        if let Some(entry) = state.subjects.get_mut(*subject) {
+            entry.gone.insert_range(0, next.0);
+            entry.ended_before = sequence;
+        }
+    }
+    for number in ending {
+        if let Some(group) = take_group(state, number) {
+            state.settle(group.subject);
+            effects.woken.insert(number);
+        }
+    }
+    for subject in derived {
+        state.settle(subject);
+    }
+    Outcome::Done
+}
+
+/// The subjects of a group's own: of what it gave back, and of its dead letters.
+fn derived_subjects(state: &State, group: &Group) -> Vec<SubjectNumber> {
+    let Some(subject) = state.subjects.get(group.subject) else { return Vec::new() };
+    let names = [retry_subject(&subject.name, &group.name), dead_letter_subject(&subject.name, &group.name)];
+    names.iter().filter_map(|name| state.subjects.number(name)).collect()
+}
+
+/// The answer where somebody consumes for one of these groups, so that nothing may change.
+fn refused(state: &State, groups: &[GroupNumber]) -> Option<Outcome> {
+    let consumers: usize =
+        groups.iter().filter_map(|group| state.groups.get(group)).map(|one| one.consumers.len()).sum();
+    (consumers > 0).then(|| Outcome::HasConsumers(u32::try_from(consumers).unwrap_or(u32::MAX)))
+}
+
+/// Takes a group out of the state; its offsets are remembered, so that none is used again.
+fn take_group(state: &mut State, number: GroupNumber) -> Option<Group> {
+    let group = state.groups.remove(&number)?;
+    state.ended_groups.insert((group.subject, group.name.clone()), group.offset_end());
+    if let Some(subject) = state.subjects.get_mut(group.subject) {
+        subject.groups.remove(number, &group.name);
+    }
+    state.floors.groups_changed(group.subject);
+    Some(group)
+}
+
+/// The group begins anew elsewhere, as another group of its name: all that holds for one that was
+/// removed and made again holds for it. What it may have been handed comes again marked.
+pub(super) fn apply_group_reset(state: &mut State, number: GroupNumber, start: GroupStart) -> Outcome {
+    let Some(group) = state.groups.get(&number) else { return Outcome::NotFound };
+    let subject = group.subject;
+    if let Some(outcome) = refused(state, &[number]) {
+        return outcome;
+    }
+    // Before it is gone: with it goes what it holds back, and the earliest is its own.
+    let start = place_of(state, subject, start);
+    let Some(before) = take_group(state, number) else { return Outcome::NotFound };
+    let Some(again) = ensure_group(state, subject, start, &before.name) else { return Outcome::NotFound };
+    if let Some(group) = state.groups.get_mut(&again) {
+        group.marked_below = group.marked_below.max(before.marked_below).max(before.reserved_number);
+    }
+    state.settle(subject);
+    Outcome::Group(again)
+}
+
+pub(super) fn apply_consumer(state: &mut State, group: GroupNumber, name: &str) -> Option<ConsumerNumber> {
+    let group = state.groups.get_mut(&group)?;
+    Some(ensure_consumer(group, &mut state.next_consumer, name, false))
+}
+
+/// The consumer of this name, begun where there is none.
+fn ensure_consumer(group: &mut Group, next: &mut ConsumerNumber, name: &str, is_lasting: bool) -> ConsumerNumber {
+    if let Some(there) = group.consumers.named(name, is_lasting) {
+        return there;
+    }
+    let number = *next;
+    *next = number.next();
+    let first = if is_on(Planted::OffsetsBeginAnew) { PullOffset(0) } else { group.offset_floor };
+    group.consumers.add(Consumer { is_lasting, ..Consumer::new(number, name, first) });
+    number
+}
+
+/// A group, a lasting consumer of it and its first reserve: what is there already stays as it is, but
+/// that the reserve begins at what was applied.
+pub(super) fn apply_attach(state: &mut State, effects: &mut Effects, attach: &Attach<'_>) -> Outcome {
+    let found = apply_group(state, attach.subject, attach.start, attach.group);
+    let (Outcome::Group(number) | Outcome::GroupThere(number)) = found else { return Outcome::NotFound };
+    let Some(group) = state.groups.get_mut(&number) else { return Outcome::NotFound };
+    let consumer = ensure_consumer(group, &mut state.next_consumer, attach.consumer, true);
+    let next_offset = group.consumers.get(&consumer).map(|consumer| consumer.next_offset).unwrap_or_default();
+    let block = u64::from(attach.block);
+    let (offset_end, number_end) = (next_offset.plus(block), group.cursor.plus(block));
+    apply_reserve(state, effects, &Reserve { group: number, consumer, offset_end, number_end });
+    Outcome::Attached(number, consumer)
+}
+
+pub(super) fn apply_reserve(state: &mut State, effects: &mut Effects, reserve: &Reserve) {
+    if let Some(group) = state.groups.get_mut(&reserve.group) {
+        group.reserve(reserve);
+        effects.woken.insert(reserve.group);
+    }
+}
+
+pub(super) fn apply_assign(state: &mut State, assign: &Assign<'_>) {
+    if let Some(group) = state.groups.get_mut(&assign.group) {
+        group.assign(assign);
+    }
+}
+
+pub(super) fn apply_acknowledge(state: &mut State, effects: &mut Effects, acknowledge: &Acknowledge<'_>) {
+    let Some(group) = state.groups.get_mut(&acknowledge.group) else { return };
+    let subject = group.subject;
+    if group.acknowledge(acknowledge) {
+        state.settle(subject);
+    }
+    // Room under the consumer's limit: a pull that waited for it may go on.
+    effects.woken.insert(acknowledge.group);
+}

@@ -1,0 +1,322 @@
+//! Fact by fact, what the log says becomes state. Pure and total: what a fact may still change is
+//! judged here and nowhere else, against what the facts before it left, so a replay comes to the
+//! same end. No clock, no randomness, no decisions.
+
+pub(super) mod effects;
+pub(super) mod groups;
+pub(super) mod loads;
+pub(super) mod reschedules;
+pub(super) mod retries;
+pub(super) mod series;
+pub(super) mod terms;
+
+use super::state::pending_counts::{Told, begins_pending, ends_pending, ends_pending_unkeyed, ends_ready};
+use super::state::{EpochInfo, State};
+use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
+use crate::record::batch::BatchHeader;
+use crate::record::command::{Cancel, EpochStart, Void};
+use crate::record::message::Message;
+use crate::record::ready::ReadyList;
+use crate::record::{Fact, RawRecord, decode};
+use crate::schedule_log::{Entry, EntryState};
+use crate::units::{DueKey, Location, Millis, ReadyNumber, Sequence, SubjectNumber};
+use effects::{Effects, Outcome};
+use groups::{
+    apply_acknowledge, apply_assign, apply_attach, apply_consumer, apply_group, apply_group_end, apply_group_reset,
+    apply_reserve,
+};
+use loads::apply_adopt;
+use reschedules::apply_move;
+use retries::{apply_expire, apply_redrive, apply_retry};
+use series::{apply_occurrence, apply_occurring, apply_recur};
+use terms::{apply_by_key, apply_message_on_terms, apply_terms};
+
+/// What a batch says of all its records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchTime {
+    trusted: Millis,
+    held: bool,
+}
+
+impl BatchTime {
+    pub(super) fn of(header: &BatchHeader) -> Self {
+        Self { trusted: Millis(header.trusted_ms.get()), held: header.is_held() }
+    }
+
+    /// The trusted time of the batch.
+    pub(super) fn trusted(self) -> Millis {
+        self.trusted
+    }
+
+    /// True where an entry due at `due` is ready by its own fact.
+    pub(super) fn is_due(self, due: Millis) -> bool {
+        (!self.held || is_on(Planted::HeldNotInHeader)) && due <= self.trusted
+    }
+}
+
+/// One record on its way into the state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) sequence: Sequence,
+    pub(super) location: Location,
+    pub(super) time: BatchTime,
+}
+
+/// Applies one record. The record's header was checked; the payload of anything but a message is
+/// checked here, since a fact that cannot be read cannot be applied.
+pub(super) fn apply_record(
+    state: &mut State,
+    effects: &mut Effects,
+    arrival: Arrival,
+    record: &RawRecord<'_>,
+) -> Result<()> {
+    let fact = decode(record).ok_or_else(|| malformed(arrival, "a record of a known kind", record.header.kind))?;
+    if !matches!(fact, Fact::Message(_)) && !record.payload_is_whole() {
+        return Err(malformed(arrival, "a payload that fits its check", record.header.kind));
+    }
+    match fact {
+        Fact::Message(message) => apply_message(state, effects, arrival, &message),
+        Fact::Retry(retry) => apply_retry(state, effects, arrival, &retry),
+        Fact::Redrive(redrive) => apply_redrive(state, effects, arrival, &redrive),
+        Fact::Move(moved) => apply_move(state, effects, arrival, &moved),
+        Fact::ByKey(asked) => apply_by_key(state, effects, arrival, &asked),
+        Fact::Adopt(adopt) => {
+            let outcome = apply_adopt(state, effects, arrival, &adopt)?;
+            effects.outcomes.push((arrival.sequence, outcome));
+            Ok(())
+        }
+        Fact::Ready(list) => {
+            state.schedule.skip(arrival.sequence);
+            apply_ready(state, effects, list)
+        }
+        other => {
+            state.schedule.skip(arrival.sequence);
+            apply_small(state, effects, arrival, &other)
+        }
+    }
+}
+
+fn malformed(arrival: Arrival, expected: &str, kind: u8) -> Error {
+    let location = arrival.location;
+    let path = location.segment().map(crate::message_log::segment_path).unwrap_or_default();
+    Error::corrupt(&path, u64::from(location.offset()), expected, format!("kind {kind}"))
+}
+
+fn apply_small(state: &mut State, effects: &mut Effects, arrival: Arrival, fact: &Fact<'_>) -> Result<()> {
+    match fact {
+        Fact::Cancel(cancel) => {
+            let outcome = apply_cancel(state, effects, *cancel)?;
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Subject { number, name } => {
+            if number.0 > 0 && state.subjects.get(*number).is_none() && state.subjects.number(name).is_none() {
+                state.dispatch.admit(*number)?;
+                state.subjects.add(*number, name);
+            }
+        }
+        Fact::Group { subject, start, name } => {
+            let outcome = apply_group(state, *subject, *start, name);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::GroupEnd { group, end } => {
+            let outcome = apply_group_end(state, effects, arrival.sequence, *group, *end);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::GroupReset { group, start } => {
+            let outcome = apply_group_reset(state, *group, *start);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Expire(expire) => {
+            let outcome = Outcome::Expired(apply_expire(state, effects, expire));
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Consumer { group, name } => {
+            let outcome = apply_consumer(state, *group, name).map_or(Outcome::NotFound, Outcome::Consumer);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Attach(attach) => {
+            let outcome = apply_attach(state, effects, attach);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::ConsumerEnd { group, consumer } => {
+            let now = arrival.time.trusted();
+            if state.groups.get_mut(group).is_some_and(|group| group.end_consumer(*consumer, now)) {
+                effects.woken.insert(*group);
+            }
+        }
+        Fact::Reserve(reserve) => apply_reserve(state, effects, reserve),
+        Fact::Assign(assign) => apply_assign(state, assign),
+        Fact::Acknowledge(_) if is_on(Planted::AcknowledgementsForgotten) => {}
+        Fact::Acknowledge(acknowledge) => apply_acknowledge(state, effects, acknowledge),
+        Fact::Void(void) => apply_void(state, effects, *void),
+        Fact::EpochStart(start) => apply_epoch_start(state, arrival.sequence, start),
+        Fact::Terms(terms) => {
+            let outcome = apply_terms(state, arrival, terms);
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Recur(recur) => {
+            let outcome = apply_recur(state, effects, arrival, recur)?;
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        Fact::Occurrence(occurrence) => apply_occurrence(state, arrival, *occurrence),
+        Fact::Message(_)
+        | Fact::Retry(_)
+        | Fact::Redrive(_)
+        | Fact::Move(_)
+        | Fact::ByKey(_)
+        | Fact::Ready(_)
+        | Fact::Adopt(_) => {}
+    }
+    Ok(())
+}
+
+fn apply_message(state: &mut State, effects: &mut Effects, arrival: Arrival, message: &Message<'_>) -> Result<()> {
+    if state.subjects.get(message.subject).is_none() {
+        return Err(malformed(arrival, "a subject named before", crate::record::message::KIND_MESSAGE));
+    }
+    let key = DueKey { due: message.due, sequence: arrival.sequence };
+    let size = u32::try_from(message.body.len()).ok();
+    let entry = Entry::new(key, 1, arrival.sequence, arrival.location, message.subject).with_size(size);
+    if state.terms.hold_for(arrival.sequence) {
+        return apply_message_on_terms(state, effects, arrival, entry, size.unwrap_or(u32::MAX));
+    }
+    if let Some(awaited) = state.awaited.filter(|awaited| awaited.is(arrival.sequence)) {
+        return apply_occurring(state, effects, arrival, awaited, entry);
+    }
+    place(state, effects, arrival, entry)
+}
+
+/// An entry is ready by its own fact, or waits.
+///
+/// # Errors
+/// As [`begins_pending`].
+pub(super) fn place(state: &mut State, effects: &mut Effects, arrival: Arrival, entry: Entry) -> Result<()> {
+    let by_another = is_on(Planted::DueByAnotherClock) && entry.due() <= effects.feed.position().due;
+    if arrival.time.is_due(entry.due()) || by_another {
+        place_at_once(state, effects, entry);
+    } else {
+        state.note_message_of(entry.subject());
+        let entry = begins_pending(state, effects, entry)?;
+        state.schedule.insert(entry);
+        effects.feed.arrive(entry);
+    }
+    Ok(())
+}
+
+/// An entry is ready by its own fact, whatever its due time.
+pub(super) fn place_at_once(state: &mut State, effects: &mut Effects, entry: Entry) {
+    state.note_message_of(entry.subject());
+    state.schedule.note_dispatched_at_once(entry.sequence());
+    make_ready(state, effects, entry);
+}
+
+fn make_ready(state: &mut State, effects: &mut Effects, entry: Entry) {
+    let number = state.dispatch.push(entry);
+    if let Some(number) = number {
+        effects.followed.note(number, entry);
+    }
+    let Some(subject) = state.subjects.get(entry.subject()) else { return };
+    if entry.sequence() < subject.ended_before {
+        // It is of a group that was removed: nobody is owed it.
+        if let Some(number) = number {
+            give_up(state, entry.subject(), number);
+        }
+    } else {
+        effects.wake_subject(entry.subject());
+    }
+}
+
+/// Finishes a ready message for every group, those to come included.
+fn give_up(state: &mut State, subject: SubjectNumber, number: ReadyNumber) {
+    let Some(entry) = state.subjects.get_mut(subject) else { return };
+    entry.gone.insert(number.0);
+    for group in entry.groups.iter() {
+        if let Some(group) = state.groups.get_mut(group) {
+            group.void(number);
+        }
+    }
+    state.settle(subject);
+}
+
+fn apply_ready(state: &mut State, effects: &mut Effects, list: ReadyList<'_>) -> Result<()> {
+    let mut known = effects.take_in_flight(list).into_iter().peekable();
+    for (key, subject) in list.entries() {
+        let hint = known.next_if(|entry| entry.key() == key);
+        if state.schedule.state(key.sequence) != EntryState::Pending && !is_on(Planted::ReadyUnjudged) {
+            continue;
+        }
+        let entry = match hint {
+            Some(entry) => Some(entry),
+            None => find_pending(state, effects, key)?,
+        };
+        // One whose bytes are gone takes its number all the same, and is voided when it is read.
+        let entry = entry.unwrap_or_else(|| Entry::new(key, 1, key.sequence, Location::NOWHERE, subject));
+        if state.schedule.set(key.sequence, EntryState::Dispatched) == EntryState::Pending {
+            ends_ready(state, effects, &entry);
+        }
+        state.schedule.note_ready(&entry);
+        state.release(key.sequence);
+        make_ready(state, effects, entry);
+    }
+    Ok(())
+}
+
+/// Looks up a pending entry, past blocks that cannot be read.
+fn find_pending(state: &mut State, effects: &mut Effects, key: DueKey) -> Result<Option<Entry>> {
+    loop {
+        match state.schedule.find(key) {
+            Ok(entry) => return Ok(entry),
+            Err(damage) => effects.rescue(state, &damage)?,
+        }
+    }
+}
+
+pub(super) fn apply_cancel(state: &mut State, effects: &mut Effects, cancel: Cancel) -> Result<Outcome> {
+    Ok(match state.schedule.state(cancel.target.sequence) {
+        EntryState::Pending => {
+            let told = Told { subject: cancel.subject, size: cancel.size };
+            ends_pending(state, effects, cancel.target, told)?;
+            state.schedule.set(cancel.target.sequence, EntryState::Cancelled);
+            state.release(cancel.target.sequence);
+            Outcome::Done
+        }
+        EntryState::Cancelled => Outcome::Done,
+        EntryState::Dispatched if is_on(Planted::CancelUnjudged) => Outcome::Done,
+        EntryState::Dispatched => Outcome::AlreadyDispatched,
+        EntryState::Nothing => Outcome::NotFound,
+    })
+}
+
+fn apply_void(state: &mut State, effects: &mut Effects, void: Void) {
+    match void {
+        Void::Pending { sequence, .. } => {
+            if state.schedule.state(sequence) == EntryState::Pending {
+                ends_pending_unkeyed(state, sequence);
+                state.schedule.set(sequence, EntryState::Cancelled);
+                state.release(sequence);
+                state.voided = state.voided.saturating_add(1);
+            }
+        }
+        Void::Ready { subject, number } => {
+            if number < state.dispatch.finished_below(subject) || number >= state.dispatch.next_number(subject) {
+                return;
+            }
+            let Some(entry) = state.subjects.get(subject) else { return };
+            if entry.gone.contains(number.0) {
+                return;
+            }
+            state.voided = state.voided.saturating_add(u64::from(!is_on(Planted::DamageUncounted)));
+            effects.woken.extend(entry.groups.iter().copied());
+            give_up(state, subject, number);
+        }
+    }
+}
+
+fn apply_epoch_start(state: &mut State, sequence: Sequence, start: &EpochStart) {
+    state.epochs.push(EpochInfo { epoch: start.epoch, nonce: start.nonce, first_sequence: sequence });
+    state.delay_ms_max = start.delay_ms_max;
+    for group in state.groups.values_mut() {
+        group.begin_epoch();
+    }
+}

@@ -1,0 +1,140 @@
+//! How messages leave their queue other than by being acknowledged: given back, put away as dead
+//! letters, brought back from there, expired.
+
+use super::effects::{Effects, Outcome};
+use super::groups::ensure_group;
+use super::{Arrival, place, place_at_once};
+use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
+use crate::queues::Group;
+use crate::record::expire::Expire;
+use crate::record::retry::{Destination, Redrive, Retry};
+use crate::schedule_log::Entry;
+use crate::store::query::listing::count_of;
+use crate::store::recovery::ready_rescue::rescue_one_ready;
+use crate::store::state::State;
+use crate::units::{DueKey, Location, ReadyNumber, Sequence, SubjectNumber};
+
+/// A delivery ends and its message begins again elsewhere: one fact, so that it is never in both
+/// places and never in none. The first one makes the group a group of the target subject, from
+/// number 0, whatever its own start was. A dead letter waits for nothing.
+pub(super) fn apply_retry(state: &mut State, effects: &mut Effects, arrival: Arrival, retry: &Retry<'_>) -> Result<()> {
+    let nothing = |state: &mut State| {
+        state.schedule.skip(arrival.sequence);
+        Ok(())
+    };
+    if state.subjects.get(retry.target).is_none() {
+        return nothing(state);
+    }
+    let Some(group) = state.groups.get(&retry.group) else { return nothing(state) };
+    let (subject, name) = (group.subject, group.name.clone());
+    let holds = group.consumers.get(&retry.consumer).and_then(|consumer| consumer.held.get(retry.offset));
+    if holds.is_none_or(|held| held.number != retry.number) && !is_on(Planted::RetryUnjudged) {
+        return nothing(state);
+    }
+    let origin = payload_of(state, effects, subject, retry.number)?;
+    let origin = origin.unwrap_or((retry.payload_sequence.unwrap_or(arrival.sequence), Location::NOWHERE, None));
+    if let Some(group) = state.groups.get_mut(&retry.group).filter(|_| !is_on(Planted::GivenBackStays)) {
+        group.take(retry.consumer, retry.offset, retry.number);
+    }
+    if !is_on(Planted::RetryGroupNotMade) {
+        ensure_group(state, retry.target, ReadyNumber(0), &name);
+    }
+    let entry = entry_of(retry, arrival.sequence, origin);
+    match retry.destination {
+        Destination::Again => place(state, effects, arrival, entry)?,
+        Destination::DeadLetter { .. } if is_on(Planted::DeadLetterDropped) => state.schedule.skip(arrival.sequence),
+        Destination::DeadLetter { .. } => place_at_once(state, effects, entry),
+    }
+    state.settle(subject);
+    effects.woken.insert(retry.group);
+    Ok(())
+}
+
+/// The sequence of a payload, its place, and the bytes of its body where they are known.
+type Origin = (Sequence, Location, Option<u32>);
+
+/// What a retry makes pending: under its own sequence, with the payload where that was.
+fn entry_of(retry: &Retry<'_>, sequence: Sequence, origin: Origin) -> Entry {
+    let ordered_by = if is_on(Planted::MovedKeepsSequence) { origin.0 } else { sequence };
+    let payload_sequence = if is_on(Planted::PayloadSequenceLost) { sequence } else { origin.0 };
+    let key = DueKey { due: retry.due, sequence: ordered_by };
+    let attempt = u16::try_from(retry.attempt).unwrap_or(u16::MAX);
+    Entry::new(key, attempt, payload_sequence, origin.1, retry.target).with_size(origin.2)
+}
+
+/// Where the payload of a ready message is. `None` where that is nowhere to be found: the entry
+/// that takes its place is voided when it is read.
+fn payload_of(
+    state: &mut State,
+    effects: &Effects,
+    subject: SubjectNumber,
+    number: ReadyNumber,
+) -> Result<Option<Origin>> {
+    let origin = match state.dispatch.find(subject, number) {
+        Err(error @ Error::Storage { .. }) => return Err(error),
+        Ok(origin) => origin,
+        Err(_) => rescue_one_ready(&effects.storage, state, subject, number)?,
+    };
+    Ok(origin.map(|origin| (origin.payload_sequence(), origin.location(), origin.size())))
+}
+
+/// A dead letter is finished and its message begins again, once: whoever comes second finds it done.
+pub(super) fn apply_redrive(
+    state: &mut State,
+    effects: &mut Effects,
+    arrival: Arrival,
+    redrive: &Redrive,
+) -> Result<()> {
+    let group = state.groups.get(&redrive.group).filter(|_| state.subjects.get(redrive.target).is_some());
+    let dead = group.filter(|group| redrive.number < state.dispatch.next_number(group.subject));
+    let is_done = |group: &Group| group.done.contains(redrive.number.0) && !is_on(Planted::RedriveUnjudged);
+    let dead = dead.filter(|group| !is_done(group));
+    let Some((subject, name)) = dead.map(|group| (group.subject, group.name.clone())) else {
+        state.schedule.skip(arrival.sequence);
+        effects.outcomes.push((arrival.sequence, Outcome::NotFound));
+        return Ok(());
+    };
+    let origin = payload_of(state, effects, subject, redrive.number)?;
+    let origin = origin.unwrap_or((redrive.payload_sequence, Location::NOWHERE, None));
+    if let Some(group) = state.groups.get_mut(&redrive.group) {
+        group.void(redrive.number);
+    }
+    ensure_group(state, redrive.target, ReadyNumber(0), &name);
+    let key = DueKey { due: redrive.due, sequence: arrival.sequence };
+    let entry = Entry::new(key, 1, origin.0, origin.1, redrive.target).with_size(origin.2);
+    place(state, effects, arrival, entry)?;
+    state.settle(subject);
+    effects.outcomes.push((arrival.sequence, Outcome::Done));
+    Ok(())
+}
+
+/// Ready messages are finished for every group that does not hold them, and for groups to come;
+/// how many were not finished before.
+pub(super) fn apply_expire(state: &mut State, effects: &mut Effects, expire: &Expire<'_>) -> u64 {
+    let number = expire.subject;
+    let (floor, next) = (state.dispatch.finished_below(number), state.dispatch.next_number(number));
+    let Some(subject) = state.subjects.get_mut(number) else { return 0 };
+    let mut found = Vec::new();
+    for range in expire.numbers.iter() {
+        let (first, end) = (range.first.max(floor.0), range.first.saturating_add(range.count).min(next.0));
+        if first >= end {
+            continue;
+        }
+        if subject.groups.is_empty() {
+            found.extend(subject.gone.gaps(first, end));
+        }
+        for group in subject.groups.iter() {
+            if let Some(group) = state.groups.get_mut(group) {
+                group.expire(first, end, &mut found);
+            }
+        }
+        subject.gone.insert_range(first, end);
+    }
+    let count = count_of(found);
+    subject.expired = subject.expired.saturating_add(count);
+    subject.expired_before = subject.expired_before.max(expire.due_before);
+    effects.woken.extend(subject.groups.iter().copied());
+    state.settle(number);
+    count
+}

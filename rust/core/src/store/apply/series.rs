@@ -1,0 +1,123 @@
+//! Series begin and end, and messages that are occurrences of them are judged: a series has one pending message,
+//! and none twice, whoever proposed what in which order.
+
+use std::sync::Arc;
+
+use super::effects::{Effects, Outcome};
+use super::{Arrival, apply_cancel, place};
+use crate::error::Result;
+use crate::planted::{Planted, is_on};
+use crate::record::command::Cancel;
+use crate::record::recurring::{NewSeries, Occurrence, Recur};
+use crate::record::terms::IfExists;
+use crate::schedule_log::{DUE_MAX, Entry, EntryState};
+use crate::store::state::State;
+use crate::store::state::recurring::{ALL_SERIES_BYTES_MAX, Recurs, SERIES_BYTES_MAX, SERIES_MAX, Series};
+use crate::units::{DueKey, Sequence};
+
+/// What the message behind an occurrence fact is judged by. Nothing of it outlives its batch.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Awaited {
+    message: Sequence,
+    occurrence: Occurrence,
+}
+
+impl Awaited {
+    /// The message at this sequence is the one that it speaks of.
+    #[inline]
+    pub(in crate::store) fn is(self, sequence: Sequence) -> bool {
+        self.message == sequence
+    }
+}
+
+pub(super) fn apply_recur(
+    state: &mut State,
+    effects: &mut Effects,
+    arrival: Arrival,
+    recur: &Recur<'_>,
+) -> Result<Outcome> {
+    let ending = match recur {
+        Recur::Begin(new) => return begin(state, effects, arrival, new),
+        Recur::End { subject, name } => state.recurring.named(*subject, name),
+        // One that waits for a message is not over, whoever says so.
+        Recur::Over { series } => state.recurring.get(*series).filter(|one| one.pending.is_none()).map(|_| *series),
+    };
+    let Some(number) = ending else { return Ok(Outcome::NotFound) };
+    Ok(Outcome::SeriesEnded(end(state, effects, number)?))
+}
+
+fn begin(state: &mut State, effects: &mut Effects, arrival: Arrival, new: &NewSeries<'_>) -> Result<Outcome> {
+    if state.subjects.get(new.subject).is_none() {
+        return Ok(Outcome::NotFound);
+    }
+    let before = state.recurring.named(new.subject, new.name);
+    if before.is_some() && new.if_exists != IfExists::Replace {
+        return Ok(Outcome::SeriesThere);
+    }
+    let recurs = Recurs::of(new);
+    let freed = before.and_then(|number| state.recurring.get(number)).map_or(0, |series| series.recurs.bytes());
+    let all_bytes = state.recurring.bytes().saturating_sub(freed).saturating_add(recurs.bytes());
+    if recurs.bytes() > SERIES_BYTES_MAX || all_bytes > ALL_SERIES_BYTES_MAX {
+        return Ok(Outcome::SeriesTooLarge);
+    }
+    if before.is_none() && state.recurring.len() >= SERIES_MAX {
+        return Ok(Outcome::SeriesFull);
+    }
+    let ended = match before {
+        Some(number) => end(state, effects, number)?,
+        None => None,
+    };
+    let series = Series { recurs: Arc::new(recurs), last_due: new.after, pending: None };
+    state.recurring.begin(arrival.sequence, series);
+    Ok(Outcome::SeriesBegun(ended))
+}
+
+/// A series ends, and its pending message is cancelled: which one that was.
+fn end(state: &mut State, effects: &mut Effects, number: Sequence) -> Result<Option<DueKey>> {
+    let Some(series) = state.recurring.end(number) else { return Ok(None) };
+    let Some(target) = series.pending else { return Ok(None) };
+    let size = u32::try_from(series.recurs.body.len()).unwrap_or(u32::MAX);
+    apply_cancel(state, effects, Cancel { target, subject: series.recurs.subject, size })?;
+    Ok(Some(target))
+}
+
+/// The message behind this fact is an occurrence.
+pub(super) fn apply_occurrence(state: &mut State, arrival: Arrival, occurrence: Occurrence) {
+    state.awaited = Some(Awaited { message: arrival.sequence.next(), occurrence });
+}
+
+/// A message that is an occurrence is stored where its series owes just this one.
+pub(super) fn apply_occurring(
+    state: &mut State,
+    effects: &mut Effects,
+    arrival: Arrival,
+    awaited: Awaited,
+    entry: Entry,
+) -> Result<()> {
+    let Occurrence { series: number, after } = awaited.occurrence;
+    let (due, subject) = (entry.due(), entry.subject());
+    let is_owed = |series: &Series| {
+        let is_next = series.pending.is_none() && series.last_due == after || is_on(Planted::OccurrenceUnjudged);
+        is_next && series.recurs.subject == subject && due > after && due <= DUE_MAX
+    };
+    if !state.recurring.get(number).is_some_and(is_owed) {
+        state.recurring.is_judged(number);
+        state.schedule.skip(arrival.sequence);
+        effects.outcomes.push((arrival.sequence, Outcome::NotFound));
+        return Ok(());
+    }
+    place(state, effects, arrival, entry)?;
+    let is_pending = state.schedule.state(arrival.sequence) == EntryState::Pending;
+    state.recurring.occurred(number, due, is_pending.then(|| entry.key()));
+    effects.outcomes.push((arrival.sequence, Outcome::Done));
+    Ok(())
+}
+
+/// A message was moved: where it is the pending one of a series it stays that, as long as it waits.
+pub(super) fn occurrence_moves(state: &mut State, from: Sequence, to: DueKey) {
+    if let Some(number) = state.recurring.release(from)
+        && state.schedule.state(to.sequence) == EntryState::Pending
+    {
+        state.recurring.wait_for(number, Some(to));
+    }
+}

@@ -1,0 +1,212 @@
+//! Messages on terms: judged against what the facts before them left, so that two with one key that are on their
+//! way together are told apart by their order in the log, and a replay comes to the same end.
+
+use std::collections::VecDeque;
+
+use super::effects::{Effects, Outcome};
+use super::reschedules::apply_move;
+use super::{Arrival, apply_cancel, place};
+use crate::error::Result;
+use crate::planted::{Planted, is_on};
+use crate::record::command::{Cancel, Move};
+use crate::record::terms::{ByKey, IfExists, KeyCommand, MessageTerms, Terms, TermsLimits};
+use crate::schedule_log::{Entry, EntryState};
+use crate::store::names::keys::Named;
+use crate::store::state::State;
+use crate::units::{DueKey, Millis, Sequence};
+
+/// The terms that were read last, for the messages behind them. Nothing of it outlives its batch.
+#[derive(Clone, Debug, Default)]
+pub(in crate::store) struct Standing {
+    first: Sequence,
+    /// They hold below this.
+    end: Sequence,
+    /// Nothing of the whole is stored.
+    is_refused: bool,
+    limits: TermsLimits,
+    rows: VecDeque<MessageTerms>,
+}
+
+impl Standing {
+    /// True where terms hold for the message of this sequence.
+    #[inline]
+    pub(super) fn hold_for(&self, sequence: Sequence) -> bool {
+        sequence < self.end && sequence >= self.first
+    }
+
+    /// The terms of the message of this sequence.
+    fn take(&mut self, sequence: Sequence) -> Option<MessageTerms> {
+        if is_on(Planted::FirstTermsForAll) {
+            return self.rows.front().copied();
+        }
+        let place = sequence.since(self.first);
+        while self.rows.front().is_some_and(|row| u64::from(row.place) < place) {
+            self.rows.pop_front();
+        }
+        let is_its = self.rows.front().is_some_and(|row| u64::from(row.place) == place);
+        if is_its { self.rows.pop_front() } else { None }
+    }
+}
+
+/// Whether the messages behind these terms are stored is found here, for all of them at once: what may be
+/// refused of one is refused of all.
+pub(in crate::store) fn apply_terms(state: &mut State, arrival: Arrival, terms: &Terms<'_>) -> Outcome {
+    let rows: VecDeque<MessageTerms> = terms.rows().collect();
+    let now = arrival.time.trusted();
+    state.ids.forget_over(now, rows.len());
+    let outcome = judged(state, now, &terms.limits, &rows);
+    state.terms = Standing {
+        first: arrival.sequence.next(),
+        end: arrival.sequence.next().plus(u64::from(terms.messages)),
+        is_refused: outcome != Outcome::Done,
+        limits: terms.limits,
+        rows,
+    };
+    outcome
+}
+
+fn judged(state: &State, now: Millis, limits: &TermsLimits, rows: &VecDeque<MessageTerms>) -> Outcome {
+    let (mut keys, mut ids) = (state.keys.len(), state.ids.len());
+    for row in rows {
+        if row.id.and_then(|id| state.ids.get(id, now)).is_some() {
+            continue;
+        }
+        match row.key.map(|key| state.keys.get(key)) {
+            Some(Some(held)) if row.if_exists == IfExists::Refuse => return Outcome::KeyTaken(row.place, held.key),
+            Some(None) => keys = keys.saturating_add(1),
+            _ => {}
+        }
+        ids = ids.saturating_add(usize::from(row.id.is_some()));
+    }
+    if keys > (limits.keys_max as usize).max(state.keys.len()) {
+        return Outcome::KeysFull(limits.keys_max);
+    }
+    if ids > (limits.ids_max as usize).max(state.ids.len()) {
+        return Outcome::IdsFull(limits.ids_max);
+    }
+    Outcome::Done
+}
+
+/// A message for which terms hold: it is stored, or what is there already is told.
+pub(super) fn apply_message_on_terms(
+    state: &mut State,
+    effects: &mut Effects,
+    arrival: Arrival,
+    entry: Entry,
+    size: u32,
+) -> Result<()> {
+    if state.terms.is_refused {
+        state.schedule.skip(arrival.sequence);
+        return Ok(());
+    }
+    let Some(row) = state.terms.take(arrival.sequence) else {
+        return place(state, effects, arrival, entry);
+    };
+    let now = arrival.time.trusted();
+    let until = now.plus(state.terms.limits.id_window_ms);
+    let repeated = row.id.and_then(|id| state.ids.get(id, now));
+    let held = row.key.and_then(|key| state.keys.get(key));
+    let kept = held.filter(|_| row.if_exists != IfExists::Replace);
+    if let Some(there) = repeated.or(kept) {
+        if let Some(id) = row.id.filter(|_| repeated.is_none()) {
+            state.ids.note(id, there, arrival.sequence, until);
+        }
+        state.schedule.skip(arrival.sequence);
+        effects.outcomes.push((arrival.sequence, Outcome::There(there.key, there.size)));
+        return Ok(());
+    }
+    let outcome = held.map_or(Outcome::Done, |held| Outcome::Replaced(held.key));
+    if let Some(held) = held.filter(|_| !is_on(Planted::ReplacedStays)) {
+        cancel(state, effects, held)?;
+    }
+    let message = Named { key: entry.key(), subject: entry.subject(), size };
+    place(state, effects, arrival, entry)?;
+    if let Some(key) = row.key.filter(|_| state.schedule.state(arrival.sequence) == EntryState::Pending) {
+        state.keys.hold(key, message);
+    }
+    if let Some(id) = row.id {
+        state.ids.note(id, message, arrival.sequence, until);
+    }
+    effects.outcomes.push((arrival.sequence, outcome));
+    Ok(())
+}
+
+fn cancel(state: &mut State, effects: &mut Effects, held: Named) -> Result<Outcome> {
+    apply_cancel(state, effects, Cancel { target: held.key, subject: held.subject, size: held.size })
+}
+
+/// What is asked by a key is asked of the pending message that has it. Nothing is known of one that is not
+/// pending any more.
+///
+/// A move is of the entry that its fact names, where that has the key still, and of no other: so whoever finds the
+/// fact in the log knows what it moved, without knowing who had the key. Who asked asks again.
+///
+/// One with an id in the terms before it is answered as the first one of that id, which is remembered as that of a
+/// message is.
+pub(super) fn apply_by_key(state: &mut State, effects: &mut Effects, arrival: Arrival, asked: &ByKey) -> Result<()> {
+    let is_on_terms = state.terms.hold_for(arrival.sequence);
+    if is_on_terms && state.terms.is_refused && !is_on(Planted::DoneWithoutRoomForIds) {
+        state.schedule.skip(arrival.sequence);
+        return Ok(());
+    }
+    let id = if is_on_terms { state.terms.take(arrival.sequence).and_then(|row| row.id) } else { None };
+    let now = arrival.time.trusted();
+    if let Some(before) = id.and_then(|id| state.ids.get(id, now)) {
+        state.schedule.skip(arrival.sequence);
+        effects.outcomes.push((arrival.sequence, answered_before(asked, before)));
+        return Ok(());
+    }
+    let held = state.keys.get(asked.key);
+    let is_named = |held: &Named| asked.target == Some(held.key) && asked.subject == held.subject;
+    let is_its = |held: &Named| is_named(held) || is_on(Planted::MovedByKeyUnjudged);
+    match (asked.command, held) {
+        (KeyCommand::Cancel, Some(held)) => {
+            state.schedule.skip(arrival.sequence);
+            let outcome = cancel(state, effects, held)?;
+            effects.outcomes.push((arrival.sequence, outcome));
+        }
+        (KeyCommand::Move { due, delay_ms }, Some(held)) if is_its(&held) => {
+            let Named { key: target, subject, size } = held;
+            apply_move(state, effects, arrival, &Move { target, due, delay_ms, subject, size })?;
+        }
+        _ => {
+            state.schedule.skip(arrival.sequence);
+            effects.outcomes.push((arrival.sequence, Outcome::NotFound));
+        }
+    }
+    // A move that another message had the key of is not judged yet: who asked asks again.
+    let is_judged = asked.command == KeyCommand::Cancel || held.as_ref().is_none_or(is_its);
+    if let Some(id) = id.filter(|_| is_judged && !is_on(Planted::CommandByKeyForgotten)) {
+        let outcome = effects.outcomes.last().map(|(_, outcome)| *outcome);
+        let until = now.plus(state.terms.limits.id_window_ms);
+        state.ids.note(id, remembered(held, outcome), arrival.sequence, until);
+    }
+    Ok(())
+}
+
+/// What is remembered of a command by a key.
+fn remembered(held: Option<Named>, outcome: Option<Outcome>) -> Named {
+    match (held, outcome) {
+        (Some(held), Some(Outcome::Done)) => held,
+        (Some(held), Some(Outcome::Moved(key))) => Named { key, ..held },
+        _ => Named::NOTHING,
+    }
+}
+
+fn answered_before(asked: &ByKey, before: Named) -> Outcome {
+    match asked.command {
+        _ if before.is_nothing() => Outcome::NotFound,
+        KeyCommand::Cancel => Outcome::Done,
+        KeyCommand::Move { .. } => Outcome::There(before.key, before.size),
+    }
+}
+
+/// A message was moved: its key goes with it, as long as it waits.
+pub(super) fn key_moves(state: &mut State, from: Sequence, to: DueKey) {
+    if let Some((key, message)) = state.keys.release(from)
+        && state.schedule.state(to.sequence) == EntryState::Pending
+        && !is_on(Planted::MovedLosesKey)
+    {
+        state.keys.hold(key, Named { key: to, ..message });
+    }
+}

@@ -1,0 +1,145 @@
+//! The files that a checkpoint needs, as it names them: parts 14 and 15 of [`super::snapshot`], and with them all that
+//! belongs to one copy of a store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::codec::{FieldReader, FieldWriter};
+use super::forecast_codec::{read_ended, read_totals};
+use super::log_codec::{read_holes, read_run_holes, read_segments};
+use super::snapshot::WindowSnapshot;
+use crate::error::Result;
+use crate::message_log::Holes;
+use crate::run::{Run, RunHoles};
+use crate::store::retention::file_subjects::{FileSubjects, read_file_subjects};
+use crate::store::retention::kept_files::KeptFiles;
+use crate::store::state::loaded_runs::{NamedLoad, read_loads};
+use crate::store::state::{KnownRun, LogPosition, SegmentStart};
+use crate::units::{DueKey, Millis, Minute, RunNumber, SegmentNumber, Sequence, Tally};
+
+/// Formats before this one know nothing of what is due in which minute.
+const FORMAT_WITH_FORECAST: u32 = 5;
+/// Formats before this one do not know whose messages a file has.
+const FORMAT_WITH_FILE_SUBJECTS: u32 = 6;
+/// Formats before this one have no holes.
+const FORMAT_WITH_HOLES: u32 = 7;
+/// Formats before this one have none in runs.
+const FORMAT_WITH_RUN_HOLES: u32 = 8;
+
+/// A file that a checkpoint names, with what proves it whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::store) struct NamedRun {
+    pub(in crate::store) number: RunNumber,
+    pub(in crate::store) length: u64,
+    pub(in crate::store) check: u32,
+    pub(in crate::store) created: Millis,
+    /// Whose messages it has; they stand apart from the rest.
+    pub(in crate::store) subjects: FileSubjects,
+}
+
+impl NamedRun {
+    pub(in crate::store) fn of(run: &Arc<Run>, created: Millis, subjects: FileSubjects) -> Self {
+        Self { number: run.number(), length: run.length(), check: run.digest(), created, subjects }
+    }
+
+    /// The run that it names, opened.
+    pub(in crate::store) fn known(&self, run: &Arc<Run>) -> KnownRun {
+        KnownRun { run: Arc::clone(run), created: self.created, subjects: self.subjects.clone() }
+    }
+}
+
+/// The files that a checkpoint names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::store) struct NamedFiles {
+    pub(in crate::store) floor: SegmentNumber,
+    pub(in crate::store) schedule_runs: Vec<NamedRun>,
+    pub(in crate::store) dispatch_runs: Vec<NamedRun>,
+    /// What of the segments is read no more.
+    pub(in crate::store) holes: Holes,
+    /// What of the payloads of runs is.
+    pub(in crate::store) run_holes: RunHoles,
+    /// Those of the schedule runs that were loaded.
+    pub(in crate::store) loads: BTreeMap<RunNumber, NamedLoad>,
+}
+
+impl NamedFiles {
+    /// As a checkpoint needs them that has this number, and after which this sequence comes next.
+    pub(in crate::store) fn kept(&self, checkpoint: u32, next_sequence: Sequence) -> KeptFiles {
+        KeptFiles {
+            checkpoint,
+            next_sequence,
+            floor: self.floor,
+            runs: self.schedule_runs.iter().chain(&self.dispatch_runs).map(|run| run.number).collect(),
+            loads: self.loads.iter().map(|(number, load)| (*number, load.name)).collect(),
+            holes: self.holes.clone(),
+            run_holes: self.run_holes.clone(),
+        }
+    }
+}
+
+pub(super) fn write_runs(out: &mut FieldWriter, runs: &[NamedRun]) {
+    out.count(runs.len());
+    for run in runs {
+        out.u32(run.number.0);
+        out.u64(run.length);
+        out.u32(run.check);
+        out.u64(run.created.0);
+    }
+}
+
+pub(super) fn read_runs(from: &mut FieldReader<'_>) -> Result<Vec<NamedRun>> {
+    let mut runs = Vec::new();
+    for _ in 0..from.count(24)? {
+        runs.push(NamedRun {
+            number: RunNumber(from.u32()?),
+            length: from.u64()?,
+            check: from.u32()?,
+            created: Millis(from.u64()?),
+            subjects: FileSubjects::unknown(),
+        });
+    }
+    Ok(runs)
+}
+
+/// What belongs to one copy of a store: parts 13 to 21.
+pub(in crate::store) struct OfThisCopy {
+    pub(in crate::store) feed_from: DueKey,
+    pub(in crate::store) segments: Vec<SegmentStart>,
+    pub(in crate::store) files: NamedFiles,
+    pub(in crate::store) totals: Option<Vec<(Minute, Tally)>>,
+}
+
+pub(super) fn read_of_this_copy(
+    from: &mut FieldReader<'_>,
+    format: u32,
+    position: &LogPosition,
+    windows: &mut [WindowSnapshot],
+) -> Result<OfThisCopy> {
+    let feed_from = DueKey { due: Millis(from.u64()?), sequence: Sequence(from.u64()?) };
+    let floor = SegmentNumber(from.u32()?);
+    let mut segments = read_segments(from)?;
+    let mut files = NamedFiles {
+        floor,
+        schedule_runs: read_runs(from)?,
+        dispatch_runs: read_runs(from)?,
+        holes: Holes::default(),
+        run_holes: RunHoles::default(),
+        loads: BTreeMap::new(),
+    };
+    let mut totals = None;
+    if format >= FORMAT_WITH_FORECAST {
+        totals = Some(read_totals(from)?);
+        read_ended(from, windows)?;
+    }
+    if format >= FORMAT_WITH_FILE_SUBJECTS {
+        read_file_subjects(from, &mut segments, &mut files)?;
+    }
+    if format >= FORMAT_WITH_HOLES {
+        files.holes = read_holes(from, floor, position)?;
+    }
+    if format >= FORMAT_WITH_RUN_HOLES {
+        files.run_holes = read_run_holes(from, &files.schedule_runs)?;
+        files.loads = read_loads(from, &files.schedule_runs, position.next_sequence)?;
+    }
+    Ok(OfThisCopy { feed_from, segments, files, totals })
+}

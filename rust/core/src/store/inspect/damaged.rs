@@ -1,0 +1,51 @@
+//! Looking at a store that cannot be opened: what is certain of it, up to the first fact that is lost,
+//! and what is damaged or missing. Changes no file.
+
+use std::sync::Arc;
+
+use super::inspection::{Found, Inspection, newest_checkpoints, picture};
+use crate::error::{Error, Result};
+use crate::message_log::Identity;
+use crate::storage::Storage;
+use crate::store::retention::finished_age::KeepFinished;
+use crate::store::retention::pins::Pin;
+use crate::store::salvage::base::{Base, base};
+use crate::store::salvage::stream_of;
+
+/// Places of damage and gaps that are told at most; the rest is counted.
+const TOLD_MAX: usize = 1_000;
+
+/// Reads what can be read of a store that an open would refuse with `refused`; `pins` are those that
+/// are told of, `keep` is how long files are kept by who opens it.
+///
+/// # Errors
+/// `NotAStore` where nothing says whose files these are; `NewerFormat`, `Storage`.
+pub fn inspect_damaged(
+    storage: &Arc<dyn Storage>,
+    refused: Error,
+    pins: &[Pin],
+    keep: &KeepFinished,
+) -> Result<Inspection> {
+    let (stream, no_identity) = stream_of(storage.as_ref())?;
+    let chosen = newest_checkpoints(storage.as_ref(), &stream)?;
+    let Base { owner, gaps, damage, is_blind, applied, late_facts, .. } = base(storage, stream, chosen.first())?;
+    let state = owner.state();
+    let epoch = Identity::read(storage.as_ref()).ok().flatten().map_or(state.position.epoch, |id| id.promised_epoch);
+    let found = Found { epoch, sealed: false, behind: applied, facts_unconfirmed: late_facts };
+    let mut inspection = picture(storage.as_ref(), state, &chosen, &found, pins, keep)?;
+    let mut words: Vec<String> = no_identity.iter().chain(&damage).map(ToString::to_string).collect();
+    if is_blind {
+        words.push("no checkpoint can be read, and the beginning of the log is gone: nothing is certain".to_owned());
+    }
+    words.extend(gaps.iter().map(|gap| {
+        let last = gap.first.plus(gap.count.saturating_sub(1));
+        format!("{} facts are gone, sequences {} to {last}", gap.count, gap.first)
+    }));
+    words.append(&mut inspection.damaged);
+    let untold = words.len().saturating_sub(TOLD_MAX);
+    words.truncate(TOLD_MAX);
+    if untold > 0 {
+        words.push(format!("and {untold} more"));
+    }
+    Ok(Inspection { damaged: words, refused: Some(refused), ..inspection })
+}

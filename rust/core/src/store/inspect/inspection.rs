@@ -1,0 +1,273 @@
+//! Looking at a store without its lock, also while another process writes to it: the newest
+//! checkpoint and the log behind it up to what is visible, applied in memory. Changes no file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::files::{InspectedFile, files_of};
+use super::space::{HeldSpace, weigh};
+use crate::error::{Error, Result};
+use crate::message_log::{Identity, Stream};
+use crate::queues::Group;
+use crate::record::batch::BatchHeader;
+use crate::storage::Storage;
+use crate::store::checkpoint::file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use crate::store::recovery::visible_state::visible_state;
+use crate::store::retention::finished_age::KeepFinished;
+use crate::store::retention::holders::{Holder, needs};
+use crate::store::retention::kept_files::KeptFiles;
+use crate::store::retention::pins::{Pin, archive_marks};
+use crate::store::state::State;
+use crate::units::{Epoch, LocationFile, Millis, Sequence, SubjectNumber};
+
+/// One subject.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InspectedSubject {
+    /// Its name.
+    pub name: String,
+    /// Messages that wait for their time.
+    pub pending: u64,
+    /// When the first of them is due.
+    pub next_due: Option<Millis>,
+    /// Messages that became ready and that some group has not finished.
+    pub ready: u64,
+    /// The number that the next ready message gets.
+    pub next_number: u64,
+    /// How many groups it has.
+    pub groups: u64,
+}
+
+/// One group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InspectedGroup {
+    /// Its subject.
+    pub subject: String,
+    /// Its name.
+    pub name: String,
+    /// The next number that was never assigned.
+    pub cursor: u64,
+    /// The number that the subject's next ready message gets.
+    pub next_number: u64,
+    /// Ready messages that it has not finished.
+    pub lag: u64,
+    /// Those of them that a consumer holds.
+    pub in_flight: u64,
+    /// The ready number that it began with.
+    pub start: u64,
+    /// Its dead letters.
+    pub dead_letters: u64,
+    /// Its consumers: their names, and how many messages each holds.
+    pub consumers: Vec<(String, u64)>,
+}
+
+/// A store, as of one position.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inspection {
+    /// How often it was opened for writing.
+    pub epoch: Epoch,
+    /// The checkpoint that was used.
+    pub checkpoint: Option<u32>,
+    /// The sequence behind the last fact that was read.
+    pub next_sequence: Sequence,
+    /// The trusted time of the last batch that was read.
+    pub trusted: Millis,
+    /// True where the log was closed in good order.
+    pub sealed: bool,
+    /// Facts that an open would apply behind the checkpoint.
+    pub facts_behind: u64,
+    /// Bytes of them in the log.
+    pub bytes_behind: u64,
+    /// Facts behind the last position that a batch calls visible: on their way, or left by a crash
+    /// for the next open to judge. They are not counted anywhere else.
+    pub facts_unconfirmed: u64,
+    /// Messages that wait for their time.
+    pub pending: u64,
+    /// When the first of them is due.
+    pub next_due: Option<Millis>,
+    /// Ready messages that some group has not finished.
+    pub ready: u64,
+    /// Messages given up because their bytes were damaged.
+    pub voided: u64,
+    /// Every file.
+    pub files: Vec<InspectedFile>,
+    /// Every subject, by number.
+    pub subjects: Vec<InspectedSubject>,
+    /// Every group, by number.
+    pub groups: Vec<InspectedGroup>,
+    /// Who needs which files, who needs the oldest of the log first.
+    pub holders: Vec<Holder>,
+    /// How much is held for which reason.
+    pub space: Vec<HeldSpace>,
+    /// What could not be read, in words.
+    pub damaged: Vec<String>,
+    /// Why an open would be refused; the figures are then those up to the first fact that is lost.
+    pub refused: Option<Error>,
+}
+
+/// Reads a store. While another process writes to it, files may come and go under the reader; what
+/// looks damaged may then be well a moment later, so the caller tries again. `pins` are those that are
+/// told of, `keep` is how long files are kept by who opens it.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
+pub fn inspect(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    pins: &[Pin],
+    keep: &KeepFinished,
+) -> Result<Inspection> {
+    let seen = visible_state(storage, identity)?;
+    let found = Found {
+        epoch: identity.promised_epoch,
+        sealed: seen.sealed,
+        behind: seen.behind,
+        facts_unconfirmed: seen.facts_unconfirmed,
+    };
+    picture(storage.as_ref(), seen.state(), &seen.chosen, &found, pins, keep)
+}
+
+/// What the state does not tell.
+pub(in crate::store) struct Found {
+    pub(in crate::store) epoch: Epoch,
+    pub(in crate::store) sealed: bool,
+    pub(in crate::store) behind: Behind,
+    pub(in crate::store) facts_unconfirmed: u64,
+}
+
+/// The inspection of a state, of which `chosen` are the kept checkpoints, the used one first.
+pub(super) fn picture(
+    storage: &dyn Storage,
+    state: &State,
+    chosen: &[ReadCheckpoint],
+    found: &Found,
+    pins: &[Pin],
+    keep: &KeepFinished,
+) -> Result<Inspection> {
+    let kept: Vec<KeptFiles> = chosen.iter().map(ReadCheckpoint::kept).collect();
+    let mut damaged = Vec::new();
+    let (waiting, waiting_in) = waiting(state, &mut damaged);
+    let keeping = keep.at(&state.subjects, state.position.trusted);
+    let mut files = files_of(storage, state, &kept, &waiting_in, &keeping)?;
+    let replay_from = chosen.iter().filter_map(|read| read.snapshot.position.end.segment()).min();
+    let needs = needs(state, &kept, replay_from, pins, &archive_marks(storage)?);
+    let (holders, space) = weigh(state, &needs, &mut files);
+    Ok(Inspection {
+        epoch: found.epoch,
+        checkpoint: chosen.first().map(|read| read.number),
+        next_sequence: state.position.next_sequence,
+        trusted: state.position.trusted,
+        sealed: found.sealed,
+        facts_behind: found.behind.facts,
+        bytes_behind: found.behind.bytes,
+        facts_unconfirmed: found.facts_unconfirmed,
+        pending: state.schedule.pending(),
+        next_due: waiting.values().filter_map(|waiting| waiting.next_due).min(),
+        ready: state.dispatch.unfinished(),
+        voided: state.voided,
+        subjects: subjects_of(state, &waiting),
+        groups: state.groups.values().map(|group| group_of(state, group)).collect(),
+        holders,
+        space,
+        files,
+        damaged,
+        refused: None,
+    })
+}
+
+/// The two newest checkpoints that read whole, the newest first.
+pub(in crate::store) fn newest_checkpoints(storage: &dyn Storage, stream: &Stream) -> Result<Vec<ReadCheckpoint>> {
+    let mut found = Vec::new();
+    for number in list_checkpoints(storage)?.into_iter().rev() {
+        match read_checkpoint(storage, stream, number) {
+            Ok(read) => found.push(read),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(_) => {}
+        }
+        if found.len() == 2 {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What was applied behind the checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::store) struct Behind {
+    pub(in crate::store) facts: u64,
+    pub(in crate::store) bytes: u64,
+}
+
+impl Behind {
+    pub(in crate::store) fn add(&mut self, header: &BatchHeader) {
+        self.facts = self.facts.saturating_add(u64::from(header.count.get()));
+        self.bytes = self.bytes.saturating_add(u64::from(header.length.get()));
+    }
+}
+
+/// What waits in one subject.
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    count: u64,
+    next_due: Option<Millis>,
+}
+
+/// What waits in each subject, and how many payloads of it lie in each file.
+type BySubjectAndFile = (BTreeMap<SubjectNumber, Waiting>, BTreeMap<LocationFile, u64>);
+
+fn waiting(state: &State, damaged: &mut Vec<String>) -> BySubjectAndFile {
+    let mut waiting: BTreeMap<SubjectNumber, Waiting> = BTreeMap::new();
+    let mut in_file: BTreeMap<LocationFile, u64> = BTreeMap::new();
+    state.schedule.each_pending(
+        &mut |entry| {
+            let of = waiting.entry(entry.subject()).or_default();
+            of.count = of.count.saturating_add(1);
+            of.next_due = Some(of.next_due.map_or(entry.due(), |due| due.min(entry.due())));
+            let in_this = in_file.entry(entry.location().file()).or_default();
+            *in_this = in_this.saturating_add(1);
+        },
+        &mut |block| damaged.push(block.error.to_string()),
+    );
+    (waiting, in_file)
+}
+
+fn subjects_of(state: &State, waiting: &BTreeMap<SubjectNumber, Waiting>) -> Vec<InspectedSubject> {
+    let of = |(number, subject): (SubjectNumber, &crate::store::names::subjects::Subject)| {
+        let next = state.dispatch.next_number(number);
+        let waiting = waiting.get(&number).copied().unwrap_or_default();
+        InspectedSubject {
+            name: subject.name.clone(),
+            pending: waiting.count,
+            next_due: waiting.next_due,
+            ready: next.since(state.dispatch.finished_below(number)),
+            next_number: next.0,
+            groups: subject.groups.len() as u64,
+        }
+    };
+    state.subjects.iter().map(of).collect()
+}
+
+/// Ready messages that a group has not finished.
+pub(in crate::store) fn lag_of(state: &State, group: &Group) -> u64 {
+    let next = state.dispatch.next_number(group.subject);
+    let done_above = group.done.ranges().map(|(first, end)| end.saturating_sub(first)).fold(0, u64::saturating_add);
+    next.0.saturating_sub(group.done.below()).saturating_sub(done_above)
+}
+
+fn group_of(state: &State, group: &Group) -> InspectedGroup {
+    let next = state.dispatch.next_number(group.subject);
+    let consumers: Vec<(String, u64)> =
+        group.consumers.values().map(|consumer| (consumer.name.clone(), consumer.held.len() as u64)).collect();
+    let subject = state.subjects.get(group.subject).map(|subject| subject.name.clone()).unwrap_or_default();
+    let dead = state.dead_letter_queue(&subject, &group.name).and_then(|queue| state.groups.get(&queue.group));
+    InspectedGroup {
+        dead_letters: dead.map_or(0, |dead| lag_of(state, dead)),
+        start: group.start.0,
+        subject,
+        name: group.name.clone(),
+        cursor: group.cursor.0,
+        next_number: next.0,
+        lag: lag_of(state, group),
+        in_flight: consumers.iter().map(|(_, held)| *held).fold(0, u64::saturating_add),
+        consumers,
+    }
+}

@@ -1,0 +1,347 @@
+//! Reading everything and believing nothing: every record and payload, every block of every run,
+//! whether the older checkpoint and the log behind it come to the same state as the newer one, and whether that agrees with itself.
+//! Changes no file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::verified_runs::{verify_runs, verify_unnamed_loads};
+use crate::error::{Error, Result};
+use crate::message_log::{ASIDE_FOLDER, Identity, ScanStart, ScannedBatch, Scanner, Stream, segment_path};
+use crate::queues::Group;
+use crate::record::command::Void;
+use crate::record::{Fact, Records, decode};
+use crate::run::DamagedBlock;
+use crate::schedule_log::Cells;
+use crate::storage::Storage;
+use crate::store::checkpoint::file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use crate::store::checkpoint::snapshot::Snapshot;
+use crate::store::checkpoint::subject_codec::QueueSnapshot;
+use crate::store::owner::{Owner, VisibleBatch};
+use crate::store::recovery::{restored_owner, scan_start};
+use crate::store::retention::file_subjects::FileSubjects;
+use crate::store::retention::kept_files::checkpoint_path;
+use crate::store::state::forecast::Sizes;
+use crate::store::state::{LogPosition, State};
+use crate::units::{GroupNumber, Location, Sequence, SubjectNumber, Utc};
+
+/// What a verification found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Verification {
+    /// Log batches read.
+    pub batches: u64,
+    /// Records read, their payloads checked.
+    pub records: u64,
+    /// Runs read, every block checked.
+    pub runs: u64,
+    /// Checkpoints read.
+    pub checkpoints: u64,
+    /// What is wrong, in words, each naming its file.
+    pub findings: Vec<String>,
+    /// What was set aside by earlier repairs: files, relative to the store.
+    pub set_aside: Vec<String>,
+    /// Messages that were given up by a fact of the log that is kept, in words.
+    pub voided: Vec<String>,
+}
+
+/// How far a verification has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VerificationProgress {
+    /// Log bytes read so far.
+    pub bytes: u64,
+    /// Log bytes to read in all.
+    pub bytes_whole: u64,
+}
+
+/// Verifies a store that nobody has open.
+///
+/// # Errors
+/// `Storage`, `NewerFormat`; everything else is a finding.
+pub fn verify(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<Verification> {
+    verify_telling(storage, identity, &mut |_| {})
+}
+
+/// As [`verify`], telling how far it is.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_telling(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    progress: &mut dyn FnMut(VerificationProgress),
+) -> Result<Verification> {
+    let mut found = Verification::default();
+    let mut checkpoints = Vec::new();
+    for number in list_checkpoints(storage.as_ref())? {
+        found.checkpoints += 1;
+        match read_checkpoint(storage.as_ref(), &identity.stream, number) {
+            Ok(read) => checkpoints.push(read),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(error) => found.findings.push(error.to_string()),
+        }
+    }
+    verify_runs(storage.as_ref(), &identity.stream.id, &checkpoints, &mut found)?;
+    found.set_aside = match storage.list(ASIDE_FOLDER) {
+        Err(error) if error.is_not_found() => Vec::new(),
+        other => other?.iter().map(|name| format!("{ASIDE_FOLDER}/{name}")).collect(),
+    };
+    let older = if checkpoints.len() > 1 { checkpoints.first() } else { None };
+    let newer = checkpoints.last();
+    let mut target = older.and(newer).map(|read| (read.number, &read.snapshot));
+    let restored = match restored_owner(storage, identity.stream, older.or(newer)) {
+        // The log behind the newest is read all the same.
+        Err(error) if older.is_some() => {
+            tell_once(&error, &mut found);
+            target = None;
+            restored_owner(storage, identity.stream, newer)
+        }
+        other => other,
+    };
+    let mut owner = match restored {
+        Ok(owner) => owner,
+        Err(error) => {
+            tell_once(&error, &mut found);
+            return Ok(found);
+        }
+    };
+    if let Err(error) = replay(storage, identity, &mut owner, target, &mut found, progress) {
+        found.findings.push(error.to_string());
+    }
+    verify_unnamed_loads(owner.state(), &checkpoints, &mut found);
+    if let Some(newest) = older.and(newer) {
+        compare_newest(storage, identity.stream, newest, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// A run that cannot be opened was told with all others.
+fn tell_once(error: &Error, found: &mut Verification) {
+    let words = error.to_string();
+    if !found.findings.iter().any(|told| told.starts_with(&words)) {
+        found.findings.push(words);
+    }
+}
+
+/// What the newest checkpoint says of its cells must be what it says is pending: an opening believes it, and the replay
+/// began at the older one. Runs that cannot be opened were told before.
+fn compare_newest(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    newest: &ReadCheckpoint,
+    found: &mut Verification,
+) -> Result<()> {
+    let mut owner = match restored_owner(storage, stream, Some(newest)) {
+        Ok(owner) => owner,
+        Err(error @ Error::Storage { .. }) if !error.is_not_found() => return Err(error),
+        Err(_) => return Ok(()),
+    };
+    owner.settle_counts()?;
+    let mut own = Verification::default();
+    compare_forecast(owner.state(), storage, &mut own)?;
+    let path = checkpoint_path(newest.number);
+    found.findings.extend(own.findings.into_iter().map(|words| format!("{path}: {words}")));
+    Ok(())
+}
+
+/// Reads the log from its floor on. What lies before the checkpoint is checked, what lies behind
+/// it is applied too.
+fn replay(
+    storage: &Arc<dyn Storage>,
+    identity: &Identity,
+    owner: &mut Owner,
+    target: Option<(u32, &Snapshot)>,
+    found: &mut Verification,
+    progress: &mut dyn FnMut(VerificationProgress),
+) -> Result<()> {
+    let position = owner.state().position;
+    let floor = owner.state().segments.first().map_or(position, |start| start.position);
+    let start = ScanStart { vouched: position.end, ..scan_start(&floor) };
+    let mut scanner = Scanner::past(Arc::clone(storage), identity.stream, &start, &owner.state().holes)?;
+    let (mut bytes, bytes_whole) = (0_u64, scanner.ending().bytes);
+    owner.settle_counts()?;
+    compare_at(owner, target, found);
+    while let Some(batch) = scanner.next_batch()? {
+        check_batch(&batch, owner.state(), found);
+        bytes = bytes.saturating_add(u64::from(batch.header.length.get()));
+        progress(VerificationProgress { bytes, bytes_whole });
+        if batch.start >= position.end {
+            owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+            owner.settle_counts()?;
+            compare_at(owner, target, found);
+        }
+        scanner.recycle(batch.bytes);
+    }
+    compare_counts(owner.state(), found)?;
+    compare_forecast(owner.state(), storage, found)
+}
+
+/// Checks the payloads of a batch, and notes what its facts gave up.
+fn check_batch(batch: &ScannedBatch, state: &State, found: &mut Verification) {
+    found.batches += 1;
+    let first = crate::record::batch::BATCH_HEADER_BYTES as u64;
+    for record in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
+        let (at, record) = record;
+        found.records += 1;
+        if record.payload_is_whole() {
+            if let Some(Fact::Void(void)) = decode(&record) {
+                found.voided.push(words_of(void, state));
+            }
+        } else {
+            let location = Location(batch.start.0.saturating_add(first).saturating_add(at as u64));
+            let path = location.segment().map(segment_path).unwrap_or_default();
+            found.findings.push(format!(
+                "{path} is damaged at offset {}: the payload of sequence {} does not fit its check {:08x}",
+                location.offset(),
+                record.sequence,
+                record.header.payload_check
+            ));
+        }
+    }
+}
+
+fn words_of(void: Void, state: &State) -> String {
+    match void {
+        Void::Ready { subject, number } => {
+            let name = state.subjects.get(subject).map(|subject| subject.name.as_str()).unwrap_or_default();
+            format!("ready message {number} of subject {name:?}")
+        }
+        Void::Pending { sequence, .. } => format!("the pending message of sequence {sequence}"),
+    }
+}
+
+/// A block that could not be read now is no finding: whether it is damaged is not known.
+fn refuse_unread(damaged: &[DamagedBlock]) -> Result<()> {
+    let unread = damaged.iter().find(|block| matches!(block.error, Error::Storage { .. }));
+    unread.map_or(Ok(()), |block| Err(block.error.clone()))
+}
+
+/// What is kept of each subject's count must be what is pending. Where a block of a run cannot be read, that is a
+/// finding by itself, and nothing can be said of what it holds.
+fn compare_counts(state: &State, found: &mut Verification) -> Result<()> {
+    let (counted, damaged) = state.count_pending();
+    refuse_unread(&damaged)?;
+    if damaged.is_empty() && counted != state.pending_counts() {
+        let kept = state.pending_counts();
+        let other = counted.keys().chain(kept.keys()).find(|subject| counted.get(subject) != kept.get(subject));
+        let Some(subject) = other else { return Ok(()) };
+        let name = state.subjects.get(*subject).map(|subject| subject.name.as_str()).unwrap_or_default();
+        let of = |counts: &BTreeMap<SubjectNumber, u64>| counts.get(subject).copied().unwrap_or_default();
+        let (counted, kept) = (of(&counted), of(&kept));
+        found.findings.push(format!("{counted} messages of subject {name:?} are pending, and {kept} are counted"));
+    }
+    Ok(())
+}
+
+/// What is kept of each minute, and of each subject in it, must be what is pending. As [`compare_counts`], it says
+/// nothing where a block of a run cannot be read.
+fn compare_forecast(state: &State, storage: &Arc<dyn Storage>, found: &mut Verification) -> Result<()> {
+    let (counted, damaged) = state.count_cells(storage)?;
+    refuse_unread(&damaged)?;
+    let sizes = Sizes::new(storage);
+    let kept = state.horizon(None).read(&|entry| sizes.of(entry).unwrap_or_default())?;
+    sizes.into_result()?;
+    if !damaged.is_empty() || kept.hidden_rows > 0 {
+        return Ok(());
+    }
+    if !state.totals_are(&counted) {
+        found.findings.push("other totals are kept of what is due in each minute than are pending".to_owned());
+    }
+    let keys = counted.keys().chain(kept.cells.keys());
+    if let Some(key @ (subject, minute)) = keys.into_iter().find(|key| counted.get(key) != kept.cells.get(key)) {
+        let name = state.subjects.get(*subject).map(|subject| subject.name.as_str()).unwrap_or_default();
+        let of = |cells: &Cells| cells.get(key).copied().unwrap_or_default();
+        let (counted, kept) = (of(&counted), of(&kept.cells));
+        found.findings.push(format!(
+            "{} messages of {} bytes of subject {name:?} are due within a minute of {}, and {} of {} are told",
+            counted.messages,
+            counted.bytes,
+            Utc(minute.start()),
+            kept.messages,
+            kept.bytes
+        ));
+    }
+    Ok(())
+}
+
+/// Where the replay has come to the newer checkpoint's position, both states must be the same.
+fn compare_at(owner: &Owner, target: Option<(u32, &Snapshot)>, found: &mut Verification) {
+    let Some((number, expected)) = target else { return };
+    if expected.position.next_sequence != owner.applied() {
+        return;
+    }
+    for difference in differences(expected, owner) {
+        found.findings.push(format!("{} says otherwise than the log: {difference}", checkpoint_path(number)));
+    }
+}
+
+/// Checkpoints of earlier formats do not know when the last consumer of a group ended, nor does what came of them.
+fn are_same(expected: &BTreeMap<GroupNumber, Group>, actual: &BTreeMap<GroupNumber, Group>) -> bool {
+    let is_same = |(one, other): (&Group, &Group)| {
+        let is_known = one.consumer_ended.0 > 0 && other.consumer_ended.0 > 0;
+        let ended = if is_known { one.consumer_ended } else { other.consumer_ended };
+        Group { consumer_ended: ended, ..one.clone() } == *other
+    };
+    expected.keys().eq(actual.keys()) && expected.values().zip(actual.values()).all(is_same)
+}
+
+fn differences(expected: &Snapshot, owner: &Owner) -> Vec<String> {
+    let actual = &Snapshot::without_windows(owner.state());
+    let mut found = Vec::new();
+    let mut compare = |what: &str, same: bool| {
+        if !same {
+            found.push(what.to_owned());
+        }
+    };
+    let without_end = |position: &LogPosition| LogPosition { end: Location(0), ..*position };
+    compare("the position", without_end(&expected.position) == without_end(&actual.position));
+    compare("the epochs", expected.epochs == actual.epochs);
+    compare("the subjects", expected.subjects == actual.subjects);
+    let ready = |queue: &QueueSnapshot| QueueSnapshot { pending: None, ..*queue };
+    let all_ready =
+        |snapshot: &Snapshot| -> Vec<_> { snapshot.queues.iter().map(|(at, one)| (*at, ready(one))).collect() };
+    compare("the ready messages", all_ready(expected) == all_ready(actual));
+    let is_counted = |(at, one): (&SubjectNumber, &QueueSnapshot)| {
+        one.pending.is_none() || actual.queues.get(at).map(|found| found.pending) == Some(one.pending)
+    };
+    compare("how many messages of each subject are pending", expected.queues.iter().all(is_counted));
+    compare("how much is due in each minute", expected.totals.is_none() || expected.totals == actual.totals);
+    compare("the groups and consumers", are_same(&expected.groups, &actual.groups));
+    compare("the removed groups", expected.ended_groups == actual.ended_groups);
+    compare("the messages that were moved", expected.moves.agrees_with(&actual.moves));
+    compare("the keys of pending messages", expected.keys == actual.keys);
+    compare("the ids of what was published lately", expected.ids == actual.ids);
+    compare("what was loaded lately", expected.load_jobs == actual.load_jobs);
+    compare("what recurs", expected.recurring == actual.recurring);
+    compare(
+        "the next numbers",
+        (expected.next_group, expected.next_consumer, expected.voided)
+            == (actual.next_group, actual.next_consumer, actual.voided),
+    );
+    // Each of them has other segments at its front, as far as retention had come, and earlier formats know of none.
+    let of = |snapshot: &Snapshot| -> BTreeMap<_, _> {
+        snapshot.segments.iter().map(|start| (start.segment, start.subjects.clone())).collect()
+    };
+    let (told, known) = (of(expected), of(actual));
+    let is_same = |(segment, subjects): (_, &FileSubjects)| {
+        subjects.known().is_none() || known.get(segment).is_none_or(|known| known == subjects)
+    };
+    compare("whose messages each segment has", told.iter().all(is_same));
+    if let Some(sequence) = first_other_state(expected, owner) {
+        found.push(format!("what became of sequence {sequence}"));
+    }
+    found
+}
+
+/// The first sequence of the expected windows whose two bits differ.
+fn first_other_state(expected: &Snapshot, owner: &Owner) -> Option<Sequence> {
+    for window in &expected.windows {
+        let mut sequence = window.bits.first();
+        while sequence < window.bits.end() {
+            if owner.state().schedule.state(sequence) != window.bits.get(sequence) {
+                return Some(sequence);
+            }
+            sequence = sequence.next();
+        }
+    }
+    None
+}

@@ -1,0 +1,399 @@
+//! Decides which consumer gets which message. A decision is a proposed assignment fact. Until that fact is applied,
+//! the decision is only here: a next offset for each group and a next number for each consumer. Decisions are never
+//! saved. The messages of a decision that a crash loses were reserved before, and are redelivered with a mark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::loaded_postings::Loaded;
+use super::proposals::Proposals;
+use crate::dispatch_log::{Posting, ReadPostings, prefetch_postings, read_postings};
+use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
+use crate::queues::{Consumer, Group};
+use crate::record::queue::{Reserve, encode_assign, encode_reserve, ranges_of};
+use crate::run::{RUN_FOLDER, Run};
+use crate::schedule_log::Entry;
+use crate::store::state::State;
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset, ReadyNumber, SubjectNumber};
+
+/// One message on its way to a consumer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// The consumer's pull offset.
+    pub offset: PullOffset,
+    /// The message's number in its subject.
+    pub number: ReadyNumber,
+    /// Where its payload is, when it was due, its subject.
+    pub entry: Entry,
+    /// Which delivery this is, over all retries; from 1.
+    pub attempt: u32,
+}
+
+impl Delivery {
+    /// True where the message may have been handed over before.
+    pub fn is_redelivered(&self) -> bool {
+        self.attempt >= 2
+    }
+}
+
+/// The answer to a pull.
+#[derive(Clone, Debug)]
+pub enum Pull {
+    /// Messages, in order.
+    Deliveries(Vec<Delivery>),
+    /// Nothing now; the group is woken when there may be.
+    Wait,
+    /// As `Wait`, but messages are ready: a pull gets them once the facts that were proposed are applied.
+    Soon,
+    /// Postings must be read first, outside any lock: see [`LoadRequest`].
+    Load(LoadRequest),
+    /// The group or the consumer is gone.
+    Gone,
+}
+
+/// Postings of one subject that lie in a run.
+#[derive(Clone, Debug)]
+pub struct LoadRequest {
+    group: GroupNumber,
+    subject: SubjectNumber,
+    first: ReadyNumber,
+    run: Arc<Run>,
+    count: u64,
+    /// How many more the run holds behind these that will be wanted.
+    beyond: u64,
+}
+
+/// What a load found.
+#[derive(Clone, Debug)]
+pub struct LoadedPostings {
+    /// The group that waits.
+    pub group: GroupNumber,
+    /// The subject of the postings.
+    pub subject: SubjectNumber,
+    /// Entries by number, and the numbers whose rows are damaged.
+    pub found: ReadPostings,
+}
+
+impl LoadRequest {
+    /// Reads the postings; slow, so hold no lock. A damaged block costs its own rows only. The disk is
+    /// asked for the ones behind them, which come while these are handed out.
+    ///
+    /// # Errors
+    /// `Storage` where the run could not be read; the pull may be tried again.
+    pub fn read(&self) -> Result<LoadedPostings> {
+        let found = read_postings(&self.run, self.subject, self.first, self.count)?;
+        prefetch_postings(&self.run, self.subject, self.first.plus(self.count), self.beyond.min(self.count));
+        Ok(LoadedPostings { group: self.group, subject: self.subject, found })
+    }
+}
+
+/// Decisions that are not applied yet.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Deciding {
+    groups: BTreeMap<GroupNumber, GroupDeciding>,
+    loaded: Loaded,
+}
+
+#[derive(Debug, Default)]
+struct GroupDeciding {
+    cursor: ReadyNumber,
+    number_asked: ReadyNumber,
+    /// Returned numbers that are assigned again, under which offset of whom.
+    taken: BTreeMap<ReadyNumber, (ConsumerNumber, PullOffset)>,
+    /// Numbers whose postings are damaged: they are being voided.
+    damaged: BTreeSet<ReadyNumber>,
+    consumers: BTreeMap<ConsumerNumber, ConsumerDeciding>,
+    ending: bool,
+}
+
+#[derive(Debug, Default)]
+struct ConsumerDeciding {
+    next_offset: PullOffset,
+    offset_asked: PullOffset,
+    ending: bool,
+}
+
+/// What a pull asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct PullRequest {
+    /// The group.
+    pub group: GroupNumber,
+    /// The consumer.
+    pub consumer: ConsumerNumber,
+    /// At most this many messages.
+    pub count_max: usize,
+    /// The consumer never holds more than this many unfinished messages.
+    pub in_flight_max: u32,
+    /// What consumes from another queue for the same user: both together hold no more.
+    pub beside: Option<(GroupNumber, ConsumerNumber)>,
+}
+
+enum Found {
+    Entry(Entry),
+    Load(LoadRequest),
+    Gone,
+}
+
+/// Where a posting is that a consumer holds.
+pub(in crate::store) enum LookedUp {
+    Entry(Entry),
+    /// It must be read first.
+    Load(LoadRequest),
+    /// It is damaged, and so being given up.
+    Damaged,
+}
+
+impl Deciding {
+    /// From now on nothing is assigned to this consumer: its end is proposed.
+    pub(in crate::store) fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber) {
+        self.groups.entry(group).or_default().consumers.entry(consumer).or_default().ending = true;
+    }
+
+    /// From now on nothing is assigned in this group: its end is proposed.
+    pub(in crate::store) fn end_group(&mut self, group: GroupNumber) {
+        self.groups.entry(group).or_default().ending = true;
+    }
+
+    /// Forgets groups and consumers that are gone.
+    pub(in crate::store) fn forget_ended(&mut self, state: &State) {
+        self.groups.retain(|number, deciding| {
+            let Some(group) = state.groups.get(number) else { return false };
+            deciding.consumers.retain(|consumer, _| group.consumers.contains_key(consumer));
+            self.loaded.pass(group, deciding.cursor);
+            true
+        });
+        self.loaded.retain(|group| self.groups.contains_key(&group));
+    }
+
+    /// Keeps what was loaded for a group, and returns the damaged numbers that are new to it.
+    pub(in crate::store) fn loaded(&mut self, postings: LoadedPostings) -> Vec<ReadyNumber> {
+        let deciding = self.groups.entry(postings.group).or_default();
+        let damaged = postings.found.damaged.into_iter().filter(|number| deciding.damaged.insert(*number)).collect();
+        self.loaded.keep(postings.group, postings.found.entries);
+        damaged
+    }
+
+    /// Where the posting of a number is that a consumer holds.
+    pub(in crate::store) fn look_up(&self, state: &State, group: &Group, number: ReadyNumber) -> Result<LookedUp> {
+        let is_damaged = |deciding: &GroupDeciding| deciding.damaged.contains(&number);
+        if self.groups.get(&group.number).is_some_and(is_damaged) {
+            return Ok(LookedUp::Damaged);
+        }
+        match find(state, &self.loaded, group, number..state.dispatch.next_number(group.subject)) {
+            Found::Entry(entry) => Ok(LookedUp::Entry(entry)),
+            Found::Load(load) => Ok(LookedUp::Load(load)),
+            Found::Gone => Err(no_posting(group, number)),
+        }
+    }
+
+    /// Forgets what was loaded and that nobody of the group will be assigned.
+    pub(in crate::store) fn forget_loaded(&mut self, group: &Group) {
+        let deciding = self.groups.get(&group.number).map(|deciding| deciding.cursor).unwrap_or_default();
+        self.loaded.pass(group, deciding.max(group.cursor));
+    }
+
+    /// The offset behind the last that was assigned to this consumer in this epoch.
+    pub(in crate::store) fn next_offset(&self, group: GroupNumber, consumer: ConsumerNumber) -> PullOffset {
+        let consumer = self.groups.get(&group).and_then(|deciding| deciding.consumers.get(&consumer));
+        consumer.map(|consumer| consumer.next_offset).unwrap_or_default()
+    }
+
+    /// Postings that were read from runs and are not handed out.
+    pub(in crate::store) fn loaded_count(&self) -> usize {
+        self.loaded.len()
+    }
+
+    /// Decides a pull, and proposes the assignment and the next reserve.
+    pub(in crate::store) fn pull(
+        &mut self,
+        state: &State,
+        request: PullRequest,
+        proposals: &mut Proposals,
+    ) -> Result<Pull> {
+        let Some(group) = state.groups.get(&request.group) else { return Ok(Pull::Gone) };
+        let Some(consumer) = group.consumers.get(&request.consumer) else { return Ok(Pull::Gone) };
+        let beside = request.beside.and_then(|(group, consumer)| {
+            let applied = state.groups.get(&group)?.consumers.get(&consumer)?;
+            Some(in_flight(applied, self.next_offset(group, consumer)))
+        });
+        let Self { groups, loaded } = self;
+        let deciding = groups.entry(request.group).or_default();
+        let ending = deciding.consumers.entry(request.consumer).or_default().ending;
+        if deciding.ending || ending {
+            return Ok(Pull::Gone);
+        }
+        deciding.catch_up(group, consumer);
+        deciding.propose_reserve(group, consumer, request, proposals);
+        let room = deciding.room(consumer, request, beside.unwrap_or_default());
+        let mut found = Vec::new();
+        loaded.pass(group, deciding.cursor);
+        let load = deciding.collect(state, loaded, group, room, &mut found)?;
+        // The cursor may have passed many numbers that are done.
+        deciding.propose_reserve(group, consumer, request, proposals);
+        if let Some(load) = load {
+            return Ok(Pull::Load(load));
+        }
+        if found.is_empty() {
+            let is_ready = request.count_max > 0 && deciding.has_more(state, group);
+            return Ok(if is_ready { Pull::Soon } else { Pull::Wait });
+        }
+        Ok(Pull::Deliveries(deciding.assign(group, request.consumer, &found, proposals)))
+    }
+}
+
+/// How many messages a consumer may have that is not known to have finished them: what it holds, and what
+/// was decided, up to the offset `next`, and is not applied yet.
+fn in_flight(consumer: &Consumer, next: PullOffset) -> u64 {
+    (consumer.held.len() as u64).saturating_add(next.since(consumer.next_offset))
+}
+
+/// An unfinished message without a posting in memory or in any run: the views are not what the log
+/// says, and nothing may be skipped.
+fn no_posting(group: &Group, number: ReadyNumber) -> Error {
+    let expected = format!("a posting of ready number {number} of subject {}", group.subject);
+    Error::corrupt(RUN_FOLDER, 0, expected, "none")
+}
+
+impl GroupDeciding {
+    fn catch_up(&mut self, group: &Group, consumer: &Consumer) {
+        self.cursor = self.cursor.max(group.cursor);
+        self.taken.retain(|_, (holder, offset)| {
+            group.consumers.get(holder).is_some_and(|holder| holder.next_offset <= *offset)
+        });
+        self.damaged.retain(|number| !group.done.contains(number.0));
+        let deciding = self.consumers.entry(consumer.number).or_default();
+        deciding.next_offset = deciding.next_offset.max(consumer.next_offset);
+    }
+
+    /// Asks for the next block of offsets and numbers when half of the last is used: at most
+    /// `in_flight_max` of each lie between what is assigned and what is reserved.
+    fn propose_reserve(&mut self, group: &Group, consumer: &Consumer, request: PullRequest, proposals: &mut Proposals) {
+        let block = u64::from(request.in_flight_max.max(1));
+        let cursor = self.cursor;
+        let deciding = self.consumers.entry(consumer.number).or_default();
+        let offset_known = deciding.offset_asked.max(consumer.reserved_offset);
+        let number_known = self.number_asked.max(group.reserved_number);
+        let low = offset_known.since(deciding.next_offset) <= block / 2 || number_known.since(cursor) <= block / 2;
+        let offset_end = deciding.next_offset.plus(block).max(offset_known);
+        let number_end = cursor.plus(block).max(number_known);
+        if !low || (offset_end == offset_known && number_end == number_known) {
+            return;
+        }
+        deciding.offset_asked = offset_end;
+        self.number_asked = number_end;
+        let reserve = Reserve { group: group.number, consumer: consumer.number, offset_end, number_end };
+        proposals.push(1, !is_on(Planted::ReserveUnsynced), |bytes| encode_reserve(bytes, reserve));
+    }
+
+    /// How many messages the consumer may be given now, that has so many beside.
+    fn room(&self, consumer: &Consumer, request: PullRequest, beside: u64) -> usize {
+        let next = self.consumers.get(&consumer.number).map(|deciding| deciding.next_offset).unwrap_or_default();
+        let in_flight = in_flight(consumer, next).saturating_add(beside);
+        let credit = u64::from(request.in_flight_max).saturating_sub(in_flight);
+        let asked = self.consumers.get(&consumer.number).map(|deciding| deciding.offset_asked).unwrap_or_default();
+        let hasty = is_on(Planted::PulledBeforeReserved);
+        let asked = if hasty { asked } else { PullOffset(0) };
+        let reserved = asked.max(consumer.reserved_offset).since(next);
+        usize::try_from(credit.min(reserved)).unwrap_or(usize::MAX).min(request.count_max)
+    }
+
+    /// Collects up to `room` messages: what was returned first, then from the cursor on. Returns a
+    /// load where the first one must be read.
+    fn collect(
+        &mut self,
+        state: &State,
+        loaded: &Loaded,
+        group: &Group,
+        room: usize,
+        found: &mut Vec<(ReadyNumber, Entry, u32)>,
+    ) -> Result<Option<LoadRequest>> {
+        let returned_end = group.returned.last_key_value().map(|(last, _)| last.next()).unwrap_or_default();
+        for (number, before) in &group.returned {
+            if found.len() >= room {
+                return Ok(None);
+            }
+            if self.taken.contains_key(number) || group.done.contains(number.0) || self.damaged.contains(number) {
+                continue;
+            }
+            match find(state, loaded, group, *number..returned_end) {
+                Found::Entry(entry) => found.push((*number, entry, before.saturating_add(1))),
+                Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                Found::Gone => return Err(no_posting(group, *number)),
+            }
+        }
+        let next = state.dispatch.next_number(group.subject);
+        self.cursor = self.cursor.max(ReadyNumber(group.done.below())).min(next);
+        while found.len() < room && self.cursor < next {
+            let number = self.cursor;
+            if !group.done.contains(number.0) && !self.damaged.contains(&number) {
+                let asked =
+                    if is_on(Planted::PulledBeforeReserved) { self.number_asked } else { group.reserved_number };
+                if number >= asked.max(group.reserved_number) {
+                    break;
+                }
+                match find(state, loaded, group, number..next) {
+                    Found::Entry(entry) => {
+                        found.push((number, entry, if number < group.marked_below { 2 } else { 1 }));
+                    }
+                    Found::Load(load) => return Ok(found.is_empty().then_some(load)),
+                    Found::Gone => return Err(no_posting(group, number)),
+                }
+            }
+            self.cursor = number.next();
+        }
+        Ok(None)
+    }
+
+    /// True where something is ready that nobody was assigned.
+    fn has_more(&self, state: &State, group: &Group) -> bool {
+        let is_open = |number: &ReadyNumber| {
+            !self.taken.contains_key(number) && !group.done.contains(number.0) && !self.damaged.contains(number)
+        };
+        self.cursor < state.dispatch.next_number(group.subject) || group.returned.keys().any(is_open)
+    }
+
+    fn assign(
+        &mut self,
+        group: &Group,
+        consumer: ConsumerNumber,
+        found: &[(ReadyNumber, Entry, u32)],
+        proposals: &mut Proposals,
+    ) -> Vec<Delivery> {
+        let deciding = self.consumers.entry(consumer).or_default();
+        let first_offset = deciding.next_offset;
+        let mut deliveries = Vec::with_capacity(found.len());
+        let mut offset = first_offset;
+        for (number, entry, handed) in found {
+            if group.returned.contains_key(number) {
+                self.taken.insert(*number, (consumer, offset));
+            }
+            let attempt = u32::from(entry.attempt()).saturating_add(*handed).saturating_sub(1);
+            deliveries.push(Delivery { offset, number: *number, entry: *entry, attempt });
+            offset = offset.next();
+        }
+        deciding.next_offset = offset;
+        let numbers = ranges_of(found.iter().map(|(number, ..)| number.0));
+        proposals.push(1, false, |bytes| encode_assign(bytes, group.number, consumer, first_offset, &numbers));
+        deliveries
+    }
+}
+
+/// The posting of the first of these numbers, or the load that brings it, and with it others of them.
+fn find(state: &State, loaded: &Loaded, group: &Group, wanted: Range<ReadyNumber>) -> Found {
+    let first = wanted.start;
+    if let Some(entry) = loaded.get(group.number, first) {
+        return Found::Entry(entry);
+    }
+    match state.dispatch.posting(group.subject, first) {
+        Posting::Entry(entry) => Found::Entry(entry),
+        Posting::InRun { run, count: there } => {
+            let wanted = there.min(wanted.end.since(first));
+            let count = wanted.min(loaded.rows_wanted()).max(1);
+            let (group, subject, beyond) = (group.number, group.subject, wanted.saturating_sub(count));
+            Found::Load(LoadRequest { group, subject, first, run, count, beyond })
+        }
+        Posting::Gone => Found::Gone,
+    }
+}

@@ -1,0 +1,107 @@
+//! What an owner is asked to put into the log, fact by fact. Nothing changes before it is applied.
+
+use super::proposals::Proposals;
+use super::pull::Delivery;
+use crate::record::command::{Void, encode_void};
+use crate::record::name::{GroupEnd, encode_consumer_end, encode_group_end, encode_subject};
+use crate::record::queue::{encode_acknowledge, ranges_of};
+use crate::record::retry::{Destination, Retry, encode_retry};
+use crate::store::owner::Owner;
+use crate::units::{ConsumerNumber, GroupNumber, Millis, ReadyNumber, SubjectNumber};
+
+/// Where a message goes whose delivery ends.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryTarget<'a> {
+    /// The subject's number.
+    pub subject: SubjectNumber,
+    /// Its name, where its fact must go along.
+    pub name: Option<&'a str>,
+    /// What becomes of it there.
+    pub destination: Destination<'a>,
+}
+
+impl Owner {
+    /// Proposes to give up a ready message whose payload is damaged.
+    pub fn void_ready(&self, subject: SubjectNumber, number: ReadyNumber, proposals: &mut Proposals) {
+        proposals.push(1, false, |bytes| encode_void(bytes, Void::Ready { subject, number }));
+    }
+
+    /// Proposes an acknowledgement of these offsets, which must ascend.
+    pub fn acknowledge(group: GroupNumber, consumer: ConsumerNumber, offsets: &[u64], proposals: &mut Proposals) {
+        let ranges = ranges_of(offsets.iter().copied());
+        proposals.push(1, false, |bytes| encode_acknowledge(bytes, group, consumer, &ranges));
+    }
+
+    /// Proposes that a delivery ends and its message goes on as one of the target subject: due
+    /// again at `due`, or dead since then.
+    pub fn retry(
+        group: GroupNumber,
+        consumer: ConsumerNumber,
+        delivery: &Delivery,
+        due: Millis,
+        target: RetryTarget<'_>,
+        proposals: &mut Proposals,
+    ) {
+        let retry = retry_of(group, consumer, delivery, due, target.subject, target.destination);
+        proposals.push(if target.name.is_some() { 2 } else { 1 }, false, |bytes| {
+            if let Some(name) = target.name {
+                encode_subject(bytes, target.subject, name);
+            }
+            encode_retry(bytes, &retry);
+        });
+    }
+
+    /// Proposes a consumer's end; from now on it gets nothing, and what it holds goes to others.
+    pub fn end_consumer(&mut self, group: GroupNumber, consumer: ConsumerNumber, proposals: &mut Proposals) {
+        self.deciding.end_consumer(group, consumer);
+        proposals.push(1, false, |bytes| encode_consumer_end(bytes, group, consumer));
+    }
+
+    /// Proposes the end of every consumer but those that clients named. A store does so once after
+    /// opening: the others died with the process before.
+    pub fn end_passing_consumers(&mut self, proposals: &mut Proposals) {
+        let all: Vec<(GroupNumber, ConsumerNumber)> = self
+            .state
+            .groups
+            .values()
+            .flat_map(|group| group.consumers.values().map(|consumer| (group.number, consumer)))
+            .filter(|(_, consumer)| !consumer.is_lasting)
+            .map(|(group, consumer)| (group, consumer.number))
+            .collect();
+        for (group, consumer) in all {
+            self.end_consumer(group, consumer, proposals);
+        }
+    }
+
+    /// Proposes a group's removal, whoever consumes; what it gave back stays.
+    pub fn end_group(&mut self, group: GroupNumber, proposals: &mut Proposals) {
+        self.deciding.end_group(group);
+        proposals.push(1, false, |bytes| encode_group_end(bytes, group, GroupEnd::Alone));
+    }
+}
+
+/// The fact by which a delivery ends and its message goes on.
+pub(super) fn retry_of<'a>(
+    group: GroupNumber,
+    consumer: ConsumerNumber,
+    delivery: &Delivery,
+    due: Millis,
+    target: SubjectNumber,
+    destination: Destination<'a>,
+) -> Retry<'a> {
+    let attempt = match destination {
+        Destination::Again => delivery.attempt.saturating_add(1),
+        Destination::DeadLetter { .. } => delivery.attempt,
+    };
+    Retry {
+        group,
+        consumer,
+        offset: delivery.offset,
+        number: delivery.number,
+        due,
+        target,
+        attempt,
+        payload_sequence: Some(delivery.entry.payload_sequence()),
+        destination,
+    }
+}

@@ -1,0 +1,64 @@
+//! What a consumer holds, a piece at a time, so that nobody waits for the disk with the owner in hand.
+
+use crate::error::Result;
+use crate::store::owner::Owner;
+use crate::store::propose::pull::{Delivery, LoadRequest, LookedUp};
+use crate::units::{ConsumerNumber, GroupNumber, PullOffset};
+
+/// Deliveries in one piece, at most.
+const PIECE_MAX: usize = 4_096;
+
+/// One piece of what a consumer holds.
+#[derive(Clone, Debug, Default)]
+pub struct HeldPiece {
+    /// Deliveries by offset, ascending. Those whose postings are damaged are left out: they are being
+    /// given up.
+    pub deliveries: Vec<Delivery>,
+    /// Postings that must be read before the next piece, outside any lock.
+    pub load: Option<LoadRequest>,
+    /// Where the next piece begins; `None` where there is no more.
+    pub next: Option<PullOffset>,
+}
+
+impl Owner {
+    /// What a consumer holds from an offset on, as applied. `None` where there is no such consumer.
+    ///
+    /// # Errors
+    /// `Corrupt` where the views lack a message that is held: the store must not go on.
+    pub fn held_from(
+        &mut self,
+        group: GroupNumber,
+        consumer: ConsumerNumber,
+        from: PullOffset,
+    ) -> Result<Option<HeldPiece>> {
+        let Some(there) = self.state.groups.get(&group) else { return Ok(None) };
+        let Some(holder) = there.consumers.get(&consumer) else { return Ok(None) };
+        let mut piece = HeldPiece::default();
+        for (offset, held) in holder.held.iter_from(from) {
+            if piece.deliveries.len() >= PIECE_MAX {
+                piece.next = Some(offset);
+                return Ok(Some(piece));
+            }
+            match self.deciding.look_up(&self.state, there, held.number)? {
+                LookedUp::Entry(entry) => {
+                    let attempt = u32::from(entry.attempt()).saturating_add(held.deliveries).saturating_sub(1);
+                    piece.deliveries.push(Delivery { offset, number: held.number, entry, attempt });
+                }
+                LookedUp::Load(load) => {
+                    (piece.load, piece.next) = (Some(load), Some(offset));
+                    return Ok(Some(piece));
+                }
+                LookedUp::Damaged => {}
+            }
+        }
+        self.deciding.forget_loaded(there);
+        Ok(Some(piece))
+    }
+
+    /// The offset that the consumer's next message will have, assignments under way counted. `None`
+    /// where there is no such consumer.
+    pub fn next_offset(&self, group: GroupNumber, consumer: ConsumerNumber) -> Option<PullOffset> {
+        let applied = self.state.groups.get(&group)?.consumers.get(&consumer)?.next_offset;
+        Some(applied.max(self.deciding.next_offset(group, consumer)))
+    }
+}

@@ -1,0 +1,172 @@
+//! Groups and subjects, as who runs a store wants to see them.
+
+use crate::store::names::subject_names::{consumed_at, dead_letter_subject, is_of_users};
+use crate::store::state::State;
+use crate::units::{ConsumerNumber, GroupNumber, Millis, ReadyNumber, SubjectNumber};
+
+/// A group of a subject.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupListed {
+    /// Its number.
+    pub number: GroupNumber,
+    /// Its name.
+    pub name: String,
+    /// The name of its subject.
+    pub subject: String,
+    /// The ready number that it began with; 0 where a release of format 1 made it.
+    pub start: ReadyNumber,
+    /// The next ready number that it was never given.
+    pub cursor: ReadyNumber,
+    /// The number that the subject's next ready message gets.
+    pub next_number: ReadyNumber,
+    /// Ready messages that it has not finished, those in flight included.
+    pub lag: u64,
+    /// Messages that its consumers hold.
+    pub in_flight: u64,
+    /// Its consumers.
+    pub consumers: u64,
+    /// Its dead letters.
+    pub dead_letters: u64,
+}
+
+/// A consumer of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConsumerListed {
+    /// Its number.
+    pub number: ConsumerNumber,
+    /// Its name.
+    pub name: String,
+    /// What it consumes: the subject of the group, or the group's retry subject.
+    pub subject: String,
+    /// Messages that it holds.
+    pub in_flight: u64,
+    /// True where a client named it: it outlives its connection and an open.
+    pub is_lasting: bool,
+}
+
+/// A subject.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SubjectListed {
+    /// Its number.
+    pub number: SubjectNumber,
+    /// Its name.
+    pub name: String,
+    /// Ready messages from the first on that some group has not finished.
+    pub ready: u64,
+    /// The number that its next ready message gets.
+    pub next_number: ReadyNumber,
+    /// The names of its groups.
+    pub groups: Vec<String>,
+    /// Messages that have expired.
+    pub expired: u64,
+    /// The latest time before which messages have expired; zero where none have.
+    pub expired_before: Millis,
+}
+
+impl State {
+    /// The groups of subjects of users, by subject, in the order in which they came to be.
+    pub fn list_groups(&self) -> Vec<GroupListed> {
+        let subjects = self.subjects.iter().filter(|(_, subject)| is_of_users(&subject.name));
+        let groups = subjects.flat_map(|(number, subject)| {
+            let groups = subject.groups.iter().filter_map(|group| self.groups.get(group));
+            groups.map(move |group| (number, subject, group))
+        });
+        let listed = groups.map(|(number, subject, group)| {
+            let next_number = self.dispatch.next_number(number);
+            GroupListed {
+                number: group.number,
+                name: group.name.clone(),
+                subject: subject.name.clone(),
+                start: group.start,
+                cursor: group.cursor.max(ReadyNumber(group.done.below())),
+                next_number,
+                lag: group.unfinished(next_number),
+                in_flight: group.in_flight(),
+                consumers: group.consumers.len() as u64,
+                dead_letters: self.count_dead_letters(&subject.name, &group.name),
+            }
+        });
+        listed.collect()
+    }
+
+    /// Who consumes for a group, its own retry subject included, by number; `None` where it is not there.
+    pub fn list_consumers(&self, subject: &str, group: &str) -> Option<Vec<ConsumerListed>> {
+        self.subjects.number(subject).and_then(|number| self.group_named(number, group))?;
+        let mut listed = Vec::new();
+        for name in consumed_at(subject, group) {
+            let number = self.subjects.number(&name).and_then(|number| self.group_named(number, group));
+            let Some(found) = number.and_then(|number| self.groups.get(&number)) else { continue };
+            listed.extend(found.consumers.values().map(|consumer| ConsumerListed {
+                number: consumer.number,
+                name: consumer.name.clone(),
+                subject: name.clone(),
+                in_flight: consumer.held.len() as u64,
+                is_lasting: consumer.is_lasting,
+            }));
+        }
+        listed.sort_unstable_by_key(|consumer| consumer.number);
+        Some(listed)
+    }
+
+    fn count_dead_letters(&self, subject: &str, group: &str) -> u64 {
+        let Some(dead) = self.subjects.number(&dead_letter_subject(subject, group)) else { return 0 };
+        let number = self.group_named(dead, group);
+        let group = number.and_then(|number| self.groups.get(&number));
+        group.map_or(0, |group| group.unfinished(self.dispatch.next_number(dead)))
+    }
+
+    /// The subjects of users, by number.
+    pub fn list_subjects(&self) -> Vec<SubjectListed> {
+        let subjects = self.subjects.iter().filter(|(_, subject)| is_of_users(&subject.name));
+        let listed = subjects.map(|(number, subject)| {
+            let groups = subject.groups.iter().filter_map(|group| self.groups.get(group));
+            let next_number = self.dispatch.next_number(number);
+            SubjectListed {
+                number,
+                name: subject.name.clone(),
+                ready: self.count_unfinished(number),
+                next_number,
+                groups: groups.map(|group| group.name.clone()).collect(),
+                expired: subject.expired,
+                expired_before: subject.expired_before,
+            }
+        });
+        listed.collect()
+    }
+
+    /// How many ready messages of a subject some group has not finished; without a group, how many
+    /// are kept.
+    fn count_unfinished(&self, number: SubjectNumber) -> u64 {
+        let Some(subject) = self.subjects.get(number) else { return 0 };
+        let (floor, next) = (self.dispatch.finished_below(number).0, self.dispatch.next_number(number).0);
+        let groups = subject.groups.iter().filter_map(|group| self.groups.get(group));
+        let mut gaps: Vec<(u64, u64)> = groups.flat_map(|group| group.done.gaps(floor, next)).collect();
+        if subject.groups.is_empty() {
+            gaps = subject.gone.gaps(floor, next);
+        }
+        count_of(gaps)
+    }
+}
+
+/// How many numbers lie in these ranges, each counted once.
+pub(in crate::store) fn count_of(mut ranges: Vec<(u64, u64)>) -> u64 {
+    ranges.sort_unstable();
+    let mut counted_to = 0;
+    let mut count = 0_u64;
+    for (first, end) in ranges {
+        count = count.saturating_add(end.saturating_sub(first.max(counted_to)));
+        counted_to = counted_to.max(end);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_in_two_ranges_counts_once() {
+        assert_eq!(count_of(vec![(5, 9), (0, 3), (2, 6), (9, 9)]), 9);
+        assert_eq!(count_of(Vec::new()), 0);
+    }
+}

@@ -1,0 +1,161 @@
+//! What is rebuilt from: a checkpoint with those of its runs that can be opened, and the log.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::message_log::Stream;
+use crate::run::{LoadedRuns, Run, RunKind, ScanBuffer, ScheduleRow};
+use crate::storage::Storage;
+use crate::store::checkpoint::file::{ReadCheckpoint, list_checkpoints, read_checkpoint};
+use crate::store::recovery::open_run;
+use crate::units::{RunNumber, SegmentNumber, Sequence};
+
+/// Blocks of a loaded run that are read at once.
+const BLOCKS_READ: u32 = 16;
+
+/// See the module.
+pub(super) struct Basis {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) stream: Stream,
+    pub(super) read: ReadCheckpoint,
+    /// The runs that it names and that can be opened.
+    pub(super) runs: BTreeMap<RunNumber, Arc<Run>>,
+    /// The others, and why.
+    pub(super) lost: BTreeMap<RunNumber, Error>,
+    /// Those of `runs` that were loaded.
+    pub(super) loaded: LoadedRuns,
+}
+
+/// A segment, and the sequences of its facts.
+#[derive(Clone, Debug)]
+pub(super) struct SegmentFacts {
+    pub(super) number: SegmentNumber,
+    /// Behind its last batch as of the checkpoint, where another one may follow since.
+    pub(super) to: u32,
+    pub(super) sequences: Range<Sequence>,
+}
+
+/// The newest checkpoint that reads, as an opening chooses it; `None` where there is none at all.
+///
+/// # Errors
+/// That of the newest, where none reads; `NewerFormat`, `Storage`.
+pub(super) fn newest_checkpoint(storage: &dyn Storage, stream: &Stream) -> Result<Option<ReadCheckpoint>> {
+    let mut refused = None;
+    for number in list_checkpoints(storage)?.into_iter().rev() {
+        match read_checkpoint(storage, stream, number) {
+            Ok(read) => return Ok(Some(read)),
+            Err(error @ (Error::NewerFormat { .. } | Error::Storage { .. })) => return Err(error),
+            Err(error) => drop(refused.get_or_insert(error)),
+        }
+    }
+    refused.map_or(Ok(None), Err)
+}
+
+impl Basis {
+    /// Opens what the checkpoint names, as far as it can be.
+    ///
+    /// # Errors
+    /// `NewerFormat`, `Storage`.
+    pub(super) fn of(storage: &Arc<dyn Storage>, stream: Stream, read: ReadCheckpoint) -> Result<Self> {
+        let (mut runs, mut lost) = (BTreeMap::new(), BTreeMap::new());
+        let schedule = read.files.schedule_runs.iter().map(|named| (named, RunKind::Schedule));
+        let dispatch = read.files.dispatch_runs.iter().map(|named| (named, RunKind::Dispatch));
+        for (named, kind) in schedule.chain(dispatch) {
+            match open_run(storage, stream, kind, named, &read) {
+                Ok(run) => drop(runs.insert(named.number, run)),
+                Err(error @ (Error::Storage { .. } | Error::NewerFormat { .. })) => return Err(error),
+                Err(error) => drop(lost.insert(named.number, error)),
+            }
+        }
+        let loaded = LoadedRuns::among(runs.values());
+        Ok(Self { storage: Arc::clone(storage), stream, read, runs, lost, loaded })
+    }
+
+    /// The segments that are kept as of the checkpoint, the newest first.
+    pub(super) fn segments(&self) -> Vec<SegmentFacts> {
+        let starts = &self.read.snapshot.segments;
+        let end_of_log = self.read.snapshot.position.end;
+        let ends = starts.iter().skip(1).map(|next| next.position.next_sequence);
+        let ends = ends.chain([self.read.snapshot.position.next_sequence]);
+        let facts = starts.iter().zip(ends).map(|(start, end)| SegmentFacts {
+            number: start.segment,
+            to: if end_of_log.segment() == Some(start.segment) { end_of_log.offset() } else { u32::MAX },
+            sequences: start.position.next_sequence..end,
+        });
+        let mut facts: Vec<SegmentFacts> = facts.collect();
+        facts.reverse();
+        facts
+    }
+
+    /// The loaded run that has the message of a sequence, and that message's place in it.
+    pub(super) fn loaded_at(&self, sequence: Sequence) -> Option<(&Arc<Run>, u64)> {
+        self.loaded.iter().find_map(|run| {
+            let place = run.relation()?.relative(sequence)?.0;
+            (place < run.row_count()).then_some((run, place))
+        })
+    }
+
+    /// The rows of loaded runs of these ascending sequences, as far as they can be read: what the log says of a message
+    /// that was loaded, since its fact names the run.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn loaded_rows(
+        &self,
+        sequences: impl Iterator<Item = Sequence>,
+        show: &mut dyn FnMut(&ScheduleRow),
+    ) -> Result<()> {
+        let mut piece = LoadedPiece::default();
+        for sequence in sequences {
+            let Some((run, place)) = self.loaded_at(sequence) else { continue };
+            if let Some(row) = piece.row(run, place)?.filter(|row| row.key.sequence == sequence) {
+                show(&row);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A few blocks of a loaded run in memory: its rows stand in the order of their sequences.
+#[derive(Default)]
+struct LoadedPiece {
+    run: Option<RunNumber>,
+    /// The place of the first row.
+    first: u64,
+    /// How many rows were looked for; none of them is here where a block is damaged.
+    count: u64,
+    rows: Vec<ScheduleRow>,
+    buffer: ScanBuffer<ScheduleRow>,
+}
+
+impl LoadedPiece {
+    fn row(&mut self, run: &Arc<Run>, place: u64) -> Result<Option<ScheduleRow>> {
+        let is_here =
+            self.run == Some(run.number()) && (self.first..self.first.saturating_add(self.count)).contains(&place);
+        if !is_here {
+            self.read(run, place)?;
+        }
+        let at = usize::try_from(place.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        Ok(self.rows.get(at).copied())
+    }
+
+    fn read(&mut self, run: &Arc<Run>, place: u64) -> Result<()> {
+        let block_rows = crate::run::BLOCK_ROWS as u64;
+        let block = u32::try_from(place / block_rows).unwrap_or(u32::MAX);
+        let blocks = BLOCKS_READ.min(run.block_count().saturating_sub(block));
+        self.run = Some(run.number());
+        self.first = u64::from(block).saturating_mul(block_rows);
+        // A damaged block costs its own rows, and not those of its neighbours.
+        for count in [blocks, 1] {
+            self.count = u64::from(count).saturating_mul(block_rows);
+            match run.read_blocks(block, count, &mut self.buffer, &mut self.rows) {
+                Ok(()) => return Ok(()),
+                Err(damage) if matches!(damage.error, Error::Storage { .. }) => return Err(damage.error),
+                Err(_) => self.rows.clear(),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! The rows of a piece as the log has them. Segments are read from the newest to the oldest, and only those in which
+//! something is looked for: what a fact points to, a payload or the entry that was moved, comes before it. Where a
+//! batch is damaged, what can be read of it is believed as salvage believes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::basis::{Basis, SegmentFacts};
+use crate::error::{Error, Result};
+use crate::message_log::{Find, sift_segment};
+use crate::record::retry::Retry;
+use crate::record::{Fact, RawRecord, decode};
+use crate::run::ScheduleRow;
+use crate::schedule_log::{DUE_MAX, Entry, EntryState, TwoBits, entry_of};
+use crate::store::salvage::payloads::each_record;
+use crate::units::{DueKey, Location, Millis, Sequence, SubjectNumber};
+
+/// What the log says of an entry that is pending.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogRow {
+    /// Its location is `NOWHERE` where the log has its payload no more.
+    pub(super) entry: Entry,
+    /// False where the log does not say any more what was moved: then its key alone is known.
+    pub(super) is_rooted: bool,
+}
+
+/// What was found of a piece.
+#[derive(Debug, Default)]
+pub(super) struct FromLog {
+    /// By sequence.
+    pub(super) rows: Vec<LogRow>,
+    /// The first damage that was met in the log.
+    pub(super) damage: Option<Error>,
+}
+
+impl FromLog {
+    /// That of a sequence.
+    pub(super) fn get(&self, sequence: Sequence) -> Option<&LogRow> {
+        let at = self.rows.binary_search_by_key(&sequence, |row| row.entry.sequence()).ok()?;
+        self.rows.get(at)
+    }
+}
+
+/// An entry as its own fact makes it.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    entry: Entry,
+    of: Of,
+}
+
+/// Where its payload is.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    /// In this very record.
+    Here,
+    /// It is that of an earlier message.
+    Payload(Sequence),
+    /// It is that of an earlier entry, which it was before it was moved.
+    Moved(Sequence),
+}
+
+/// Reads from the log what it has of the pending ones among `bits`.
+///
+/// # Errors
+/// `NewerFormat`, `Storage`.
+pub(super) fn rows_from_log(basis: &Basis, bits: &TwoBits) -> Result<FromLog> {
+    let mut search = Search {
+        basis,
+        bits,
+        made: Vec::new(),
+        beside: BTreeSet::new(),
+        others: BTreeMap::new(),
+        movers: Vec::new(),
+        loaded: BTreeMap::new(),
+        damage: None,
+    };
+    for segment in basis.segments() {
+        search.segment(&segment)?;
+    }
+    search.finish()
+}
+
+struct Search<'a> {
+    basis: &'a Basis,
+    bits: &'a TwoBits,
+    /// Of pending sequences of the piece.
+    made: Vec<Made>,
+    /// Sequences that these point to.
+    beside: BTreeSet<Sequence>,
+    /// What their facts make, none of which is a move.
+    others: BTreeMap<Sequence, Made>,
+    /// The places in `made` of what was moved.
+    movers: Vec<usize>,
+    /// Rows of loaded runs that others point to.
+    loaded: BTreeMap<Sequence, ScheduleRow>,
+    damage: Option<Error>,
+}
+
+/// From which sequence to which each move of a segment goes, done or not.
+type Links = Vec<(Sequence, Sequence)>;
+
+/// Where a row of moves begins, as far as these tell.
+fn root_of(links: &Links, sequence: Sequence) -> Sequence {
+    let mut root = sequence;
+    // A move names what came before it, so this ends.
+    while let Ok(at) = links.binary_search_by_key(&root, |(from, _)| *from)
+        && let Some((_, target)) = links.get(at).filter(|(_, target)| *target < root)
+    {
+        root = *target;
+    }
+    root
+}
+
+impl Search<'_> {
+    fn segment(&mut self, segment: &SegmentFacts) -> Result<()> {
+        let here = &segment.sequences;
+        let is_asked = self.has_pending(here);
+        let mut looked: BTreeSet<Sequence> = BTreeSet::new();
+        let mut is_first = is_asked;
+        // What was moved may have been a retry, whose message may stand in this segment, too.
+        loop {
+            let wanted: BTreeSet<Sequence> =
+                self.beside.range(here.clone()).filter(|sequence| !looked.contains(sequence)).copied().collect();
+            if !is_first && wanted.is_empty() {
+                return Ok(());
+            }
+            let links = self.read(segment, is_first, &wanted)?;
+            looked.extend(wanted);
+            self.follow(here, &links);
+            is_first = false;
+        }
+    }
+
+    fn has_pending(&self, here: &Range<Sequence>) -> bool {
+        let from = here.start.max(self.bits.first());
+        let to = here.end.min(self.bits.end());
+        from < to && self.pending_from(from).is_some_and(|first| first < to)
+    }
+
+    /// The first pending sequence of the piece at this one or behind it.
+    fn pending_from(&self, from: Sequence) -> Option<Sequence> {
+        self.bits.pending().find(|sequence| *sequence >= from)
+    }
+
+    /// Reads the segment once, for the pending ones of the piece, where they are asked for, and for these.
+    fn read(&mut self, segment: &SegmentFacts, is_asked: bool, wanted: &BTreeSet<Sequence>) -> Result<Links> {
+        let mut links = Links::new();
+        let place = (segment.number, segment.sequences.start, segment.to);
+        let (storage, holes) = (&self.basis.storage, &self.basis.read.files.holes);
+        let (bits, made, others, movers) = (self.bits, &mut self.made, &mut self.others, &mut self.movers);
+        let (beside, damage) = (&mut self.beside, &mut self.damage);
+        sift_segment(storage, self.basis.stream, place, holes, &mut |find| {
+            if let Find::Damage(error) = &find {
+                damage.get_or_insert_with(|| error.clone());
+            }
+            each_record(&find, &mut |record, location| {
+                if !segment.sequences.contains(&record.sequence) {
+                    return;
+                }
+                let is_pending = is_asked && bits.get(record.sequence) == EntryState::Pending;
+                let Some(one) = made_by(record, location) else { return };
+                if let Of::Moved(target) = one.of {
+                    links.push((record.sequence, target));
+                }
+                if is_pending {
+                    match one.of {
+                        Of::Here => {}
+                        Of::Payload(payload) => drop(beside.insert(payload)),
+                        Of::Moved(_) => movers.push(made.len()),
+                    }
+                    made.push(one);
+                }
+                if wanted.contains(&record.sequence) && !matches!(one.of, Of::Moved(_)) {
+                    if let Of::Payload(payload) = one.of {
+                        beside.insert(payload);
+                    }
+                    others.insert(record.sequence, one);
+                }
+            });
+        })?;
+        links.sort_unstable();
+        links.dedup_by_key(|(from, _)| *from);
+        Ok(links)
+    }
+
+    /// What was moved from within this segment was moved from where its moves begin.
+    fn follow(&mut self, here: &Range<Sequence>, links: &Links) {
+        for place in &self.movers {
+            let Some(made) = self.made.get_mut(*place) else { continue };
+            let Of::Moved(target) = made.of else { continue };
+            if here.contains(&target) {
+                made.of = Of::Moved(root_of(links, target));
+            }
+            if let Of::Moved(root) = made.of {
+                self.beside.insert(root);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<FromLog> {
+        let beside: Vec<Sequence> = self.beside.iter().copied().collect();
+        let loaded = &mut self.loaded;
+        self.basis.loaded_rows(beside.into_iter(), &mut |row| {
+            loaded.insert(row.key.sequence, *row);
+        })?;
+        let mut rows: Vec<LogRow> = self.made.iter().map(|made| self.resolved(made)).collect();
+        let first = self.bits.pending();
+        let of_loads = first.filter(|sequence| self.basis.loaded_at(*sequence).is_some());
+        self.basis.loaded_rows(of_loads, &mut |row| {
+            rows.push(LogRow { entry: entry_of(row), is_rooted: true });
+        })?;
+        rows.sort_by_key(|row| row.entry.sequence());
+        rows.dedup_by_key(|row| row.entry.sequence());
+        Ok(FromLog { rows, damage: self.damage })
+    }
+
+    fn resolved(&self, made: &Made) -> LogRow {
+        let rooted = |entry| LogRow { entry, is_rooted: true };
+        match made.of {
+            Of::Here => rooted(made.entry),
+            Of::Payload(payload) => rooted(self.with_payload(made.entry, payload)),
+            Of::Moved(root) => match self.entry_at(root) {
+                Some(origin) => rooted(made.entry.with_payload_of(Some(origin))),
+                None => LogRow { entry: made.entry, is_rooted: false },
+            },
+        }
+    }
+
+    /// The entry of a sequence that others point to.
+    fn entry_at(&self, sequence: Sequence) -> Option<Entry> {
+        match self.others.get(&sequence) {
+            Some(Made { entry, of: Of::Payload(payload) }) => Some(self.with_payload(*entry, *payload)),
+            Some(Made { entry, .. }) => Some(*entry),
+            None => self.loaded.get(&sequence).map(entry_of),
+        }
+    }
+
+    fn with_payload(&self, entry: Entry, payload: Sequence) -> Entry {
+        let message = match self.others.get(&payload) {
+            Some(Made { entry, of: Of::Here }) => Some(*entry),
+            _ => self.loaded.get(&payload).map(entry_of),
+        };
+        match message {
+            Some(message) => entry.with_location(message.location()).with_size(message.size()),
+            None => entry,
+        }
+    }
+}
+
+/// The entry that a record makes, where it is applied and takes effect.
+fn made_by(record: &RawRecord<'_>, location: Location) -> Option<Made> {
+    let fact = decode(record)?;
+    let entry = |due: Millis, attempt, payload, location, subject: SubjectNumber| {
+        let key = DueKey { due: due.min(DUE_MAX), sequence: record.sequence };
+        Entry::new(key, attempt, payload, location, subject)
+    };
+    if let Fact::Message(message) = fact {
+        let size = u32::try_from(message.body.len()).ok();
+        let entry = entry(message.due, 1, record.sequence, location, message.subject).with_size(size);
+        return Some(Made { entry, of: Of::Here });
+    }
+    if !record.payload_is_whole() {
+        return None;
+    }
+    match fact {
+        Fact::Retry(Retry { due, attempt, target, payload_sequence, .. }) => {
+            let payload = payload_sequence?;
+            let attempt = u16::try_from(attempt).unwrap_or(u16::MAX);
+            let entry = entry(due, attempt, payload, Location::NOWHERE, target);
+            Some(Made { entry, of: Of::Payload(payload) })
+        }
+        Fact::Redrive(redrive) => {
+            let payload = redrive.payload_sequence;
+            let entry = entry(redrive.due, 1, payload, Location::NOWHERE, redrive.target);
+            Some(Made { entry, of: Of::Payload(payload) })
+        }
+        fact => {
+            let moved = fact.as_move()?;
+            let entry = entry(moved.due, 1, moved.target.sequence, Location::NOWHERE, moved.subject);
+            Some(Made { entry, of: Of::Moved(moved.target.sequence) })
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Whose folder it is: the identity of a store, made where there is none.
+
+use crate::error::{Error, Result};
+use crate::message_log::{
+    ASIDE_FOLDER, IDENTITY_PATH, Identity, LOG_FOLDER, SEGMENT_BYTES_MIN, SEGMENT_HEADER_BYTES, SegmentHeader, Stream,
+    segment_name, segment_path,
+};
+use crate::run::{LOAD_FOLDER, RUN_FOLDER};
+use crate::storage::{Storage, read_upto, write_atomically};
+use crate::store::checkpoint::file::CHECKPOINT_FOLDER;
+use crate::store::retention::pins::PIN_FOLDER;
+use crate::units::{Epoch, SegmentNumber};
+
+/// Names that may stand in the folder of a store whose making was cut short.
+const OWN_NAMES: [&str; 3] = ["LOCK", "identity.tmp", IDENTITY_PATH];
+/// Names of what engine and server keep beside the log, which says nothing of whose folder it is.
+const NAMES_BESIDE: [&str; 4] = ["clock", "clock.tmp", "switched_off", "switched_off.tmp"];
+
+/// What a new store is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct NewStore {
+    /// Random bytes: the stream.
+    pub stream: [u8; 16],
+    /// Random bytes: this copy of it.
+    pub node: [u8; 16],
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+}
+
+/// Makes the folders of a store; those that are there are left alone.
+///
+/// # Errors
+/// Those of the storage.
+pub fn create_folders(storage: &dyn Storage) -> Result<()> {
+    for folder in [LOG_FOLDER, RUN_FOLDER, LOAD_FOLDER, CHECKPOINT_FOLDER, ASIDE_FOLDER, PIN_FOLDER] {
+        storage.create_folder(folder)?;
+    }
+    storage.sync_folder("")
+}
+
+/// Reads the identity of a store, or makes one where the folder is empty and `new` is given.
+///
+/// # Errors
+/// `NotAStore` where something else is there, `MissingFile` where a log has lost its identity,
+/// `NotFound` where there is nothing and nothing is to be made, `NewerFormat`, `Corrupt`,
+/// `InvalidArgument` for a store that belongs to a cluster; no file was changed.
+pub fn open_identity(storage: &dyn Storage, new: Option<NewStore>) -> Result<Identity> {
+    if let Some(identity) = Identity::read(storage)? {
+        if identity.clustered {
+            return Err(Error::InvalidArgument {
+                argument: "path",
+                expected: "a store that stands alone".to_owned(),
+                found: "a member of a cluster".to_owned(),
+            });
+        }
+        return Ok(identity);
+    }
+    refuse_strangers(storage)?;
+    let Some(new) = new else {
+        return Err(Error::MissingFile {
+            path: IDENTITY_PATH.to_owned(),
+            reason: "there is no store here, and none was to be made".to_owned(),
+        });
+    };
+    create_folders(storage)?;
+    let stream = Stream { id: new.stream, timeline: 0 };
+    write_first_segment(storage, stream)?;
+    let identity = Identity {
+        stream,
+        node: new.node,
+        promised_epoch: Epoch(0),
+        clustered: false,
+        segment_bytes: new.segment_bytes,
+    };
+    identity.write(storage)?;
+    Ok(identity)
+}
+
+/// The log's first segment, empty, is there before the identity: so a store whose identity can be
+/// read and whose log is gone has lost it, and was not just made.
+fn write_first_segment(storage: &dyn Storage, stream: Stream) -> Result<()> {
+    let number = SegmentNumber(1);
+    let mut bytes = SegmentHeader { number, stream, capacity: SEGMENT_BYTES_MIN }.to_block();
+    bytes.resize(SEGMENT_BYTES_MIN as usize, 0);
+    write_atomically(storage, LOG_FOLDER, &segment_path(number), &bytes)
+}
+
+/// True where the log holds no more than what [`write_first_segment`] leaves behind.
+fn is_unused_log(storage: &dyn Storage, names: &[String]) -> Result<bool> {
+    let first = segment_name(SegmentNumber(1));
+    for name in names.iter().filter(|name| name.strip_suffix(".tmp").unwrap_or(name) == first.as_str()) {
+        let file = storage.open(&format!("{LOG_FOLDER}/{name}"))?;
+        let bytes = read_upto(file.as_ref(), 0, SEGMENT_BYTES_MIN as usize + 1)?;
+        let content = bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default();
+        if bytes.len() > SEGMENT_BYTES_MIN as usize || content.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(names.iter().all(|name| name.strip_suffix(".tmp").unwrap_or(name) == first.as_str()))
+}
+
+fn refuse_strangers(storage: &dyn Storage) -> Result<()> {
+    let names = storage.list("")?;
+    let is_known = |name: &str| OWN_NAMES.contains(&name) || NAMES_BESIDE.contains(&name);
+    if let Some(stranger) = names.iter().find(|name| !is_known(name)) {
+        return Err(Error::NotAStore { path: ".".to_owned(), found: stranger.clone() });
+    }
+    match storage.list(LOG_FOLDER) {
+        Ok(files) if !is_unused_log(storage, &files)? => Err(Error::MissingFile {
+            path: IDENTITY_PATH.to_owned(),
+            reason: format!("{LOG_FOLDER} holds {} files", files.len()),
+        }),
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStorage;
+
+    const NEW: NewStore = NewStore { stream: [1; 16], node: [2; 16], segment_bytes: SEGMENT_BYTES_MIN };
+
+    #[test]
+    fn a_making_that_was_cut_short_anywhere_is_begun_again() {
+        for calls in 0.. {
+            let storage = MemoryStorage::new(1);
+            storage.stop_after_calls(calls);
+            let made = open_identity(&storage, Some(NEW)).is_ok();
+            let after = storage.crash(crate::storage::Crash::PowerCut, calls);
+            let again = open_identity(&after, Some(NewStore { stream: [3; 16], ..NEW })).unwrap();
+            assert!(again.stream.id == [3; 16] || again.stream.id == [1; 16]);
+            if made {
+                assert_eq!(again.stream.id, [1; 16]);
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_with_something_else_is_refused_and_left_alone() {
+        let storage = MemoryStorage::new(1);
+        storage.create("notes.txt").unwrap();
+        assert!(matches!(open_identity(&storage, Some(NEW)), Err(Error::NotAStore { .. })));
+        assert_eq!(storage.list("").unwrap(), ["notes.txt"]);
+    }
+
+    #[test]
+    fn a_log_without_its_identity_is_refused() {
+        let storage = MemoryStorage::new(1);
+        open_identity(&storage, Some(NEW)).unwrap();
+        storage.open(&segment_path(SegmentNumber(1))).unwrap().write_at(5000, b"x").unwrap();
+        storage.remove(IDENTITY_PATH).unwrap();
+        for beside in NAMES_BESIDE {
+            storage.create(beside).unwrap();
+        }
+        assert!(matches!(open_identity(&storage, Some(NEW)), Err(Error::MissingFile { .. })));
+    }
+}

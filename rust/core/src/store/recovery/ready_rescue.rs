@@ -1,0 +1,161 @@
+//! Rows of ready messages cannot be read: they come from the log where that is still kept.
+//!
+//! A ready message's number is its place among all that ever became ready in its subject, and the
+//! log has these in order. Its end is known, so the numbers are counted from there, and they are
+//! believed only where they agree with rows of the run that can be read, or reach back to the
+//! subject's first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::rescue::entries_from_log;
+use crate::dispatch_log::{Posting, read_postings};
+use crate::error::{Error, Result};
+use crate::record::retry::{Destination, Retry};
+use crate::record::{Fact, Records, decode};
+use crate::schedule_log::{Entry, EntryState};
+use crate::storage::Storage;
+use crate::store::apply::BatchTime;
+use crate::store::query::log_lookup::KeptLog;
+use crate::store::state::State;
+use crate::units::{DueKey, ReadyNumber, Sequence, SubjectNumber};
+
+/// Rows read on both sides of one that is damaged, to find known ones.
+const NEIGHBOUR_ROWS: u64 = 256;
+
+/// Finds ready messages of a subject again in the log, and lets them stand in for their rows.
+/// `known` are rows of the same run that can be read. What is not in the answer is nowhere. Reads
+/// all of the log that is kept: slow, and rare.
+///
+/// # Errors
+/// `Storage` where the log could not be read now, which may pass.
+pub(in crate::store) fn rescue_ready(
+    storage: &Arc<dyn Storage>,
+    state: &mut State,
+    subject: SubjectNumber,
+    wanted: &[ReadyNumber],
+    known: &[(ReadyNumber, Entry)],
+) -> Result<Vec<(ReadyNumber, Entry)>> {
+    let found = match find_again(storage, state, subject, wanted, known) {
+        Err(error @ Error::Storage { .. }) => return Err(error),
+        // The log is damaged there too.
+        Err(_) => Vec::new(),
+        Ok(found) => found,
+    };
+    state.dispatch.patch(subject, &found);
+    Ok(found)
+}
+
+/// As [`rescue_ready`] for one message whose row cannot be read.
+///
+/// # Errors
+/// `Storage`.
+pub(in crate::store) fn rescue_one_ready(
+    storage: &Arc<dyn Storage>,
+    state: &mut State,
+    subject: SubjectNumber,
+    number: ReadyNumber,
+) -> Result<Option<Entry>> {
+    let Posting::InRun { run, .. } = state.dispatch.posting(subject, number) else { return Ok(None) };
+    let first = ReadyNumber(number.0.saturating_sub(NEIGHBOUR_ROWS));
+    let range = run.subjects().iter().find(|range| range.subject == subject);
+    let first = range.map_or(number, |range| range.first.max(first));
+    let end = range.map_or(number, |range| range.last.min(number.plus(NEIGHBOUR_ROWS))).next();
+    let rows = read_postings(&run, subject, first, end.since(first))?;
+    let found = rescue_ready(storage, state, subject, &[number], &rows.entries)?;
+    Ok(found.first().map(|(_, entry)| *entry))
+}
+
+fn find_again(
+    storage: &Arc<dyn Storage>,
+    state: &mut State,
+    subject: SubjectNumber,
+    wanted: &[ReadyNumber],
+    known: &[(ReadyNumber, Entry)],
+) -> Result<Vec<(ReadyNumber, Entry)>> {
+    let keys = ready_keys(storage, state, subject)?;
+    let next = state.dispatch.next_number(subject);
+    let Some(first) = next.0.checked_sub(keys.len() as u64) else { return Ok(Vec::new()) };
+    let key_of = |number: ReadyNumber| {
+        let place = number.0.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| keys.get(place)).copied()
+    };
+    let mut agreeing = known.iter().filter_map(|(number, entry)| Some((key_of(*number)?, entry.key()))).peekable();
+    let is_proven = first == 0 || agreeing.peek().is_some();
+    if !is_proven || agreeing.any(|(counted, read)| counted != read) {
+        return Ok(Vec::new());
+    }
+    let numbers: BTreeMap<ReadyNumber, DueKey> =
+        wanted.iter().filter_map(|number| Some((*number, key_of(*number)?))).collect();
+    let sequences: BTreeSet<Sequence> = numbers.values().map(|key| key.sequence).collect();
+    let in_log: BTreeMap<Sequence, Entry> =
+        entries_from_log(storage, state, &sequences)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
+    let mut found = Vec::new();
+    for (number, key) in numbers {
+        let entry = match in_log.get(&key.sequence) {
+            Some(entry) => Some(*entry),
+            None => copied_row(state, key)?,
+        };
+        found.extend(entry.map(|entry| (number, entry)));
+    }
+    Ok(found)
+}
+
+/// A message whose segment is gone was copied into a run of the schedule: its row there, if that can be read.
+fn copied_row(state: &mut State, key: DueKey) -> Result<Option<Entry>> {
+    match state.schedule.row(key) {
+        Ok(entry) => Ok(entry),
+        Err(damage) if matches!(damage.error, Error::Storage { .. }) => Err(damage.error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// True where the entry of a retry is ready by its own fact, as a dead letter always is.
+fn is_ready_at_once(retry: &Retry<'_>, time: BatchTime) -> bool {
+    time.is_due(retry.due) || retry.destination != Destination::Again
+}
+
+/// What became ready in the subject and is told by the log that is kept, in order.
+fn ready_keys(storage: &Arc<dyn Storage>, state: &State, subject: SubjectNumber) -> Result<Vec<DueKey>> {
+    let Some(start) = state.segments.first() else { return Ok(Vec::new()) };
+    let mut reader = KeptLog::of(storage, state).from(start);
+    let mut keys = Vec::new();
+    while let Some(batch) = reader.next_batch()? {
+        if batch.behind_hole {
+            // What became ready in the hole is not told, so that what came before it cannot be counted from the end.
+            keys.clear();
+        }
+        let mut add = |key: DueKey| {
+            if state.schedule.state(key.sequence) == EntryState::Dispatched {
+                keys.push(key);
+            }
+        };
+        let time = BatchTime::of(&batch.header);
+        for (_, record) in Records::new(batch.records(), Sequence(batch.header.base_sequence.get())).flatten() {
+            let arrived = |due| DueKey { due, sequence: record.sequence };
+            match decode(&record) {
+                Some(Fact::Message(message)) if message.subject == subject && time.is_due(message.due) => {
+                    add(arrived(message.due));
+                }
+                Some(Fact::Retry(retry)) if retry.target == subject && is_ready_at_once(&retry, time) => {
+                    add(arrived(retry.due));
+                }
+                Some(Fact::Redrive(redrive)) if redrive.target == subject && time.is_due(redrive.due) => {
+                    add(arrived(redrive.due));
+                }
+                Some(Fact::Ready(list)) => {
+                    list.entries().filter(|(_, of)| *of == subject).for_each(|(key, _)| add(key));
+                }
+                Some(fact) => {
+                    let moved = fact.as_move().filter(|moved| moved.subject == subject && time.is_due(moved.due));
+                    if let Some(moved) = moved {
+                        add(arrived(moved.due));
+                    }
+                }
+                None => {}
+            }
+        }
+        reader.recycle(batch.bytes);
+    }
+    Ok(keys)
+}

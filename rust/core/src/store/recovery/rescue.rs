@@ -1,0 +1,200 @@
+//! A block of a schedule run cannot be read: its entries come from the log where that is still
+//! kept, and what is not found there is given up by name. All others flow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::record::retry::Retry;
+use crate::record::{Fact, RawRecord, decode};
+use crate::run::{DamagedBlock, Row, RowKey, RowScan, Run, RunKind, ScanBuffer, ScheduleRow};
+use crate::schedule_log::{Entry, EntryState};
+use crate::storage::Storage;
+use crate::store::query::log_lookup::{KeptLog, moves, root_of, visit_facts};
+use crate::store::state::State;
+use crate::units::{DueKey, Location, RunNumber, Sequence};
+
+/// What became of the entries of a damaged block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rescue {
+    /// The run.
+    pub run: RunNumber,
+    /// The block in it.
+    pub block: u32,
+    /// What is wrong with it.
+    pub error: Error,
+    /// Entries found again in the log.
+    pub found: u64,
+    /// Pending entries that are nowhere to be found.
+    pub lost: Vec<Sequence>,
+}
+
+/// Finds the entries of a damaged block again and lets them stand in for it. Reads the whole run
+/// and the log of its window: slow, and rare.
+///
+/// # Errors
+/// Those of the storage, and `Corrupt` where the log itself is damaged.
+pub(in crate::store) fn rescue(storage: &Arc<dyn Storage>, state: &mut State, damage: &DamagedBlock) -> Result<Rescue> {
+    if matches!(damage.error, Error::Storage { .. }) {
+        return Err(damage.error.clone());
+    }
+    let run = state.schedule.windows().iter().filter_map(|window| window.run()).find(|run| run.number() == damage.run);
+    let Some(run) = run.cloned() else { return Err(damage.error.clone()) };
+    let missing: BTreeSet<Sequence> = state.schedule.unreadable(damage.run)?.into_iter().collect();
+    let entries = entries_from_log(storage, state, &missing)?;
+    let (from, to) = bounds(&run, damage.block)?;
+    let within =
+        |key: DueKey| from.is_none_or(|from| RowKey::from(key) > from) && to.is_none_or(|to| RowKey::from(key) < to);
+    let found: Vec<Entry> = entries.iter().filter(|entry| within(entry.key())).copied().collect();
+    let in_log: BTreeSet<Sequence> = entries.iter().map(Entry::sequence).collect();
+    // What was moved away is found to be lost, where it is, by who reads it under its new key.
+    let is_pending = |sequence: &Sequence| state.schedule.state(*sequence) == EntryState::Pending;
+    let lost = missing.difference(&in_log).copied().filter(is_pending).collect();
+    state.schedule.patch(damage.run, damage.block, &found);
+    Ok(Rescue { run: damage.run, block: damage.block, error: damage.error.clone(), found: found.len() as u64, lost })
+}
+
+/// The next row, or a damaged block; an error where the block could not be read now.
+fn peek(scan: &mut RowScan<'_, ScheduleRow>) -> Result<std::result::Result<Option<ScheduleRow>, Damaged>> {
+    match scan.peek() {
+        Ok(row) => Ok(Ok(row)),
+        Err(damage) if matches!(damage.error, Error::Storage { .. }) => Err(damage.error),
+        Err(_) => Ok(Err(Damaged)),
+    }
+}
+
+/// The block that a scan has come to is damaged.
+struct Damaged;
+
+/// The keys of the nearest readable rows before and behind a block.
+fn bounds(run: &Run, block: u32) -> Result<(Option<RowKey>, Option<RowKey>)> {
+    let mut buffer = ScanBuffer::<ScheduleRow>::default();
+    let mut before = None;
+    for earlier in (0..block).rev() {
+        let mut scan = RowScan::from_block(run, earlier, None, &mut buffer);
+        while let Ok(Some(row)) = peek(&mut scan)?
+            && scan.block() == earlier
+        {
+            before = Some(row.key());
+            scan.advance();
+        }
+        if before.is_some() {
+            break;
+        }
+    }
+    let mut scan = RowScan::from_block(run, block.saturating_add(1), None, &mut buffer);
+    loop {
+        match peek(&mut scan)? {
+            Ok(row) => return Ok((before, row.map(|row| row.key()))),
+            Err(Damaged) => scan.skip_block(),
+        }
+    }
+}
+
+/// The entries that facts of these sequences made, read from the log where it is kept: messages, what was
+/// given back or brought back, which points to the payload of an earlier message, and what was moved.
+pub(super) fn entries_from_log(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    wanted: &BTreeSet<Sequence>,
+) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut again: Vec<(Sequence, Entry)> = Vec::new();
+    let mut moved: Vec<Entry> = Vec::new();
+    visit(storage, state, wanted, &mut |location, record| {
+        let entry = |due, attempt, payload, location, subject| {
+            Entry::new(DueKey { due, sequence: record.sequence }, attempt, payload, location, subject)
+        };
+        match decode(record) {
+            Some(Fact::Message(message)) => {
+                let size = u32::try_from(message.body.len()).ok();
+                let entry = entry(message.due, 1, record.sequence, location, message.subject);
+                entries.push(entry.with_size(size));
+            }
+            Some(Fact::Retry(Retry { due, attempt, target, payload_sequence: Some(payload), .. })) => {
+                let attempt = u16::try_from(attempt).unwrap_or(u16::MAX);
+                again.push((payload, entry(due, attempt, payload, Location::NOWHERE, target)));
+            }
+            Some(Fact::Redrive(redrive)) => {
+                let payload = redrive.payload_sequence;
+                again.push((payload, entry(redrive.due, 1, payload, Location::NOWHERE, redrive.target)));
+            }
+            fact => {
+                let one = fact.and_then(|fact| fact.as_move());
+                moved.extend(one.map(|one| entry(one.due, 1, record.sequence, Location::NOWHERE, one.subject)));
+            }
+        }
+    })?;
+    let payloads: BTreeSet<Sequence> = again.iter().map(|(payload, _)| *payload).collect();
+    let mut places: BTreeMap<Sequence, Location> = BTreeMap::new();
+    visit(storage, state, &payloads, &mut |location, record| {
+        if matches!(decode(record), Some(Fact::Message(_))) {
+            places.insert(record.sequence, location);
+        }
+    })?;
+    for (payload, entry) in again {
+        let place = match places.get(&payload) {
+            Some(place) => Some(*place),
+            None => copied_row(state, payload)?.map(|row| row.location()),
+        };
+        entries.extend(place.map(|place| entry.with_location(place)));
+    }
+    entries.extend(moved_from_log(storage, state, &moved)?);
+    entries.sort_unstable_by_key(Entry::sequence);
+    Ok(entries)
+}
+
+/// What moves made, each with the payload of what it moved first.
+fn moved_from_log(storage: &Arc<dyn Storage>, state: &State, moved: &[Entry]) -> Result<Vec<Entry>> {
+    if moved.is_empty() {
+        return Ok(Vec::new());
+    }
+    let targets = moves(&KeptLog::of(storage, state))?;
+    let roots: Vec<(Sequence, Entry)> =
+        moved.iter().map(|entry| (root_of(&targets, entry.sequence()), *entry)).collect();
+    // No root is a move that the log has, so this goes no deeper.
+    let wanted = roots.iter().zip(moved).filter(|((root, _), entry)| *root != entry.sequence());
+    let wanted: BTreeSet<Sequence> = wanted.map(|((root, _), _)| *root).collect();
+    let in_log: BTreeMap<Sequence, Entry> =
+        entries_from_log(storage, state, &wanted)?.into_iter().map(|entry| (entry.sequence(), entry)).collect();
+    let mut found = Vec::new();
+    for (root, entry) in roots {
+        let origin = match in_log.get(&root) {
+            Some(origin) => Some(*origin),
+            None => copied_row(state, root)?,
+        };
+        found.extend(origin.map(|origin| entry.with_payload_of(Some(origin))));
+    }
+    Ok(found)
+}
+
+fn visit(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    wanted: &BTreeSet<Sequence>,
+    visit: &mut dyn FnMut(Location, &RawRecord<'_>),
+) -> Result<()> {
+    visit_facts(&KeptLog::of(storage, state), wanted, visit)
+}
+
+/// The row of this sequence in any run: of a message, it says where the payload was copied to.
+fn copied_row(state: &State, sequence: Sequence) -> Result<Option<Entry>> {
+    let known = state.runs.values().map(|known| &known.run);
+    let runs = known.filter(|run| run.kind() == RunKind::Schedule && run.first_sequence() <= sequence);
+    for run in runs.filter(|run| sequence <= run.last_sequence()) {
+        let mut buffer = ScanBuffer::<ScheduleRow>::default();
+        let mut scan = RowScan::from_block(run, 0, None, &mut buffer);
+        loop {
+            match peek(&mut scan)? {
+                Ok(Some(row)) if row.key.sequence == sequence => {
+                    let entry = Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject);
+                    return Ok(Some(entry.with_size(row.size)));
+                }
+                Ok(Some(_)) => scan.advance(),
+                Ok(None) => break,
+                Err(Damaged) => scan.skip_block(),
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,224 @@
+//! All that is visible of a store that another process may be writing to, applied in memory: the newest
+//! checkpoint and the log behind it. Takes no lock and changes no file.
+
+use std::sync::Arc;
+
+use super::{restored_owner, scan_start};
+use crate::error::{Error, Result};
+use crate::message_log::{BatchReader, Identity, LogPiece, ScanEnd, ScannedBatch, Scanner, Stream};
+use crate::queues::Group;
+use crate::storage::Storage;
+use crate::store::checkpoint::file::{ReadCheckpoint, read_checkpoint};
+use crate::store::inspect::inspection::{Behind, newest_checkpoints};
+use crate::store::owner::{Owner, VisibleBatch};
+use crate::store::retention::kept_files::checkpoint_path;
+use crate::store::state::{LogPosition, SegmentStart, State};
+use crate::units::{Location, SegmentNumber, Sequence};
+
+/// See the module.
+pub struct VisibleState {
+    /// The state, and who knows how to list what is pending.
+    pub owner: Owner,
+    pub(in crate::store) sealed: bool,
+    /// Facts behind what is visible, where the whole log was looked at.
+    pub(in crate::store) facts_unconfirmed: u64,
+    pub(in crate::store) behind: Behind,
+    /// The two newest checkpoints, the one that was used first.
+    pub(in crate::store) chosen: Vec<ReadCheckpoint>,
+}
+
+/// Which moment a state is of: enough to make it again while its files are kept, and to see that it is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// Number and check of the two newest checkpoints, the one that was used first.
+    pub checkpoints: [Option<(u32, u32)>; 2],
+    /// Where the log ended.
+    pub end: Location,
+    /// The chain there.
+    pub chain: u32,
+    /// True where the log was closed.
+    pub sealed: bool,
+}
+
+/// Reads a store up to what is visible. While another process writes to it, files may come and go under the
+/// reader; what looks damaged may then be well a moment later, so the caller tries again.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`, as recovery has them.
+pub fn visible_state(storage: &Arc<dyn Storage>, identity: &Identity) -> Result<VisibleState> {
+    let chosen = newest_checkpoints(storage.as_ref(), &identity.stream)?;
+    let mut owner = restored_owner(storage, identity.stream, chosen.first())?;
+    owner.state.counts.forget();
+    let mut scanner = Scanner::new(Arc::clone(storage), identity.stream, &scan_start(&owner.state().position))?;
+    let (sealed, all) = (scanner.ending().sealed, scanner.ending().next_sequence);
+    let behind = apply_visible(&mut scanner, &mut owner)?;
+    let facts_unconfirmed = all.since(owner.state().position.next_sequence);
+    Ok(VisibleState { owner, sealed, facts_unconfirmed, behind, chosen })
+}
+
+/// What [`visible_state`] found at another time, again, while the files are kept.
+///
+/// # Errors
+/// `InvalidArgument` where the log there is not what it was; `MissingFile` where its files are gone; `Corrupt`,
+/// `NewerFormat`, `Storage`.
+pub fn visible_state_at(storage: &Arc<dyn Storage>, identity: &Identity, moment: &Moment) -> Result<VisibleState> {
+    let mut chosen = Vec::new();
+    for (number, check) in moment.checkpoints.into_iter().flatten() {
+        let path = checkpoint_path(number);
+        match read_checkpoint(storage.as_ref(), &identity.stream, number) {
+            Ok(read) if read.check == check => chosen.push(read),
+            Ok(read) => return Err(not_the_same(&path, check, read.check)),
+            Err(error) if error.is_not_found() => {
+                return Err(Error::MissingFile { path, reason: "the snapshot is of it".to_owned() });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let (owner, behind) = applied(storage, identity.stream, chosen.first(), moment.end)?;
+    let position = &owner.state().position;
+    if (position.end, position.chain) == (moment.end, moment.chain) {
+        Ok(VisibleState { owner, sealed: moment.sealed, facts_unconfirmed: 0, behind, chosen })
+    } else {
+        Err(not_the_same(&format!("the log at {}", moment.end), moment.chain, position.chain))
+    }
+}
+
+fn not_the_same(what: &str, expected: u32, found: u32) -> Error {
+    Error::InvalidArgument {
+        argument: "name",
+        expected: format!("a snapshot of this store: {what} with check {expected:08x}"),
+        found: format!("{found:08x}"),
+    }
+}
+
+/// The state as of a checkpoint and the log behind it up to `end`, which was visible: what [`visible_state`] found,
+/// again, while the files are kept.
+///
+/// # Errors
+/// `Corrupt`, `MissingFile`, `NewerFormat`, `Storage`.
+pub fn state_at(storage: &Arc<dyn Storage>, stream: Stream, checkpoint: Option<u32>, end: Location) -> Result<Owner> {
+    let read = checkpoint.map(|number| read_checkpoint(storage.as_ref(), &stream, number)).transpose()?;
+    Ok(applied(storage, stream, read.as_ref(), end)?.0)
+}
+
+/// The state of a checkpoint with the log behind it up to `end`, and how much that is.
+fn applied(
+    storage: &Arc<dyn Storage>,
+    stream: Stream,
+    checkpoint: Option<&ReadCheckpoint>,
+    end: Location,
+) -> Result<(Owner, Behind)> {
+    let mut owner = restored_owner(storage, stream, checkpoint)?;
+    owner.state.counts.forget();
+    let mut reader = BatchReader::new(Arc::clone(storage), stream, owner.state().position.end, end);
+    let mut behind = Behind::default();
+    while let Some(batch) = reader.next_batch()? {
+        apply_one(&mut owner, &batch)?;
+        behind.add(&batch.header);
+        reader.recycle(batch.bytes);
+    }
+    Ok((owner, behind))
+}
+
+fn apply_one(owner: &mut Owner, batch: &ScannedBatch) -> Result<()> {
+    owner.apply_facts(&VisibleBatch { header: batch.header, start: batch.start, records: batch.records() })?;
+    owner.take_outcomes();
+    owner.take_woken();
+    Ok(())
+}
+
+impl VisibleState {
+    /// The state as of the last fact that is visible.
+    pub fn state(&self) -> &State {
+        self.owner.state()
+    }
+
+    /// The number of the checkpoint that was used.
+    pub fn checkpoint(&self) -> Option<u32> {
+        self.chosen.first().map(|read| read.number)
+    }
+
+    /// Which moment it is of.
+    pub fn moment(&self) -> Moment {
+        let mut checkpoints = self.chosen.iter().map(|read| (read.number, read.check));
+        let LogPosition { end, chain, .. } = self.state().position;
+        Moment { checkpoints: [checkpoints.next(), checkpoints.next()], end, chain, sealed: self.sealed }
+    }
+
+    /// The log from the oldest segment that is surely there up to what is visible, a piece for each segment with
+    /// facts, and one more for each hole in it: what the checkpoint that was used needs goes two checkpoints later at
+    /// the earliest, and under no pin.
+    pub fn pieces(&self) -> Vec<LogPiece> {
+        let state = self.state();
+        let kept = state.segments.iter().filter(|start| self.is_kept(start.segment));
+        let starts: Vec<&SegmentStart> = kept.collect();
+        let ends = starts.iter().skip(1).map(|next| Some(next.position)).chain([None]);
+        let mut pieces = Vec::new();
+        for (start, next) in starts.iter().zip(ends) {
+            let mut from = start.position;
+            for hole in state.holes.in_segment(start.segment) {
+                pieces.push(piece(start.segment, &from, &hole.from, Some(hole.from.end.offset())));
+                from = hole.to;
+            }
+            let to = if next.is_some() { None } else { Some(state.position.end.offset()) };
+            pieces.push(piece(start.segment, &from, &next.unwrap_or(state.position), to));
+        }
+        pieces.retain(|piece| piece.first < piece.end);
+        pieces
+    }
+
+    /// True for a segment that is surely there.
+    pub fn is_kept(&self, segment: SegmentNumber) -> bool {
+        self.chosen.first().is_none_or(|read| segment >= read.files.floor)
+    }
+
+    /// True where the log was closed in good order.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Every group that is there, and those that were at a kept checkpoint, maybe with consumers that are gone.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        let before = self.chosen.iter().flat_map(|read| read.snapshot.groups.values());
+        before.chain(self.state().groups.values())
+    }
+
+    /// The first sequence that [`Self::pieces`] have; the next one where they have none.
+    pub fn first_sequence(&self) -> Sequence {
+        self.pieces().first().map_or(self.state().position.next_sequence, |piece| piece.first)
+    }
+}
+
+/// The batches of a segment from one position to another; `to` is where the last one ends, `None` for the seal.
+fn piece(segment: SegmentNumber, from: &LogPosition, end: &LogPosition, to: Option<u32>) -> LogPiece {
+    LogPiece {
+        segment,
+        from: from.end.offset(),
+        to,
+        first: from.next_sequence,
+        end: end.next_sequence,
+        chain: from.chain,
+        trusted_from: from.trusted,
+        trusted_to: end.trusted,
+    }
+}
+
+/// Applies what is visible: everything where the log was closed, else what a later batch confirms.
+fn apply_visible(scanner: &mut Scanner, owner: &mut Owner) -> Result<Behind> {
+    let visible = visible_end(scanner.ending());
+    let mut behind = Behind::default();
+    while let Some(batch) = scanner.next_batch()? {
+        let length = u64::from(batch.header.length.get());
+        if Location(batch.start.0.saturating_add(length)) > visible {
+            break;
+        }
+        apply_one(owner, &batch)?;
+        behind.add(&batch.header);
+        scanner.recycle(batch.bytes);
+    }
+    Ok(behind)
+}
+
+fn visible_end(ending: &ScanEnd) -> Location {
+    if ending.sealed { ending.end } else { ending.vouched.max(ending.committed).min(ending.end) }
+}

@@ -1,0 +1,188 @@
+//! Which subjects have messages in a segment or a run: what its retention depends on. Of a file with more of them than
+//! is kept, and of one that came from a format that does not say, they are not known.
+//!
+//! A checkpoint has them behind all else: for the segments of part 14, the runs of part 15 and those behind them, in
+//! their orders, `is_known u32`, then a count and `subject u32` for each, ascending.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::planted::{Planted, is_on};
+use crate::run::{Run, RunKind};
+use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
+use crate::store::checkpoint::named_files::NamedFiles;
+use crate::store::state::SegmentStart;
+use crate::units::{RunNumber, SubjectNumber};
+
+/// A file with more subjects is one of which they are not known.
+const SUBJECTS_MAX: usize = 1_024;
+
+/// Whose messages a run has, of those that were looked at.
+pub(in crate::store) fn subjects_of(subjects: &BTreeMap<RunNumber, FileSubjects>, run: RunNumber) -> FileSubjects {
+    subjects.get(&run).cloned().unwrap_or(FileSubjects::unknown())
+}
+
+/// The subjects of one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileSubjects {
+    /// Ascending; `None` where they are not known. Shared with what was frozen.
+    known: Option<Arc<Vec<SubjectNumber>>>,
+}
+
+impl FileSubjects {
+    /// Those of a file without messages.
+    pub(in crate::store) fn none() -> Self {
+        Self { known: Some(Arc::default()) }
+    }
+
+    /// Nobody knows.
+    pub(in crate::store) const fn unknown() -> Self {
+        Self { known: None }
+    }
+
+    /// The file has a message of the subject.
+    #[inline]
+    pub(in crate::store) fn note(&mut self, subject: SubjectNumber) {
+        let Some(known) = &mut self.known else { return };
+        let Err(place) = known.binary_search(&subject) else { return };
+        if known.len() < SUBJECTS_MAX {
+            Arc::make_mut(known).insert(place, subject);
+        } else {
+            self.known = None;
+        }
+    }
+
+    /// Those of the rows of a run. They are not known where the blocks that say it are damaged.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(in crate::store) fn of_run(run: &Run) -> Result<Self> {
+        let mut found = Self::none();
+        if run.kind() == RunKind::Dispatch {
+            run.subjects().iter().for_each(|range| found.note(range.subject));
+            return Ok(found);
+        }
+        if !run.has_cells() {
+            return Ok(Self::unknown());
+        }
+        match run.each_cell(None, &mut |cell| found.note(cell.subject)) {
+            Err(error @ Error::Storage { .. }) => Err(error),
+            Err(_) => Ok(Self::unknown()),
+            Ok(()) => Ok(found),
+        }
+    }
+
+    /// The subjects, ascending; `None` where they are not known.
+    pub fn known(&self) -> Option<&[SubjectNumber]> {
+        self.known.as_ref().map(|known| known.as_slice())
+    }
+
+    fn write(&self, out: &mut FieldWriter) {
+        let known = self.known().unwrap_or_default();
+        out.u32(u32::from(self.known.is_some()));
+        out.count(known.len());
+        for subject in known {
+            out.u32(subject.0);
+        }
+    }
+
+    fn read(from: &mut FieldReader<'_>) -> Result<Self> {
+        let is_known = from.u32()?;
+        let mut known: Vec<SubjectNumber> = Vec::new();
+        for _ in 0..from.count(4)? {
+            let subject = SubjectNumber(from.u32()?);
+            if known.last().is_some_and(|last| *last >= subject) {
+                return Err(from.malformed("subjects of a file that ascend"));
+            }
+            known.push(subject);
+        }
+        match is_known {
+            0 if known.is_empty() => Ok(Self::unknown()),
+            1 if known.len() <= SUBJECTS_MAX => Ok(Self { known: Some(Arc::new(known)) }),
+            _ => Err(from.malformed("the subjects of a file, or none where they are not known")),
+        }
+    }
+}
+
+/// Writes those of these segments, and of the runs that are named.
+pub(in crate::store) fn write_file_subjects<'a>(
+    out: &mut FieldWriter,
+    segments: impl Iterator<Item = &'a SegmentStart>,
+    files: &NamedFiles,
+) {
+    segments.for_each(|start| start.subjects.write(out));
+    files.schedule_runs.iter().chain(&files.dispatch_runs).for_each(|named| named.subjects.write(out));
+}
+
+/// Reads what [`write_file_subjects`] has written.
+pub(in crate::store) fn read_file_subjects(
+    from: &mut FieldReader<'_>,
+    segments: &mut [SegmentStart],
+    files: &mut NamedFiles,
+) -> Result<()> {
+    for start in segments {
+        start.subjects = FileSubjects::read(from)?;
+        if is_on(Planted::FileSubjectsNotSaved) {
+            start.subjects = FileSubjects::none();
+        }
+    }
+    for named in files.schedule_runs.iter_mut().chain(&mut files.dispatch_runs) {
+        named.subjects = FileSubjects::read(from)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(numbers: impl IntoIterator<Item = u32>) -> FileSubjects {
+        let mut subjects = FileSubjects::none();
+        numbers.into_iter().for_each(|number| subjects.note(SubjectNumber(number)));
+        subjects
+    }
+
+    fn read(bytes: &[u8]) -> Result<FileSubjects> {
+        FileSubjects::read(&mut FieldReader::new("checkpoints/1", bytes))
+    }
+
+    fn written(subjects: &FileSubjects) -> Vec<u8> {
+        let mut out = FieldWriter::default();
+        subjects.write(&mut out);
+        out.bytes
+    }
+
+    #[test]
+    fn so_many_subjects_are_known_and_with_one_more_none_is() {
+        let full = of((1..=1_024).rev().chain([7, 1_024]));
+        assert_eq!(full.known().map(<[_]>::len), Some(SUBJECTS_MAX));
+        assert!(full.known().unwrap().is_sorted());
+        let mut over = full.clone();
+        over.note(SubjectNumber(9_999));
+        over.note(SubjectNumber(1));
+        assert_eq!(over, FileSubjects::unknown());
+        assert_eq!(full.known().map(<[_]>::len), Some(SUBJECTS_MAX), "what was frozen stays");
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else_is_taken() {
+        for subjects in [FileSubjects::none(), FileSubjects::unknown(), of([3, 1, 2]), of(1..=1_024)] {
+            assert_eq!(read(&written(&subjects)).unwrap(), subjects);
+        }
+        let crafted = |is_known: u32, numbers: &[u32]| {
+            let mut out = FieldWriter::default();
+            out.u32(is_known);
+            out.count(numbers.len());
+            for number in numbers {
+                out.u32(*number);
+            }
+            read(&out.bytes)
+        };
+        let many: Vec<u32> = (1..=1_025).collect();
+        for (is_known, numbers) in [(0, &[1][..]), (2, &[]), (1, &[2, 1]), (1, &[1, 1]), (1, &many)] {
+            assert!(crafted(is_known, numbers).is_err(), "{is_known} {}", numbers.len());
+        }
+        assert!(crafted(1, &[1, 2]).is_ok());
+    }
+}

@@ -1,0 +1,281 @@
+//! Who needs which files of the log and of runs: what an operator asks when space does not come back.
+//!
+//! The rule is the one of retention. A run is needed while something in it is unfinished, with all
+//! that its rows point into; a segment is needed by whoever needs it or an older one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::kept_files::KeptFiles;
+use super::pins::{ArchiveMark, Pin};
+use crate::queues::Group;
+use crate::run::Run;
+use crate::store::names::subject_names::dead_letters_of;
+use crate::store::state::State;
+use crate::units::{LocationFile, Millis, ReadyNumber, RunNumber, SegmentNumber, Sequence, SubjectNumber};
+
+/// Why files are needed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HolderKind {
+    /// A group has not finished messages that lie there.
+    Group {
+        /// The subject.
+        subject: String,
+        /// The group.
+        group: String,
+        /// How many consume for it; with none it is dead, and what it holds never comes back by itself.
+        consumers: u64,
+        /// When the last of its consumers ended; `None` where none has, as far as is known.
+        consumer_ended: Option<Millis>,
+    },
+    /// Dead letters of a group, and the log that says why they died.
+    DeadLetters {
+        /// The subject that the group consumes.
+        subject: String,
+        /// The group.
+        group: String,
+    },
+    /// Ready messages of a subject that no group consumes.
+    NoGroup {
+        /// The subject.
+        subject: String,
+    },
+    /// Messages that wait for their time.
+    Pending {
+        /// The number of the run that holds them; `None` for those that came since the last checkpoint.
+        run: Option<u32>,
+    },
+    /// The log that an open applies, behind the older of the checkpoints that are kept.
+    Replay,
+    /// A reader without the lock: nothing is removed until it ends or expires.
+    Pin {
+        /// The name of its file.
+        name: String,
+        /// When it ends by itself.
+        expires: Millis,
+    },
+    /// An archive that has not got all of it yet, and that retention waits for.
+    Archive {
+        /// The name of its mark.
+        name: String,
+    },
+    /// A checkpoint that is kept, with what was needed, or young, when it was made.
+    Checkpoint {
+        /// Its number.
+        number: u32,
+    },
+}
+
+/// Someone who needs files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holder {
+    /// Who, and why.
+    pub kind: HolderKind,
+    /// How many messages; 0 where that is no matter of messages.
+    pub messages: u64,
+    /// The oldest segment that is needed, with all after it; `None` where only runs are.
+    pub segment: Option<SegmentNumber>,
+    /// When that segment began, by the store's clock.
+    pub begun: Option<Millis>,
+    /// Bytes of the log from there on, and of the runs that are needed.
+    pub bytes: u64,
+    /// Those of them that nobody else needs: they go once they are old enough, some checkpoints after this holder.
+    /// Of a group, what its retries and dead letters need counts too, since they end with it. 0 for a
+    /// checkpoint, which goes by itself.
+    pub alone: u64,
+}
+
+/// What one holder needs.
+pub(in crate::store) struct Need {
+    pub(in crate::store) kind: HolderKind,
+    pub(in crate::store) messages: u64,
+    pub(in crate::store) files: Files,
+}
+
+/// A set of files as retention has it.
+#[derive(Clone, Default)]
+pub(in crate::store) struct Files {
+    /// Segments from here on.
+    pub(in crate::store) floor: Option<SegmentNumber>,
+    pub(in crate::store) runs: BTreeSet<RunNumber>,
+}
+
+impl Files {
+    fn add(&mut self, file: LocationFile) {
+        match file {
+            LocationFile::Segment(SegmentNumber(0)) => {}
+            LocationFile::Segment(segment) => {
+                self.floor = Some(self.floor.map_or(segment, |floor| floor.min(segment)));
+            }
+            LocationFile::Run(run) => drop(self.runs.insert(run)),
+        }
+    }
+
+    fn extend(&mut self, other: &Self) {
+        other.floor.into_iter().for_each(|floor| self.add(LocationFile::Segment(floor)));
+        self.runs.extend(&other.runs);
+    }
+
+    /// A run with all that it points into.
+    fn of_run(run: &Run) -> Self {
+        let mut files = Self::default();
+        files.add(LocationFile::Run(run.number()));
+        run.references().iter().for_each(|reference| files.add(reference.file));
+        files
+    }
+
+    fn is_empty(&self) -> bool {
+        self.floor.is_none() && self.runs.is_empty()
+    }
+
+    pub(in crate::store) fn has(&self, file: LocationFile) -> bool {
+        match file {
+            LocationFile::Segment(segment) => self.floor.is_some_and(|floor| floor <= segment),
+            LocationFile::Run(run) => self.runs.contains(&run),
+        }
+    }
+}
+
+/// All who need files, who needs the oldest segment first. `replay_from` is where the older of the
+/// kept checkpoints ends.
+pub(in crate::store) fn needs(
+    state: &State,
+    kept: &[KeptFiles],
+    replay_from: Option<SegmentNumber>,
+    pins: &[Pin],
+    marks: &[ArchiveMark],
+) -> Vec<Need> {
+    let mut found = Vec::new();
+    let replay_from = replay_from.or_else(|| Some(state.segments.first()?.segment));
+    let replay = Files { floor: replay_from, ..Files::default() };
+    found.push(Need { kind: HolderKind::Replay, messages: 0, files: replay });
+    let of_checkpoint = |files: &KeptFiles| Need {
+        kind: HolderKind::Checkpoint { number: files.checkpoint },
+        messages: 0,
+        files: Files { floor: Some(files.floor), runs: files.runs.clone() },
+    };
+    found.extend(kept.iter().map(of_checkpoint));
+    // Runs, too, stay while one is there: all that is asked of a pin is told by its kind.
+    let everything = || Files { floor: Some(SegmentNumber(0)), ..Files::default() };
+    found.extend(pins.iter().map(|pin| Need {
+        kind: HolderKind::Pin { name: pin.name.clone(), expires: pin.expires },
+        messages: 0,
+        files: everything(),
+    }));
+    found.extend(marks.iter().map(|mark| Need {
+        kind: HolderKind::Archive { name: mark.name.clone() },
+        messages: 0,
+        files: Files { floor: awaited_from(state, mark.end), ..Files::default() },
+    }));
+    found.extend(pending(state));
+    found.extend(ready(state));
+    found.retain(|need| !need.files.is_empty());
+    found.sort_by_key(|need| need.files.floor.map_or(u32::MAX, |floor| floor.0));
+    found
+}
+
+/// The first segment with facts from `end` on, or the last one: a segment ends where the next begins.
+fn awaited_from(state: &State, end: Sequence) -> Option<SegmentNumber> {
+    let ends = state.segments.iter().skip(1).map(|next| next.position.next_sequence);
+    let mut awaited =
+        state.segments.iter().zip(ends).filter(|(_, next)| *next > end).map(|(segment, _)| segment.segment);
+    awaited.next().or_else(|| state.segments.last().map(|last| last.segment))
+}
+
+/// Runs with pending messages, and what came since.
+fn pending(state: &State) -> Vec<Need> {
+    let windows = state.schedule.windows().iter().filter(|window| state.schedule.is_needed(window));
+    let mut found: Vec<Need> = windows
+        .filter_map(|window| {
+            let run = window.run()?;
+            let kind = HolderKind::Pending { run: Some(run.number().0) };
+            Some(Need { kind, messages: window.pending(), files: Files::of_run(run) })
+        })
+        .collect();
+    let (mut recent, mut messages) = (Files::default(), 0_u64);
+    state.schedule.each_in_memory(&mut |entry| {
+        messages = messages.saturating_add(1);
+        if entry.origin().is_none() {
+            recent.add(entry.location().file());
+        }
+    });
+    if messages > 0 {
+        found.push(Need { kind: HolderKind::Pending { run: None }, messages, files: recent });
+    }
+    found
+}
+
+/// What ready messages of one subject need, by the last number that needs it.
+type ByLast = BTreeMap<SubjectNumber, Vec<(ReadyNumber, Rc<Files>)>>;
+
+/// Groups, dead letters, and subjects without a group, whose ready messages are not finished.
+fn ready(state: &State) -> Vec<Need> {
+    let by_last = by_last(state);
+    let mut found = Vec::new();
+    for (number, subject) in state.subjects.iter() {
+        let Some(needed) = by_last.get(&number) else { continue };
+        let from = |below: ReadyNumber| {
+            let mut files = Files::default();
+            needed.iter().filter(|(last, _)| *last >= below).for_each(|(_, these)| files.extend(these));
+            files
+        };
+        let next = state.dispatch.next_number(number);
+        if subject.groups.is_empty() {
+            let below = state.dispatch.finished_below(number);
+            let kind = HolderKind::NoGroup { subject: subject.name.clone() };
+            if below < next {
+                found.push(Need { kind, messages: next.since(below), files: from(below) });
+            }
+        }
+        for group in subject.groups.iter().filter_map(|group| state.groups.get(group)) {
+            let below = ReadyNumber(group.done.below());
+            if below < next {
+                let messages = crate::store::inspect::inspection::lag_of(state, group);
+                found.push(Need { kind: kind_of(&subject.name, group), messages, files: from(below) });
+            }
+        }
+    }
+    found
+}
+
+fn kind_of(subject: &str, group: &Group) -> HolderKind {
+    if let Some((subject, of)) = dead_letters_of(subject).filter(|(_, of)| *of == group.name) {
+        return HolderKind::DeadLetters { subject: subject.to_owned(), group: of.to_owned() };
+    }
+    let consumers = group.consumers.len() as u64;
+    let consumer_ended = Some(group.consumer_ended).filter(|ended| ended.0 > 0);
+    HolderKind::Group { subject: subject.to_owned(), group: group.name.clone(), consumers, consumer_ended }
+}
+
+fn by_last(state: &State) -> ByLast {
+    let mut found = ByLast::new();
+    for run in state.dispatch.runs().iter().filter(|run| !state.dispatch.is_run_finished(run)) {
+        let files = Rc::new(Files::of_run(run.run()));
+        let unfinished = run.ranges().iter().filter(|range| range.last >= state.dispatch.finished_below(range.subject));
+        for range in unfinished {
+            found.entry(range.subject).or_default().push((range.last, Rc::clone(&files)));
+        }
+    }
+    for (number, subject) in state.subjects.iter() {
+        let Some(queue) = state.dispatch.queue(number) else { continue };
+        let is_dead = dead_letters_of(&subject.name).is_some();
+        let mut recent: BTreeMap<LocationFile, ReadyNumber> = BTreeMap::new();
+        for (ready, entry) in queue.each_in_memory() {
+            recent.insert(entry.location().file(), ready);
+            if let Some(segment) = died_in(state, is_dead, entry.sequence()) {
+                recent.insert(LocationFile::Segment(segment), ready);
+            }
+        }
+        for (file, last) in recent {
+            let mut files = Files::default();
+            files.add(file);
+            found.entry(number).or_default().push((last, Rc::new(files)));
+        }
+    }
+    found
+}
+
+/// The segment that says why a dead letter died: it is held as long as the letter is.
+fn died_in(state: &State, is_dead: bool, sequence: Sequence) -> Option<SegmentNumber> {
+    if is_dead { state.segment_of(sequence) } else { None }
+}

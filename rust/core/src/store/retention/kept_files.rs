@@ -1,0 +1,395 @@
+//! Which files are still needed, and which may go. A file goes when nothing unfinished points into
+//! it, when neither kept checkpoint needs it, and when it is old enough; age alone never decides.
+//!
+//! Everything unfinished as of a checkpoint lies in a run that the checkpoint names, and a run's
+//! footer says which segments and runs its rows point into. So what a checkpoint needs is a small
+//! computation over footers, with no count per message: the segment floor is the smallest segment
+//! that a needed run names, or that the log's replay starts in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::file_subjects::FileSubjects;
+use super::finished_age::Keeping;
+use super::stale_loads::Sweep;
+use crate::error::{Error, Result};
+use crate::message_log::{Hole, Holes, LOG_FOLDER, segment_path};
+use crate::planted::failpoint::{Failpoint, reached};
+use crate::planted::{Planted, is_on};
+use crate::run::{LOAD_FOLDER, LoadName, RUN_FOLDER, Run, RunHole, RunHoles, RunKind, run_path};
+use crate::storage::Storage;
+use crate::store::checkpoint::file::CHECKPOINT_FOLDER;
+use crate::store::state::{SegmentStart, State};
+use crate::units::{LocationFile, Millis, RunNumber, SegmentNumber, Sequence};
+
+/// What one checkpoint needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeptFiles {
+    /// The checkpoint's number.
+    pub checkpoint: u32,
+    /// The sequence that comes next after it: what is adopted from there on is adopted again by who opens it.
+    pub next_sequence: Sequence,
+    /// Segments below this are not needed.
+    pub floor: SegmentNumber,
+    /// The runs that it names.
+    pub runs: BTreeSet<RunNumber>,
+    /// Those of them that were loaded.
+    pub loads: BTreeMap<RunNumber, LoadName>,
+    /// Batches of segments that it does not need.
+    pub holes: Holes,
+    /// Payloads of runs that it does not need.
+    pub run_holes: RunHoles,
+}
+
+impl KeptFiles {
+    /// The same with files that live entries need although the checkpoint does not name them.
+    pub(in crate::store) fn holding(mut self, files: &BTreeSet<LocationFile>) -> Self {
+        for file in files {
+            match file {
+                LocationFile::Segment(segment) => self.floor = self.floor.min(*segment),
+                LocationFile::Run(run) => drop(self.runs.insert(*run)),
+            }
+        }
+        self
+    }
+
+    /// The same with the runs that the facts behind it adopted: whoever opens it opens them.
+    pub(in crate::store) fn holding_loads(mut self, state: &State) -> Self {
+        for known in state.runs.values() {
+            let opened = known.run.relation().filter(|relation| relation.base >= self.next_sequence);
+            if let Some(relation) = opened.filter(|_| !is_on(Planted::AdoptedGoesEarly)) {
+                self.runs.insert(relation.number);
+                self.loads.insert(relation.number, relation.name);
+            }
+        }
+        self
+    }
+
+    /// The path of one of its runs.
+    fn path_of(&self, run: RunNumber) -> String {
+        self.loads.get(&run).map_or_else(|| run_path(run), LoadName::path)
+    }
+}
+
+/// Files that may be removed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Removable {
+    /// Checkpoints: they go first, since one that came back after a power cut would name files that
+    /// are gone.
+    pub checkpoints: Vec<String>,
+    /// Runs, then segments, the oldest first.
+    pub files: Vec<String>,
+    /// Holes to be punched, when no view of their segments is left: who looks at one sees zeros come.
+    pub holes: Vec<Hole>,
+    /// Those of runs, which nobody views: what is read of a run is copied.
+    pub run_holes: Vec<RunHole>,
+    /// What was staged and is of use to nobody is looked for with them.
+    pub sweep: Option<Sweep>,
+}
+
+impl Removable {
+    /// True where there is nothing to remove.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what another one names, to be removed with it.
+    pub fn extend(&mut self, other: Self) {
+        self.checkpoints.extend(other.checkpoints);
+        self.files.extend(other.files);
+        self.holes.extend(other.holes);
+        self.run_holes.extend(other.run_holes);
+        self.sweep = other.sweep.or(self.sweep.take());
+    }
+
+    /// Removes the files in an order that any stop leaves well. One that is gone already is fine,
+    /// so it can be done again after an error.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn remove(&self, storage: &dyn Storage) -> Result<()> {
+        reached(Failpoint::RetireBegins);
+        remove_all(storage, &self.checkpoints, Failpoint::CheckpointUnlinked)?;
+        storage.sync_folder(CHECKPOINT_FOLDER)?;
+        remove_all(storage, &self.files, Failpoint::FileUnlinked)?;
+        storage.sync_folder(RUN_FOLDER)?;
+        storage.sync_folder(LOG_FOLDER)?;
+        if self.files.iter().any(|path| path.starts_with(LOAD_FOLDER)) {
+            storage.sync_folder(LOAD_FOLDER)?;
+        }
+        if let Some(sweep) = &self.sweep {
+            sweep.sweep(storage)?;
+        }
+        reached(Failpoint::Retired);
+        Ok(())
+    }
+}
+
+fn remove_all(storage: &dyn Storage, paths: &[String], removed: Failpoint) -> Result<()> {
+    for path in paths {
+        match storage.remove(path) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => reached(removed),
+        }
+    }
+    Ok(())
+}
+
+/// How many checkpoints are kept, each sufficient alone.
+pub(in crate::store) const CHECKPOINTS_KEPT: usize = 2;
+
+/// The path of a checkpoint.
+pub fn checkpoint_path(number: u32) -> String {
+    format!("checkpoints/{number:010}.checkpoint")
+}
+
+/// Drops checkpoints beyond the two newest from `kept`, and names the files that neither of those
+/// needs. `first` is the first segment that the state knows. Where there are not two checkpoints
+/// yet, the log itself stands in for the other one, so nothing of it goes.
+pub(in crate::store) fn removable(kept: &mut Vec<KeptFiles>, first: Option<SegmentNumber>) -> Removable {
+    let mut removable = Removable::default();
+    let mut first = first;
+    while kept.len() > CHECKPOINTS_KEPT {
+        let dropped = kept.remove(0);
+        removable.checkpoints.push(checkpoint_path(dropped.checkpoint));
+        first = first.into_iter().chain([dropped.floor]).min();
+        let unneeded = dropped.runs.iter().filter(|run| holding(kept).iter().all(|files| !files.runs.contains(run)));
+        removable.files.extend(unneeded.map(|run| dropped.path_of(*run)));
+    }
+    if let (Some(first), Some(floor)) = (first, log_floor(kept)) {
+        removable.files.extend((first.0..floor.0).map(|segment| segment_path(SegmentNumber(segment))));
+    }
+    removable
+}
+
+/// The checkpoints that hold files back.
+fn holding(kept: &[KeptFiles]) -> &[KeptFiles] {
+    match kept {
+        [.., newest] if is_on(Planted::NewestHoldsAlone) => std::slice::from_ref(newest),
+        _ => kept,
+    }
+}
+
+/// Segments below this are needed by neither of two checkpoints.
+pub(in crate::store) fn log_floor(kept: &[KeptFiles]) -> Option<SegmentNumber> {
+    holding(kept).iter().map(|files| files.floor).min().filter(|_| kept.len() >= CHECKPOINTS_KEPT)
+}
+
+/// Lets the state forget runs and segments that no kept checkpoint needs.
+pub(in crate::store) fn forget(state: &mut State, kept: &[KeptFiles]) {
+    let Some(floor) = log_floor(kept) else { return };
+    let is_gone = |run: RunNumber| kept.iter().all(|files| !files.runs.contains(&run));
+    state.dispatch.forget_runs(&is_gone);
+    let runs: Vec<RunNumber> =
+        state.schedule.windows().iter().filter_map(|window| window.run()).map(|run| run.number()).collect();
+    for run in runs.into_iter().filter(|run| is_gone(*run)) {
+        state.schedule.release(run);
+    }
+    state.runs.retain(|run, _| !is_gone(*run));
+    state.run_holes = state.run_holes.of_runs(&state.runs.keys().copied().collect());
+    state.segments.retain(|start| start.segment >= floor);
+    state.holes = state.holes.from_segment(floor);
+    if let Some(first) = state.segments.first() {
+        // What became of a message is known for as long as the message is kept, in the log or in a run.
+        let schedule = state.runs.values().filter(|known| known.run.kind() == RunKind::Schedule);
+        let oldest = schedule.map(|known| known.run.first_sequence()).min();
+        let known_from = first.position.next_sequence;
+        state.schedule.retire(oldest.map_or(known_from, |oldest| oldest.min(known_from)));
+    }
+}
+
+/// A run as a checkpoint considers it.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Candidate {
+    pub(in crate::store) run: Arc<Run>,
+    /// True where something in it is unfinished as of the checkpoint.
+    pub(in crate::store) unfinished: bool,
+    /// True where whoever opens the checkpoint before this one opens it, since the facts between adopt it.
+    pub(in crate::store) adopted_since: bool,
+    pub(in crate::store) created: Millis,
+    pub(in crate::store) subjects: FileSubjects,
+}
+
+/// What a checkpoint needs of these runs and segments.
+///
+/// # Errors
+/// `Corrupt` where a needed run points into one that is not known.
+pub(in crate::store) fn needed(
+    candidates: &[Candidate],
+    segments: &[SegmentStart],
+    replay_from: SegmentNumber,
+    keeping: &Keeping,
+) -> Result<(BTreeSet<RunNumber>, SegmentNumber)> {
+    let known: BTreeSet<RunNumber> = candidates.iter().map(|candidate| candidate.run.number()).collect();
+    let mut runs = BTreeSet::new();
+    let mut floor = replay_from;
+    let holds = |candidate: &&Candidate| candidate.unfinished && !is_on(Planted::RetentionByAge);
+    for candidate in candidates.iter().filter(holds) {
+        runs.insert(candidate.run.number());
+        for run in run_references(&candidate.run) {
+            if is_on(Planted::MergeHoldsNothing) {
+                break;
+            }
+            if !known.contains(&run) {
+                let path = run_path(candidate.run.number());
+                return Err(Error::corrupt(&path, 0, "references to known runs", format!("run {run}")));
+            }
+            runs.insert(run);
+        }
+        if let Some(segment) = segment_references(&candidate.run).min() {
+            floor = floor.min(segment);
+        }
+    }
+    let is_young = |candidate: &&Candidate| keeping.is_young(candidate.created, &candidate.subjects);
+    runs.extend(candidates.iter().filter(is_young).map(|candidate| candidate.run.number()));
+    let is_opened = |candidate: &&Candidate| candidate.adopted_since && !is_on(Planted::AdoptedGoesEarly);
+    runs.extend(candidates.iter().filter(is_opened).map(|candidate| candidate.run.number()));
+    let floor = aged_floor(segments, floor, keeping);
+    runs.extend(loaded_since(candidates, segments, floor));
+    Ok((runs, floor))
+}
+
+/// The loaded runs whose facts are in the log from this segment on: there are the messages that it has by such a fact, for
+/// whoever reads it.
+fn loaded_since(
+    candidates: &[Candidate],
+    segments: &[SegmentStart],
+    floor: SegmentNumber,
+) -> impl Iterator<Item = RunNumber> {
+    let first = segments.iter().find(|start| start.segment >= floor).map(|start| start.position.next_sequence);
+    let runs = candidates.iter().map(|candidate| &candidate.run);
+    runs.filter(move |run| {
+        let is_there = run.relation().zip(first).is_some_and(|(relation, first)| relation.base >= first);
+        is_there && !is_on(Planted::AdoptedGoesEarly)
+    })
+    .map(|run| run.number())
+}
+
+fn run_references(run: &Run) -> impl Iterator<Item = RunNumber> {
+    run.references().iter().filter_map(|reference| match reference.file {
+        LocationFile::Run(run) => Some(run),
+        LocationFile::Segment(_) => None,
+    })
+}
+
+fn segment_references(run: &Run) -> impl Iterator<Item = SegmentNumber> {
+    run.references().iter().filter_map(|reference| match reference.file {
+        LocationFile::Segment(segment) => Some(segment),
+        LocationFile::Run(_) => None,
+    })
+}
+
+/// The floor lowered to the first segment whose end is young, or not archived; a segment ends where the next begins.
+fn aged_floor(segments: &[SegmentStart], floor: SegmentNumber, keeping: &Keeping) -> SegmentNumber {
+    let mut aged = segments.first().map_or(floor, |first| first.segment);
+    for pair in segments.windows(2) {
+        let [segment, next] = pair else { continue };
+        let is_awaited = keeping.is_awaited(next.position.next_sequence);
+        if segment.segment >= floor || is_awaited || keeping.is_young(next.position.trusted, &segment.subjects) {
+            break;
+        }
+        aged = next.segment;
+    }
+    aged.min(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::names::subjects::Subjects;
+    use crate::store::retention::finished_age::KeepFinished;
+    use crate::store::state::LogPosition;
+    use crate::units::SubjectNumber;
+
+    fn start(segment: u32, trusted: u64) -> SegmentStart {
+        let position = LogPosition { trusted: Millis(trusted), ..LogPosition::default() };
+        SegmentStart { segment: SegmentNumber(segment), position, subjects: FileSubjects::none() }
+    }
+
+    fn kept(checkpoint: u32, floor: u32, runs: &[u32]) -> KeptFiles {
+        let runs = runs.iter().map(|run| RunNumber(*run)).collect();
+        KeptFiles {
+            checkpoint,
+            next_sequence: Sequence(0),
+            floor: SegmentNumber(floor),
+            runs,
+            loads: BTreeMap::new(),
+            holes: Holes::default(),
+            run_holes: RunHoles::default(),
+        }
+    }
+
+    #[test]
+    fn a_file_goes_when_neither_kept_checkpoint_needs_it() {
+        let mut all = vec![kept(1, 1, &[1, 2]), kept(2, 3, &[2, 3])];
+        assert_eq!(removable(&mut all, Some(SegmentNumber(1))), Removable::default());
+        all.push(kept(3, 5, &[3, 4]));
+        let gone = removable(&mut all, Some(SegmentNumber(1)));
+        assert_eq!(gone.checkpoints, vec![checkpoint_path(1)]);
+        let files = [run_path(RunNumber(1)), segment_path(SegmentNumber(1)), segment_path(SegmentNumber(2))];
+        assert_eq!(gone.files, files);
+    }
+
+    #[test]
+    fn age_holds_a_finished_segment_and_never_lets_an_unfinished_one_go() {
+        let segments = [start(1, 0), start(2, 100), start(3, 200)];
+        let floor = |replay_from: u32, now: u64| {
+            let keeping = keeping(200, &[], now);
+            needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
+        };
+        assert_eq!([floor(3, 250), floor(3, 310), floor(3, 10_000), floor(2, 10_000)], [1, 2, 3, 2]);
+    }
+
+    #[test]
+    fn a_segment_is_kept_until_its_facts_are_archived() {
+        let mut segments = [start(1, 0), start(2, 100), start(3, 200)];
+        for (segment, first) in segments.iter_mut().zip([1, 10, 20]) {
+            segment.position.next_sequence = Sequence(first);
+        }
+        let floor = |archived: Option<u64>, replay_from: u32| {
+            let mut keeping = keeping(0, &[], 10_000);
+            keeping.await_archives(archived.map(Sequence));
+            needed(&[], &segments, SegmentNumber(replay_from), &keeping).unwrap().1.0
+        };
+        assert_eq!(
+            [None, Some(0), Some(9), Some(10), Some(19), Some(20)].map(|from| floor(from, 3)),
+            [3, 1, 1, 2, 2, 3]
+        );
+        assert_eq!(floor(Some(20), 2), 2, "what is archived and needed stays");
+    }
+
+    fn keeping(rest_ms: u64, of: &[(&str, u64)], now: u64) -> Keeping {
+        let mut subjects = Subjects::default();
+        for (number, name) in (1_u32..).zip(["settlement", "noise", "order", "%RETRY%settlement%billing"]) {
+            subjects.add(SubjectNumber(number), name);
+        }
+        let of = of.iter().map(|(name, keep_ms)| ((*name).to_owned(), *keep_ms)).collect();
+        KeepFinished { rest_ms, of }.at(&subjects, Millis(now))
+    }
+
+    fn with(subjects: &[u32], start: SegmentStart) -> SegmentStart {
+        let mut start = start;
+        for number in subjects {
+            start.subjects.note(SubjectNumber(*number));
+        }
+        start
+    }
+
+    #[test]
+    fn a_segment_is_kept_for_its_longest_subject_and_holds_those_behind_it() {
+        let segments = [
+            with(&[2], start(1, 0)),
+            with(&[2, 3], start(2, 100)),
+            with(&[4], start(3, 200)),
+            with(&[2], start(4, 300)),
+        ];
+        let unknown = segments.clone().map(|start| SegmentStart { subjects: FileSubjects::unknown(), ..start });
+        let of = [("settlement", 5_000), ("noise", 0)];
+        let floor = |segments: &[SegmentStart], now: u64| {
+            needed(&[], segments, SegmentNumber(4), &keeping(200, &of, now)).unwrap().1.0
+        };
+        // That of noise alone goes at once, that with an order when it is over for orders, and the retry is a settlement's.
+        assert_eq!([50, 100, 399, 400, 5_299, 5_300].map(|now| floor(&segments, now)), [1, 2, 2, 3, 3, 4]);
+        assert_eq!([5_099, 5_100, 5_200, 5_300].map(|now| floor(&unknown, now)), [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,115 @@
+//! Every run that is there, whether a checkpoint names it or not: the rows of one that no readable
+//! checkpoint names may be all that is left of a message.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::message_log::Stream;
+use crate::run::{DispatchRow, LoadedRuns, Row, RowScan, Run, ScanBuffer, ScheduleRow, list_runs};
+use crate::schedule_log::Entry;
+use crate::storage::Storage;
+use crate::units::{DueKey, ReadyNumber, Sequence};
+
+/// The runs whose footers can be read.
+pub(in crate::store) struct Runs {
+    readable: Vec<Arc<Run>>,
+    /// Those that were loaded, as the state has them that is looked at.
+    loaded: LoadedRuns,
+    /// What is wrong with the others, and with blocks that rows were looked for in.
+    damage: Vec<Error>,
+    /// Each block is told once, however often it is met.
+    told: BTreeSet<String>,
+}
+
+impl Runs {
+    /// Opens them. One of a later release that no readable checkpoint names is told as damage: it may
+    /// be a stray one, and what it has is missed and named.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(in crate::store) fn read(storage: &dyn Storage, stream: Stream) -> Result<Self> {
+        let mut read =
+            Self { readable: Vec::new(), loaded: LoadedRuns::default(), damage: Vec::new(), told: BTreeSet::new() };
+        for number in list_runs(storage)? {
+            match Run::open_any(storage, number, &stream.id) {
+                Ok(run) => read.readable.push(Arc::new(run)),
+                Err(error @ Error::Storage { .. }) if !error.is_not_found() => return Err(error),
+                Err(error) => read.tell(error),
+            }
+        }
+        Ok(read)
+    }
+
+    /// Behind the last sequence that any of them knows.
+    pub(in crate::store) fn end(&self) -> Sequence {
+        self.readable.iter().map(|run| run.last_sequence().next()).max().unwrap_or_default()
+    }
+
+    /// From now on these are the loaded ones.
+    pub(super) fn know_loaded(&mut self, loaded: &LoadedRuns) {
+        self.loaded = loaded.clone();
+    }
+
+    /// What was found to be damaged, up to now.
+    pub(super) fn take_damage(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.damage)
+    }
+
+    /// Shows the rows of the runs of the schedule.
+    ///
+    /// # Errors
+    /// `Storage`: what a block has that was not read is not known to be gone.
+    pub(super) fn each_schedule_row(&mut self, show: &mut dyn FnMut(&ScheduleRow)) -> Result<()> {
+        self.each_row(Sequence(0), show)
+    }
+
+    /// Shows the entries of all runs that have any from `least` on, with their numbers where they
+    /// became ready. Those of dispatch runs come first.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn each_entry(
+        &mut self,
+        least: Sequence,
+        show: &mut dyn FnMut(Entry, Option<ReadyNumber>),
+    ) -> Result<()> {
+        self.each_row(least, &mut |row: &DispatchRow| {
+            let key = DueKey { due: row.due, sequence: row.sequence };
+            show(Entry::new(key, row.attempt, row.payload_sequence, row.location, row.subject), Some(row.number));
+        })?;
+        self.each_row(least, &mut |row: &ScheduleRow| {
+            show(Entry::new(row.key, row.attempt, row.payload_sequence, row.location, row.subject), None);
+        })
+    }
+
+    fn each_row<R: Row>(&mut self, least: Sequence, show: &mut dyn FnMut(&R)) -> Result<()> {
+        let mut buffer = ScanBuffer::default();
+        let mut damaged = Vec::new();
+        let has_some = |run: &&Arc<Run>| run.kind() == R::KIND && run.last_sequence() >= least;
+        for run in self.readable.iter().chain(self.loaded.iter()).filter(has_some) {
+            let mut scan = RowScan::<R>::from_block(run.as_ref(), 0, None, &mut buffer);
+            loop {
+                match scan.next_row() {
+                    Ok(None) => break,
+                    Ok(Some(row)) => show(&row),
+                    Err(block) if matches!(block.error, Error::Storage { .. }) => return Err(block.error),
+                    Err(block) => {
+                        damaged.push(block.error);
+                        scan.skip_block();
+                    }
+                }
+            }
+        }
+        for error in damaged {
+            self.tell(error);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, error: Error) {
+        if self.told.insert(error.to_string()) {
+            self.damage.push(error);
+        }
+    }
+}

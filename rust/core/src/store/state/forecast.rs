@@ -1,0 +1,356 @@
+//! How much is due in each minute, all subjects together, without looking at any entry: raised by what is
+//! placed as pending, lowered by what leaves, as [`super::pending_counts`] are. Part of the state; a checkpoint
+//! has the totals, and the facts behind it go on from there.
+//!
+//! What of it is of which subject stands in the cells of runs, and in the entries that no run has yet
+//! (see [`crate::schedule_log::HorizonView`]).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use super::State;
+use crate::error::{Error, Result};
+use crate::run::DamagedBlock;
+use crate::schedule_log::{Cells, Entry, HorizonView, PayloadCopies};
+use crate::storage::Storage;
+use crate::store::options::HOT_MINUTE_MESSAGES;
+use crate::store::owner::Owner;
+use crate::units::{Millis, Minute, SubjectNumber, Tally};
+
+/// Minutes of a page.
+const PAGE_MINUTES: u32 = 60;
+/// Minutes that became hot and are not told yet, at most, and minutes of which it is kept that they were told; one
+/// before those may be told again.
+const TOLD_MAX: usize = 1_024;
+
+type Page = [Tally; PAGE_MINUTES as usize];
+
+/// A minute in which more is due than one should be able to rely on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HotMinute {
+    /// The minute.
+    pub minute: Minute,
+    /// What was due in it when it passed the limit.
+    pub tally: Tally,
+}
+
+/// See the module. Pages are shared with a checkpoint that saves them.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct MinuteTotals {
+    pages: BTreeMap<u32, Arc<Page>>,
+    /// A minute with more messages is hot.
+    hot_messages: u64,
+    hot_minutes: u64,
+    newly_hot: Vec<HotMinute>,
+    /// Minutes that were told: each is told once.
+    told: BTreeSet<Minute>,
+}
+
+impl Default for MinuteTotals {
+    fn default() -> Self {
+        Self {
+            pages: BTreeMap::new(),
+            hot_messages: HOT_MINUTE_MESSAGES,
+            hot_minutes: 0,
+            newly_hot: Vec::new(),
+            told: BTreeSet::new(),
+        }
+    }
+}
+
+impl MinuteTotals {
+    /// An entry came to be pending.
+    #[inline]
+    pub(in crate::store) fn raise(&mut self, due: Millis, size: u32) {
+        self.add(due.minute(), Tally::one(size));
+    }
+
+    /// Takes in what a checkpoint says of a minute, or an entry.
+    pub(in crate::store) fn add(&mut self, minute: Minute, more: Tally) {
+        let page = self
+            .pages
+            .entry(minute.0 / PAGE_MINUTES)
+            .or_insert_with(|| Arc::new([Tally::default(); PAGE_MINUTES as usize]));
+        let Some(tally) = Arc::make_mut(page).get_mut((minute.0 % PAGE_MINUTES) as usize) else { return };
+        let was_hot = tally.messages > self.hot_messages;
+        tally.add(more);
+        if !was_hot && tally.messages > self.hot_messages {
+            self.hot_minutes = self.hot_minutes.saturating_add(1);
+            let tally = *tally;
+            self.note_hot(HotMinute { minute, tally });
+        }
+    }
+
+    fn note_hot(&mut self, hot: HotMinute) {
+        if self.newly_hot.len() < TOLD_MAX && self.told.insert(hot.minute) {
+            self.newly_hot.push(hot);
+            if self.told.len() > TOLD_MAX {
+                self.told.pop_first();
+            }
+        }
+    }
+
+    /// An entry is pending no more.
+    #[inline]
+    pub(in crate::store) fn lower(&mut self, due: Millis, size: u32) {
+        let minute = due.minute();
+        let number = minute.0 / PAGE_MINUTES;
+        let Some(page) = self.pages.get_mut(&number) else { return };
+        let page = Arc::make_mut(page);
+        let Some(tally) = page.get_mut((minute.0 % PAGE_MINUTES) as usize) else { return };
+        let was_hot = tally.messages > self.hot_messages;
+        tally.take(Tally::one(size));
+        if tally.messages == 0 {
+            // A body that rotted since it was counted left its bytes.
+            *tally = Tally::default();
+        }
+        if was_hot && tally.messages <= self.hot_messages {
+            self.hot_minutes = self.hot_minutes.saturating_sub(1);
+        }
+        // Looking at a page costs more than lowering it, so only where its minute has become empty.
+        if tally.is_empty() && page.iter().all(|tally| tally.is_empty()) {
+            self.pages.remove(&number);
+        }
+    }
+
+    /// The minutes in which something is due, in order.
+    pub(in crate::store) fn iter(&self) -> impl Iterator<Item = (Minute, Tally)> + '_ {
+        self.within(&(0..u32::MAX))
+    }
+
+    fn within(&self, minutes: &Range<u32>) -> impl Iterator<Item = (Minute, Tally)> + '_ {
+        let pages = self.pages.range(pages_of(minutes));
+        told_by(pages.map(|(page, tallies)| (*page, tallies)), minutes.clone())
+    }
+
+    /// The same totals with another limit for what is hot: nothing of what was found by the one before is told, or
+    /// counts as told.
+    pub(super) fn judge_by(&mut self, hot_messages: u64) {
+        self.hot_messages = hot_messages;
+        self.newly_hot.clear();
+        self.told.clear();
+        self.hot_minutes = self.iter().filter(|(_, tally)| tally.messages > hot_messages).count() as u64;
+    }
+
+    /// Starts over with these cells.
+    fn restart(&mut self, cells: &Cells) {
+        let mut totals = Self { hot_messages: u64::MAX, ..Self::default() };
+        for ((_, minute), tally) in cells {
+            totals.add(*minute, *tally);
+        }
+        totals.judge_by(self.hot_messages);
+        totals.newly_hot = std::mem::take(&mut self.newly_hot);
+        totals.told = std::mem::take(&mut self.told);
+        *self = totals;
+    }
+
+    /// What became hot since the last call.
+    pub(super) fn take_newly_hot(&mut self) -> Vec<HotMinute> {
+        std::mem::take(&mut self.newly_hot)
+    }
+
+    /// Bytes of memory.
+    fn memory_bytes(&self) -> usize {
+        self.pages.len().saturating_mul(size_of::<Page>() + size_of::<(u32, Arc<Page>)>())
+    }
+}
+
+fn pages_of(minutes: &Range<u32>) -> RangeInclusive<u32> {
+    minutes.start / PAGE_MINUTES..=minutes.end / PAGE_MINUTES
+}
+
+/// The minutes of these pages that are asked for and have something.
+fn told_by<'a>(
+    pages: impl Iterator<Item = (u32, &'a Arc<Page>)>,
+    minutes: Range<u32>,
+) -> impl Iterator<Item = (Minute, Tally)> {
+    let each = pages.flat_map(|(page, tallies)| {
+        let first = page.saturating_mul(PAGE_MINUTES);
+        (first..).zip(tallies.iter().copied())
+    });
+    // The last minute has all that lies behind it, and so no end.
+    let is_asked = move |minute: u32| {
+        minute >= minutes.start && (minute < minutes.end || (minute == u32::MAX && minutes.end == u32::MAX))
+    };
+    each.filter(move |(minute, tally)| !tally.is_empty() && is_asked(*minute))
+        .map(|(minute, tally)| (Minute(minute), tally))
+}
+
+/// What was due in each minute at one moment, to be looked at with nobody waiting: its pages are shared, not copied.
+#[derive(Clone, Debug)]
+pub struct DueByMinute {
+    pages: Vec<(u32, Arc<Page>)>,
+    minutes: Range<u32>,
+}
+
+impl DueByMinute {
+    /// The minutes in which something is due, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Minute, Tally)> + '_ {
+        told_by(self.pages.iter().map(|(page, tallies)| (*page, tallies)), self.minutes.clone())
+    }
+}
+
+impl State {
+    /// As [`Self::due_by_minute`], looked at later.
+    pub fn due_by_minute_view(&self, from: Minute, before: Minute) -> DueByMinute {
+        let minutes = from.0..before.0;
+        let pages = self.totals.pages.range(pages_of(&minutes));
+        DueByMinute { pages: pages.map(|(page, tallies)| (*page, Arc::clone(tallies))).collect(), minutes }
+    }
+
+    /// What is due in each minute from `from` on and before `before`; minutes in which nothing is are left out.
+    /// Looks at minutes, and at nothing that is pending.
+    pub fn due_by_minute(&self, from: Minute, before: Minute) -> Vec<(Minute, Tally)> {
+        self.totals.within(&(from.0..before.0)).collect()
+    }
+
+    /// How many minutes have more due than what is told as hot.
+    pub fn hot_minutes(&self) -> u64 {
+        self.totals.hot_minutes
+    }
+
+    /// Bytes of memory that the totals take.
+    pub fn forecast_bytes(&self) -> usize {
+        self.totals.memory_bytes()
+    }
+
+    /// What is pending of a subject, or of each, by minute: to be read with nobody waiting.
+    pub fn horizon(&self, subject: Option<SubjectNumber>) -> HorizonView {
+        self.schedule.horizon(subject)
+    }
+
+    /// Everything that is pending by subject and minute, counted one by one: slow. Blocks of runs that cannot be
+    /// read are named instead.
+    ///
+    /// # Errors
+    /// `Storage` where a payload could not be read now whose bytes no row says.
+    pub fn count_cells(&self, storage: &Arc<dyn Storage>) -> Result<(Cells, Vec<DamagedBlock>)> {
+        let (mut cells, mut damaged) = (Cells::new(), Vec::new());
+        let sizes = Sizes::new(storage);
+        let mut count = |entry: &Entry| {
+            let tally: &mut Tally = cells.entry((entry.subject(), entry.due().minute())).or_default();
+            tally.add(Tally::one(sizes.of(entry).unwrap_or_default()));
+        };
+        self.schedule.each_pending(&mut count, &mut |block| damaged.push(block));
+        sizes.into_result()?;
+        Ok((cells, damaged))
+    }
+
+    /// Takes over what a checkpoint says; one of an earlier format says nothing, and everything is counted once.
+    pub(in crate::store) fn restore_totals(&mut self, saved: Option<&[(Minute, Tally)]>) {
+        let Some(saved) = saved else { return self.counts.forget() };
+        for (minute, tally) in saved {
+            self.totals.add(*minute, *tally);
+        }
+    }
+
+    /// The totals are what these cells say.
+    pub(super) fn restart_totals(&mut self, cells: &Cells) {
+        self.totals.restart(cells);
+    }
+
+    /// True where the totals are what these cells say.
+    pub fn totals_are(&self, cells: &Cells) -> bool {
+        let mut expected: BTreeMap<Minute, Tally> = BTreeMap::new();
+        for ((_, minute), tally) in cells {
+            expected.entry(*minute).or_default().add(*tally);
+        }
+        expected.into_iter().eq(self.totals.iter())
+    }
+}
+
+impl Owner {
+    /// Counts what is not known, and judges minutes by these options from now on: what is hot already is not told.
+    ///
+    /// # Errors
+    /// As [`Self::settle_counts`].
+    pub(in crate::store) fn settle_at_open(&mut self) -> Result<()> {
+        self.settle_counts()?;
+        self.state.totals.judge_by(self.options.hot_minute_messages);
+        Ok(())
+    }
+
+    /// The minutes that became hot since the last call, each once.
+    pub fn take_hot_minutes(&mut self) -> Vec<HotMinute> {
+        self.state.totals.take_newly_hot()
+    }
+}
+
+/// Bytes of the bodies of entries whose rows do not say them, read where they lie.
+pub struct Sizes<'a> {
+    storage: &'a Arc<dyn Storage>,
+    payloads: RefCell<PayloadCopies>,
+    /// The first read that failed.
+    failure: RefCell<Option<Error>>,
+}
+
+impl<'a> Sizes<'a> {
+    /// Reads from this storage.
+    pub fn new(storage: &'a Arc<dyn Storage>) -> Self {
+        Self { storage, payloads: RefCell::default(), failure: RefCell::default() }
+    }
+
+    /// Bytes of an entry's body; `None` where they are nowhere to be read, or could not be read now.
+    pub fn of(&self, entry: &Entry) -> Option<u32> {
+        entry.size().or_else(|| self.read(entry))
+    }
+
+    fn read(&self, entry: &Entry) -> Option<u32> {
+        let found = self.payloads.try_borrow_mut().ok()?.size_of_entry(self.storage.as_ref(), entry);
+        found.unwrap_or_else(|error| {
+            let _ = self.failure.borrow_mut().get_or_insert(error);
+            None
+        })
+    }
+
+    /// Whether all that was asked for could be read.
+    ///
+    /// # Errors
+    /// `Storage`: the first that could not.
+    pub fn into_result(self) -> Result<()> {
+        self.failure.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+impl std::fmt::Debug for Sizes<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Sizes").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_limit_found_before_the_options_were_known_is_told_by_theirs() {
+        let minute = Minute(7);
+        let mut totals = MinuteTotals::default();
+        totals.add(minute, Tally { messages: HOT_MINUTE_MESSAGES + 1, bytes: 0 });
+        totals.judge_by(HOT_MINUTE_MESSAGES * 2);
+        assert_eq!((totals.take_newly_hot(), totals.hot_minutes), (Vec::new(), 0));
+        totals.add(minute, Tally { messages: HOT_MINUTE_MESSAGES, bytes: 0 });
+        let tally = Tally { messages: HOT_MINUTE_MESSAGES * 2 + 1, bytes: 0 };
+        assert_eq!(totals.take_newly_hot(), [HotMinute { minute, tally }]);
+    }
+
+    #[test]
+    fn as_many_minutes_are_told_at_once_as_are_remembered() {
+        let mut totals = MinuteTotals::default();
+        totals.judge_by(0);
+        for minute in 0..100 {
+            totals.add(Minute(minute), Tally::one(1));
+        }
+        assert_eq!(totals.take_newly_hot().len(), 100);
+    }
+
+    #[test]
+    fn a_body_whose_size_was_not_known_any_more_leaves_no_bytes_behind() {
+        let mut totals = MinuteTotals::default();
+        totals.raise(Millis(60_000), 9);
+        totals.lower(Millis(60_000), 0);
+        assert!(totals.iter().next().is_none() && totals.pages.is_empty());
+    }
+}

@@ -1,0 +1,121 @@
+//! The runs of a store that were loaded, as a checkpoint names them.
+
+use std::collections::BTreeMap;
+
+use super::State;
+use crate::error::Result;
+use crate::run::{LoadName, LoadedRuns, Run, StagedRun};
+use crate::schedule_log::PayloadCopies;
+use crate::storage::Storage;
+use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
+use crate::store::checkpoint::named_files::NamedRun;
+use crate::store::owner::Owner;
+use crate::units::{Millis, RunNumber, Sequence, SubjectNumber};
+
+/// Bytes of one in a checkpoint.
+const SAVED_BYTES: usize = 44;
+
+/// What a checkpoint says of a loaded run beside its number, length, check and time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::store) struct NamedLoad {
+    pub(in crate::store) name: LoadName,
+    /// The sequence of its first row.
+    base: Sequence,
+    rows: u64,
+}
+
+impl NamedLoad {
+    /// What there is to say of a run, if it was loaded.
+    pub(in crate::store) fn of(run: &Run) -> Option<Self> {
+        let relation = run.relation()?;
+        Some(Self { name: relation.name, base: relation.base, rows: run.row_count() })
+    }
+
+    /// Opens the run that is named, whose messages count as published when it was adopted.
+    ///
+    /// # Errors
+    /// As [`Run::open_adopted`].
+    pub(in crate::store) fn open(
+        &self,
+        storage: &dyn Storage,
+        named: &NamedRun,
+        stream: &[u8; 16],
+        number_of: &dyn Fn(&str) -> Option<SubjectNumber>,
+    ) -> Result<Run> {
+        let staged = StagedRun { name: self.name, length: named.length, digest: named.check, rows: self.rows };
+        Run::open_adopted(storage, &staged, (named.number, stream), (self.base, named.created), number_of)
+    }
+}
+
+/// A count, then for each loaded run, by number, `run u32 | staged_ms u64 | nonce 16 | base u64 | rows u64`.
+pub(in crate::store) fn write_loads(out: &mut FieldWriter, loads: &BTreeMap<RunNumber, NamedLoad>) {
+    out.count(loads.len());
+    for (number, load) in loads {
+        out.u32(number.0);
+        out.u64(load.name.staged.0);
+        out.array(&load.name.nonce);
+        out.u64(load.base.0);
+        out.u64(load.rows);
+    }
+}
+
+/// Reads what [`write_loads`] wrote, in a checkpoint that names these schedule runs and whose next sequence is `next`.
+///
+/// # Errors
+/// `Corrupt` where they are out of order, or one is not named.
+pub(in crate::store) fn read_loads(
+    from: &mut FieldReader<'_>,
+    runs: &[NamedRun],
+    next: Sequence,
+) -> Result<BTreeMap<RunNumber, NamedLoad>> {
+    let mut loads: BTreeMap<RunNumber, NamedLoad> = BTreeMap::new();
+    for _ in 0..from.count(SAVED_BYTES)? {
+        let number = RunNumber(from.u32()?);
+        let name = LoadName { staged: Millis(from.u64()?), nonce: from.array()? };
+        let load = NamedLoad { name, base: Sequence(from.u64()?), rows: from.u64()? };
+        let is_named = runs.iter().any(|run| run.number == number);
+        let is_known = load.base.0.checked_add(load.rows).is_some_and(|end| end <= next.0);
+        if !is_named || !is_known || loads.last_key_value().is_some_and(|(last, _)| *last >= number) {
+            return Err(from.malformed("loaded runs among the schedule runs that it names, by number"));
+        }
+        loads.insert(number, load);
+    }
+    Ok(loads)
+}
+
+impl State {
+    /// The runs that were loaded and are kept, as of now.
+    pub fn loaded_runs(&self) -> LoadedRuns {
+        LoadedRuns::among(self.runs.values().map(|known| &known.run))
+    }
+}
+
+impl Owner {
+    /// From here on facts are applied by who opens the newest checkpoint.
+    pub(in crate::store) fn opened_from(&self) -> Sequence {
+        self.kept.last().map_or(Sequence(0), |newest| newest.next_sequence)
+    }
+
+    /// What was adopted just now is held by the checkpoint that is the newest: whoever opens that opens it.
+    pub(in crate::store) fn hold_adopted(&mut self) {
+        if !std::mem::take(&mut self.effects.has_adopted) {
+            return;
+        }
+        if let Some(newest) = self.kept.pop() {
+            self.kept.push(newest.holding_loads(&self.state));
+        }
+        self.open_payloads_anew();
+        self.loads_changed = self.loads_changed.saturating_add(1);
+    }
+
+    /// Lets go of the files in which bodies were measured, and knows the loaded runs as of now.
+    pub(in crate::store) fn open_payloads_anew(&mut self) {
+        self.effects.payloads = PayloadCopies::knowing(self.state.loaded_runs());
+    }
+
+    /// How often runs were loaded, or let go of, since the store was opened: when it is another one, whoever keeps
+    /// [`State::loaded_runs`] asks for them again.
+    pub fn loads_changed(&self) -> u64 {
+        self.loads_changed
+    }
+}

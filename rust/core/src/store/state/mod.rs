@@ -1,0 +1,212 @@
+//! All that `apply` changes, and nothing else: two stores with the same facts have the same state.
+
+pub(super) mod followed;
+pub(super) mod forecast;
+pub(super) mod load_jobs;
+pub(super) mod loaded_runs;
+pub(super) mod pending_counts;
+pub(super) mod recent_moves;
+pub(super) mod recurring;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::apply::series::Awaited;
+use super::apply::terms::Standing;
+use super::names::keys::Keys;
+use super::names::recent_ids::RecentIds;
+use super::names::subjects::Subjects;
+use super::retention::file_subjects::FileSubjects;
+use super::retention::floors::Floors;
+use crate::dispatch_log::DispatchLog;
+pub use crate::message_log::LogPosition;
+use crate::message_log::{Holes, Stream};
+use crate::planted::{Planted, is_on};
+use crate::queues::Group;
+use crate::run::{Run, RunHoles};
+use crate::schedule_log::{EntryState, Schedule};
+use crate::units::{
+    ConsumerNumber, Epoch, GroupNumber, Millis, PullOffset, ReadyNumber, RunNumber, SegmentNumber, Sequence,
+    SubjectNumber,
+};
+use forecast::MinuteTotals;
+use load_jobs::LoadJobs;
+use pending_counts::PendingCounts;
+use recent_moves::RecentMoves;
+use recurring::Recurring;
+
+/// One epoch that the stream has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EpochInfo {
+    /// Its number.
+    pub epoch: Epoch,
+    /// Keys the checks of its receipts.
+    pub nonce: [u8; 16],
+    /// The sequence of its first fact: what an earlier epoch gave out from here on was lost.
+    pub first_sequence: Sequence,
+}
+
+/// What is known where a segment begins: enough to read the log from there on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SegmentStart {
+    /// The segment.
+    pub segment: SegmentNumber,
+    /// The position before its first batch; `end` is in the segment itself.
+    pub position: LogPosition,
+    /// Whose messages it has, as far as it was applied.
+    pub subjects: FileSubjects,
+}
+
+/// A run, and when it was made by the trusted clock.
+#[derive(Clone, Debug)]
+pub struct KnownRun {
+    /// The run.
+    pub run: Arc<Run>,
+    /// The trusted time of its checkpoint.
+    pub created: Millis,
+    /// Whose messages it has.
+    pub subjects: FileSubjects,
+}
+
+/// The applied state of a store.
+#[derive(Debug)]
+pub struct State {
+    /// The stream that all this belongs to.
+    pub stream: Stream,
+    /// Every epoch so far, in order.
+    pub epochs: Vec<EpochInfo>,
+    /// How far the log has been applied.
+    pub position: LogPosition,
+    /// The segments since the floor, in order.
+    pub segments: Vec<SegmentStart>,
+    /// What of them is read no more.
+    pub holes: Holes,
+    /// What of the payloads of runs is read no more.
+    pub run_holes: RunHoles,
+    /// Names and numbers.
+    pub subjects: Subjects,
+    /// What is pending.
+    pub schedule: Schedule,
+    /// How much of it is of which subject.
+    pub(super) counts: PendingCounts,
+    /// How much of it is due in each minute.
+    pub(super) totals: MinuteTotals,
+    /// What is ready.
+    pub dispatch: DispatchLog,
+    /// Groups by number.
+    pub groups: BTreeMap<GroupNumber, Group>,
+    /// What all groups of a subject have finished; nothing that the groups do not say.
+    pub(super) floors: Floors,
+    /// Where the offsets of a group start that was removed and is made again.
+    pub ended_groups: BTreeMap<(SubjectNumber, String), PullOffset>,
+    /// The next group's number.
+    pub next_group: GroupNumber,
+    /// The next consumer's number.
+    pub next_consumer: ConsumerNumber,
+    /// The next run's number.
+    pub next_run: RunNumber,
+    /// Every run that a kept checkpoint names, whether or not a view still reads its rows: payloads
+    /// in it may be pointed to.
+    pub runs: BTreeMap<RunNumber, KnownRun>,
+    /// The last messages that were moved to another time.
+    pub moves: RecentMoves,
+    /// Which pending message has which key.
+    pub keys: Keys,
+    /// Ids of what was published lately.
+    pub ids: RecentIds,
+    /// What was loaded lately.
+    pub load_jobs: LoadJobs,
+    /// What recurs.
+    pub recurring: Recurring,
+    /// The terms of the messages that come next.
+    pub(super) terms: Standing,
+    /// The occurrence that the message that comes next is.
+    pub(super) awaited: Option<Awaited>,
+    /// Messages given up because their bytes were damaged.
+    pub voided: u64,
+    /// The furthest due time ahead of publication that is accepted, as the last epoch states it.
+    pub delay_ms_max: u64,
+}
+
+impl State {
+    /// The state of a stream before its first fact.
+    pub fn new(stream: Stream, start: LogPosition) -> Self {
+        Self {
+            stream,
+            epochs: Vec::new(),
+            position: start,
+            segments: Vec::new(),
+            holes: Holes::default(),
+            run_holes: RunHoles::default(),
+            subjects: Subjects::default(),
+            schedule: Schedule::new(start.next_sequence, start.trusted),
+            counts: PendingCounts::default(),
+            totals: MinuteTotals::default(),
+            dispatch: DispatchLog::default(),
+            groups: BTreeMap::new(),
+            floors: Floors::default(),
+            ended_groups: BTreeMap::new(),
+            next_group: GroupNumber(1),
+            next_consumer: ConsumerNumber(1),
+            next_run: RunNumber(1),
+            runs: BTreeMap::new(),
+            moves: RecentMoves::default(),
+            keys: Keys::default(),
+            ids: RecentIds::default(),
+            load_jobs: LoadJobs::default(),
+            recurring: Recurring::default(),
+            terms: Standing::default(),
+            awaited: None,
+            voided: 0,
+            delay_ms_max: 0,
+        }
+    }
+
+    /// A message is pending no more under this sequence: its key is free, and the series that it was of owes the
+    /// next one.
+    pub(super) fn release(&mut self, sequence: Sequence) {
+        let is_ready = || self.schedule.state(sequence) == EntryState::Dispatched;
+        if !(is_on(Planted::ReadyKeepsKey) && is_ready()) {
+            self.keys.release(sequence);
+        }
+        self.recurring.release(sequence);
+    }
+
+    /// The segment that is being applied has a message of this subject.
+    #[inline]
+    pub(super) fn note_message_of(&mut self, subject: SubjectNumber) {
+        if let Some(segment) = self.segments.last_mut() {
+            segment.subjects.note(subject);
+        }
+    }
+
+    /// The group of this name in a subject.
+    pub fn group_named(&self, subject: SubjectNumber, name: &str) -> Option<GroupNumber> {
+        self.subjects.get(subject)?.groups.named(name)
+    }
+
+    /// The epoch of this number.
+    pub fn epoch(&self, epoch: Epoch) -> Option<&EpochInfo> {
+        self.epochs.iter().find(|info| info.epoch == epoch)
+    }
+
+    /// Raises what is finished of a subject to what all its groups have finished. With no group
+    /// left, what was finished, given up or has expired stays so, and nothing else becomes it.
+    pub fn settle(&mut self, subject: SubjectNumber) {
+        let Some(entry) = self.subjects.get_mut(subject) else { return };
+        let floor = if is_on(Planted::FinishedByOneIsByAll) {
+            entry.groups.iter().filter_map(|number| self.groups.get(number)).map(|group| group.done.below()).max()
+        } else {
+            self.floors.lowest(subject, &entry.groups, &self.groups)
+        };
+        let floor = floor.unwrap_or_else(|| entry.gone.below());
+        self.dispatch.finish_below(subject, ReadyNumber(floor));
+        entry.gone.insert_range(0, self.dispatch.finished_below(subject).0);
+    }
+
+    /// The segment in which the fact of this sequence stands, where that is kept.
+    pub fn segment_of(&self, sequence: Sequence) -> Option<SegmentNumber> {
+        let after = self.segments.partition_point(|start| start.position.next_sequence <= sequence);
+        self.segments.get(after.checked_sub(1)?).map(|start| start.segment)
+    }
+}

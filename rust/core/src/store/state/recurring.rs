@@ -1,0 +1,376 @@
+//! Series of messages that recur: the rule of each as a text, what its messages are, and which of them is pending.
+//! When the next one is due is found by who proposes it; here it is known which series owe one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::planted::{Planted, is_on};
+use crate::record::recurring::{CatchUp, NewSeries};
+use crate::schedule_log::DUE_MAX;
+use crate::store::checkpoint::codec::{FieldReader, FieldWriter};
+use crate::units::{DueKey, Millis, Sequence, SubjectNumber};
+
+/// The most series that a store has.
+pub const SERIES_MAX: usize = 1 << 16;
+/// What one of them may take with its name, its rule and its message, in bytes.
+pub const SERIES_BYTES_MAX: usize = 64 << 10;
+/// What all of them may take, in bytes: each checkpoint writes it.
+pub const ALL_SERIES_BYTES_MAX: usize = 16 << 20;
+/// Bytes of one in a checkpoint, at least.
+const SAVED_BYTES: usize = 72;
+
+/// What of a series never changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recurs {
+    /// The subject of its messages.
+    pub subject: SubjectNumber,
+    /// Its name in the subject.
+    pub name: String,
+    /// When it happens, as a text.
+    pub rule: String,
+    /// The zone that the rule is in.
+    pub zone: String,
+    /// What is done about what is missed.
+    pub catch_up: CatchUp,
+    /// Message id, tags and attributes of each message.
+    pub meta: Vec<u8>,
+    /// The body of each message.
+    pub body: Vec<u8>,
+}
+
+impl Recurs {
+    /// That of a series as it is asked for.
+    pub(in crate::store) fn of(new: &NewSeries<'_>) -> Self {
+        Self {
+            subject: new.subject,
+            name: new.name.to_owned(),
+            rule: new.rule.to_owned(),
+            zone: new.zone.to_owned(),
+            catch_up: new.catch_up,
+            meta: new.meta.to_vec(),
+            body: new.body.to_vec(),
+        }
+    }
+
+    /// What counts against the limits.
+    pub fn bytes(&self) -> usize {
+        let parts = [self.name.len(), self.rule.len(), self.zone.len(), self.meta.len(), self.body.len()];
+        parts.into_iter().fold(0, usize::saturating_add)
+    }
+}
+
+/// A series.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Series {
+    /// What it is; shared with frozen checkpoints.
+    pub recurs: Arc<Recurs>,
+    /// When its last occurrence was due, as the rule has it; what it begins after where there was none.
+    pub last_due: Millis,
+    /// Its pending occurrence; `None` where it owes one.
+    pub pending: Option<DueKey>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Recurring {
+    /// By the sequence of the fact that began it, which is its number.
+    all: BTreeMap<Sequence, Series>,
+    by_name: BTreeMap<(SubjectNumber, String), Sequence>,
+    by_pending: BTreeMap<Sequence, Sequence>,
+    /// Those that owe an occurrence which nobody has proposed and nobody has let rest: what there is to look at.
+    unproposed: BTreeSet<Sequence>,
+    /// One of them came since somebody asked for that.
+    has_news: bool,
+    bytes: usize,
+}
+
+impl PartialEq for Recurring {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl Recurring {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// What all of them take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The series of a number.
+    pub fn get(&self, number: Sequence) -> Option<&Series> {
+        self.all.get(&number)
+    }
+
+    /// The number of the series of this name.
+    pub fn named(&self, subject: SubjectNumber, name: &str) -> Option<Sequence> {
+        self.by_name.get(&(subject, name.to_owned())).copied()
+    }
+
+    /// All with a number above this one, in order.
+    pub fn after(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
+        self.all.range(number.next()..).map(|(number, series)| (*number, series))
+    }
+
+    /// Those that owe an occurrence, in order, whether it is proposed or not.
+    pub fn owing(&self) -> impl Iterator<Item = (Sequence, &Series)> {
+        self.after(Sequence(0)).filter(|(_, series)| series.pending.is_none())
+    }
+
+    /// True where there is an occurrence that nobody has proposed.
+    pub(in crate::store) fn has_unproposed(&self) -> bool {
+        !self.unproposed.is_empty()
+    }
+
+    /// True where one came to those since the last call.
+    pub(in crate::store) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Those that owe an occurrence which nobody has proposed: behind this number, and then from the first one on.
+    pub(in crate::store) fn unproposed_from(&self, number: Sequence) -> impl Iterator<Item = (Sequence, &Series)> {
+        let turn = self.unproposed.range(number.next()..).chain(self.unproposed.range(..=number));
+        turn.filter_map(|number| Some((*number, self.all.get(number)?)))
+    }
+
+    /// What it owes is proposed, or waits until somebody looks again.
+    pub(in crate::store) fn is_proposed(&mut self, number: Sequence) {
+        self.unproposed.remove(&number);
+    }
+
+    /// What was proposed is judged: whoever owes still is looked at again.
+    pub(in crate::store) fn is_judged(&mut self, number: Sequence) {
+        if self.all.get(&number).is_some_and(|series| series.pending.is_none()) {
+            self.owes(number);
+        }
+    }
+
+    fn owes(&mut self, number: Sequence) {
+        self.has_news |= self.unproposed.insert(number);
+    }
+
+    pub(in crate::store) fn begin(&mut self, number: Sequence, series: Series) {
+        let recurs = &series.recurs;
+        self.bytes = self.bytes.saturating_add(recurs.bytes());
+        self.by_name.insert((recurs.subject, recurs.name.clone()), number);
+        match series.pending {
+            Some(key) => drop(self.by_pending.insert(key.sequence, number)),
+            None => self.owes(number),
+        }
+        self.all.insert(number, series);
+    }
+
+    pub(in crate::store) fn end(&mut self, number: Sequence) -> Option<Series> {
+        let series = self.all.remove(&number)?;
+        let recurs = &series.recurs;
+        self.bytes = self.bytes.saturating_sub(recurs.bytes());
+        self.by_name.remove(&(recurs.subject, recurs.name.clone()));
+        self.unproposed.remove(&number);
+        if let Some(key) = series.pending {
+            self.by_pending.remove(&key.sequence);
+        }
+        Some(series)
+    }
+
+    /// An occurrence was stored; `pending` where it waits.
+    pub(in crate::store) fn occurred(&mut self, number: Sequence, due: Millis, pending: Option<DueKey>) {
+        let Some(series) = self.all.get_mut(&number) else { return };
+        series.last_due = due;
+        self.wait_for(number, pending);
+    }
+
+    /// A message is pending no more under this sequence: the series that it was of owes the next one.
+    pub(in crate::store) fn release(&mut self, sequence: Sequence) -> Option<Sequence> {
+        if self.by_pending.is_empty() {
+            return None;
+        }
+        let number = self.by_pending.remove(&sequence)?;
+        self.wait_for(number, None);
+        Some(number)
+    }
+
+    /// Its pending occurrence is this one from now on.
+    pub(in crate::store) fn wait_for(&mut self, number: Sequence, pending: Option<DueKey>) {
+        let Some(series) = self.all.get_mut(&number) else { return };
+        if let Some(before) = std::mem::replace(&mut series.pending, pending) {
+            self.by_pending.remove(&before.sequence);
+        }
+        match pending {
+            Some(key) => {
+                self.by_pending.insert(key.sequence, number);
+                self.unproposed.remove(&number);
+            }
+            None => self.owes(number),
+        }
+    }
+
+    /// What a checkpoint writes of them, and nothing that helps to find them.
+    pub(in crate::store) fn frozen(&self) -> Self {
+        Self { all: self.all.clone(), ..Self::default() }
+    }
+
+    /// A count, then for each `number u64 | subject u32 | name | rule | zone | catch_up u32 | last_due_ms u64 |
+    /// pending_due_ms u64 | pending_sequence u64 | meta | body`, by number; without a pending one both are 0.
+    pub(in crate::store) fn write(&self, out: &mut FieldWriter) {
+        let saved = if is_on(Planted::RecurringNotSaved) { &BTreeMap::new() } else { &self.all };
+        out.count(saved.len());
+        for (number, series) in saved {
+            let (recurs, pending) = (&series.recurs, series.pending.unwrap_or_default());
+            out.u64(number.0);
+            out.u32(recurs.subject.0);
+            out.text(&recurs.name);
+            out.text(&recurs.rule);
+            out.text(&recurs.zone);
+            out.u32(recurs.catch_up.number());
+            out.u64(series.last_due.0);
+            out.u64(pending.due.0);
+            out.u64(pending.sequence.0);
+            out.blob(&recurs.meta);
+            out.blob(&recurs.body);
+        }
+    }
+
+    /// Reads what [`Self::write`] wrote, in a checkpoint whose next sequence is `next`.
+    ///
+    /// # Errors
+    /// `Corrupt` where they are out of order, two have one name or one pending occurrence, or they take more than they
+    /// may.
+    pub(in crate::store) fn read(from: &mut FieldReader<'_>, next: Sequence) -> Result<Self> {
+        let mut read = Self::default();
+        let mut last = Sequence(0);
+        for _ in 0..from.count(SAVED_BYTES)? {
+            let (number, subject) = (Sequence(from.u64()?), SubjectNumber(from.u32()?));
+            let (name, rule, zone) = (from.text()?, from.text()?, from.text()?);
+            let catch_up = CatchUp::numbered(from.u32()?);
+            let (last_due, due, sequence) = (Millis(from.u64()?), Millis(from.u64()?), Sequence(from.u64()?));
+            let (meta, body) = (from.blob()?.to_vec(), from.blob()?.to_vec());
+            let pending = (sequence > Sequence(0)).then_some(DueKey { due, sequence });
+            let is_new = number > last && number < next && sequence < next && read.named(subject, &name).is_none();
+            let (Some(catch_up), true, false) = (catch_up, is_new, read.by_pending.contains_key(&sequence)) else {
+                return Err(from.malformed("series in the order in which they began, each once"));
+            };
+            last = number;
+            let recurs = Arc::new(Recurs { subject, name, rule, zone, catch_up, meta, body });
+            let is_small = recurs.bytes() <= SERIES_BYTES_MAX && due <= DUE_MAX;
+            read.begin(number, Series { recurs, last_due, pending });
+            if !is_small || read.len() > SERIES_MAX || read.bytes > ALL_SERIES_BYTES_MAX {
+                return Err(from.malformed("series that take no more than they may"));
+            }
+        }
+        Ok(read)
+    }
+
+    /// True where all of them are of subjects that are there, and wait for messages that do.
+    pub(in crate::store) fn fit(
+        &self,
+        is_subject: impl Fn(SubjectNumber) -> bool,
+        is_pending: impl Fn(Sequence) -> bool,
+    ) -> bool {
+        self.all.values().all(|series| is_subject(series.recurs.subject))
+            && self.by_pending.keys().all(|sequence| is_pending(*sequence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str, pending: Option<u64>) -> Series {
+        let recurs = Recurs {
+            subject: SubjectNumber(1),
+            name: name.to_owned(),
+            rule: "every 1000ms".to_owned(),
+            zone: "UTC".to_owned(),
+            catch_up: CatchUp::Skip,
+            meta: vec![1],
+            body: vec![2, 3],
+        };
+        let pending = pending.map(|sequence| DueKey { due: Millis(2_000), sequence: Sequence(sequence) });
+        Series { recurs: Arc::new(recurs), last_due: Millis(1_000), pending }
+    }
+
+    /// Those that owe one; all of them are unproposed.
+    fn owing(recurring: &Recurring) -> Vec<u64> {
+        let owing: Vec<u64> = recurring.owing().map(|(number, _)| number.0).collect();
+        let unproposed = recurring.unproposed_from(Sequence(0)).map(|(number, _)| number.0);
+        assert_eq!(owing, unproposed.collect::<Vec<_>>());
+        owing
+    }
+
+    #[test]
+    fn who_looks_sees_what_is_owed_once_and_each_in_its_turn() {
+        let mut recurring = Recurring::default();
+        assert!(!recurring.take_news() && !recurring.has_unproposed());
+        for number in 4..8 {
+            recurring.begin(Sequence(number), series(&number.to_string(), None));
+        }
+        let seen = |recurring: &Recurring, from| {
+            recurring.unproposed_from(Sequence(from)).map(|(number, _)| number.0).collect::<Vec<_>>()
+        };
+        assert_eq!((seen(&recurring, 5), seen(&recurring, 9)), (vec![6, 7, 4, 5], vec![4, 5, 6, 7]));
+        assert!(recurring.take_news() && !recurring.take_news());
+        recurring.is_proposed(Sequence(6));
+        assert_eq!((seen(&recurring, 5), recurring.owing().count()), (vec![7, 4, 5], 4));
+        assert!(!recurring.take_news());
+        // It was judged and is owed still.
+        recurring.is_judged(Sequence(6));
+        assert_eq!((seen(&recurring, 0), recurring.take_news()), (vec![4, 5, 6, 7], true));
+        // It was judged and is stored, and one that ended meanwhile.
+        let key = DueKey { due: Millis(3_000), sequence: Sequence(9) };
+        recurring.occurred(Sequence(6), Millis(3_000), Some(key));
+        recurring.end(Sequence(7));
+        recurring.is_judged(Sequence(6));
+        recurring.is_judged(Sequence(7));
+        assert_eq!((seen(&recurring, 0), recurring.take_news()), (vec![4, 5], false));
+    }
+
+    #[test]
+    fn one_is_pending_or_owed() {
+        let mut recurring = Recurring::default();
+        recurring.begin(Sequence(4), series("a", None));
+        recurring.begin(Sequence(5), series("b", Some(7)));
+        assert_eq!((owing(&recurring), recurring.bytes()), (vec![4], 2 * (1 + 12 + 3 + 1 + 2)));
+        let key = DueKey { due: Millis(3_000), sequence: Sequence(9) };
+        recurring.occurred(Sequence(4), Millis(3_000), Some(key));
+        assert_eq!(owing(&recurring), Vec::<u64>::new());
+        assert_eq!(recurring.release(Sequence(8)), None);
+        assert_eq!(recurring.release(Sequence(9)), Some(Sequence(4)));
+        assert_eq!(recurring.release(Sequence(9)), None);
+        assert_eq!((owing(&recurring), recurring.get(Sequence(4)).unwrap().last_due), (vec![4], Millis(3_000)));
+        assert_eq!(recurring.end(Sequence(5)).unwrap().pending.unwrap().sequence, Sequence(7));
+        assert_eq!((recurring.release(Sequence(7)), recurring.named(SubjectNumber(1), "b")), (None, None));
+        assert_eq!(recurring.end(Sequence(4)).map(drop), Some(()));
+        assert_eq!((recurring.bytes(), recurring.len(), owing(&recurring)), (0, 0, vec![]));
+    }
+
+    #[test]
+    fn series_are_saved_and_read_again() {
+        let mut recurring = Recurring::default();
+        recurring.begin(Sequence(4), series("a", None));
+        recurring.begin(Sequence(5), series("b", Some(7)));
+        let mut out = FieldWriter::default();
+        recurring.write(&mut out);
+        let read = |bytes: &[u8], next| Recurring::read(&mut FieldReader::new("checkpoint", bytes), Sequence(next));
+        let again = read(&out.bytes, 8).unwrap();
+        assert_eq!((&again, owing(&again), again.bytes()), (&recurring, vec![4], recurring.bytes()));
+        assert!(read(&out.bytes, 7).is_err(), "an occurrence that is not there yet");
+        for (first, second) in [("a", "a"), ("b", "a")] {
+            let mut wrong = Recurring::default();
+            wrong.begin(Sequence(4), series(first, Some(7)));
+            wrong.all.insert(Sequence(5), series(second, Some(7)));
+            let mut out = FieldWriter::default();
+            wrong.write(&mut out);
+            assert!(read(&out.bytes, 8).is_err(), "{first} {second}");
+        }
+    }
+}

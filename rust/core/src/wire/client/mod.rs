@@ -1,0 +1,4 @@
+//! client.
+
+pub mod caller;
+pub mod delivery_keys;

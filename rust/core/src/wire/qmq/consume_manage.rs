@@ -1,0 +1,56 @@
+//! `CONSUME_MANAGE` (25): an operator moves a group.
+//!
+//! `str subject | str group | where i32`: 1 for the next message, 2 for the earliest one kept. The
+//! answer has no body.
+
+use bytes::BufMut;
+
+use crate::error::Result;
+use crate::record::name::GroupStart;
+use crate::wire::fields::put_text;
+use crate::wire::malformed::Read;
+use crate::wire::reader::Reader;
+
+/// The command.
+pub const CONSUME_MANAGE: i16 = 25;
+
+/// Where a group shall go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConsumeManage<'a> {
+    /// The subject.
+    pub subject: &'a str,
+    /// The group.
+    pub group: &'a str,
+    /// Where; `None` for a number without a meaning, which changes nothing.
+    pub start: Option<GroupStart>,
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// `Malformed`, naming the field.
+pub fn read_consume_manage(body: &[u8]) -> Read<ConsumeManage<'_>> {
+    let mut reader = Reader::new(body);
+    let (subject, group) = (reader.text("subject")?, reader.text("group")?);
+    let start = match reader.i32("where")? {
+        1 => Some(GroupStart::Latest),
+        2 => Some(GroupStart::Earliest),
+        _ => None,
+    };
+    reader.finish("consume_manage").map(|()| ConsumeManage { subject, group, start })
+}
+
+/// Appends a request.
+///
+/// # Errors
+/// `TooLarge` naming the field.
+pub fn put_consume_manage(out: &mut Vec<u8>, request: &ConsumeManage<'_>) -> Result<()> {
+    put_text(out, "subject", request.subject)?;
+    put_text(out, "group", request.group)?;
+    out.put_i32(match request.start {
+        Some(GroupStart::Latest) => 1,
+        Some(GroupStart::Earliest) => 2,
+        None => 0,
+    });
+    Ok(())
+}
