@@ -1,4 +1,8 @@
-//! append.
+//! The writing half of the log.
+//!
+//! In: facts as [`submission::Submission`]s. Out: batches in segment files, and marks of what is written and what is durable.
+//! Read `submission`, then `commit` (which submissions make one batch, and when it is synced), then `appender` (which
+//! puts batches into segments). `preparing` makes the next segment ahead of its use, `room` and `free_room` count bytes.
 
 pub(super) mod appender;
 pub(super) mod commit;

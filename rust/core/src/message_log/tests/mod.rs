@@ -1,4 +1,4 @@
-//! tests.
+//! Tests of the whole log: crafted batches, and random histories with faults and crashes.
 
 #[cfg(test)]
 pub(super) mod crafted;

@@ -1,4 +1,7 @@
-//! count.
+//! Counts of pending messages by subject and minute, without reading rows.
+//!
+//! In: the cells of runs, and the entries that ended since a run was written. Out: a [`horizon::Horizon`].
+//! Read `horizon`, then `ended` (what to subtract from the cells of a run). `pending` visits every pending entry.
 
 #[cfg(test)]
 pub(super) mod counted_tests;

@@ -1,4 +1,8 @@
-//! checkpoint.
+//! Checkpoints: the state of a store as of one position, in one file.
+//!
+//! In: the state, frozen between two steps. Out: a checkpoint file, new runs, and the list of files that it needs.
+//! Read `work` (the order of the stages), then `file` (header and name), then `snapshot` (the body, part by part; the
+//! `*_codec` modules encode its parts). `merging` and `ready_runs` write the runs that belong to a checkpoint.
 
 pub(super) mod codec;
 pub(super) mod file;

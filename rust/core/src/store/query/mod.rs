@@ -1,4 +1,8 @@
-//! query.
+//! Questions about the present state. Nothing is changed.
+//!
+//! In: a question and a cursor. Out: one bounded piece of the answer, and the next cursor.
+//! Read `listing` (groups and subjects), `pending_scan` with `pending_cursor`, `ready_cursor` and `preview` (ready
+//! messages), `log_lookup` (old facts by sequence), then `forecast_query`, `holding` and `dead_letters`.
 
 pub(super) mod dead_letters;
 pub(super) mod forecast_query;

@@ -1,4 +1,8 @@
-//! retention.
+//! Retention: which files are still needed, and which space is given back.
+//!
+//! In: the state and both kept checkpoints. Out: files to remove and holes to punch.
+//! Read `kept_files`, then `finished_age` and `file_subjects` (how long finished files are kept), then `hole_plan` with
+//! `segment_hole_search` and `run_hole_search`, then `hole_punching`. `floors`, `holders` and `pins` say who needs a file.
 
 pub(super) mod file_subjects;
 pub(super) mod finished_age;

@@ -1,4 +1,8 @@
-//! quota.
+//! Limits on what one peer, and all peers together, may take of a server.
+//!
+//! In: events of connections with their sizes. Out: a permission, or the reason of a refusal.
+//! Read `admission` (connections and authentication), then `connection_limits`, `memory_accounting` (bytes that
+//! connections hold) and `unfinished` (requests that never end). `notices` limits what is logged about peers.
 
 pub mod admission;
 pub mod connection_limits;
