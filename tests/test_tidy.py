@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tidy import documents, faults, rust, words
+from tidy import cycles, documents, faults, rust, words
 from tidy.files import ROOT, Finding, Source, project_files, report
 
 UNFINISHED = "TO" + "DO"
@@ -76,6 +76,10 @@ def test_models_see_every_lock_of_the_engine() -> None:
 
 def test_imports_in_the_core_point_downwards() -> None:
     check(rust.import_arrows(rust_files_of_the_product()))
+
+
+def test_no_more_files_import_each_other_than_did() -> None:
+    check(cycles.import_cycles(rust_files_of_the_product(), cycles.FILES_IN_CYCLES))
 
 
 def test_every_row_of_the_glossary_exists() -> None:
@@ -229,6 +233,17 @@ def test_a_circle_within_a_level_is_found() -> None:
     feed = rust_sample("use crate::wheel::Wheel;", "rust/core/src/schedule_log/feed/mod.rs")
     wheel = rust_sample("use crate::schedule_log::Entry;", "rust/core/src/wheel/mod.rs")
     assert not rust.import_arrows([feed, wheel])
+
+
+def test_files_that_import_each_other_are_found() -> None:
+    above = rust_sample("mod a;\nmod b;\npub use a::A;")
+    there = rust_sample("use super::b::{B, C as D};", "rust/core/src/run/a.rs")
+    back = rust_sample("use crate::run::A;", "rust/core/src/run/b.rs")
+    only_for_tests = rust_sample("#[cfg(test)]\nmod tests {\n use crate::run::A;\n}", "rust/core/src/run/b.rs")
+    assert len(cycles.import_cycles([above, there, back], {})) == 1
+    assert not cycles.import_cycles([above, there, back], {"rust/core": 2})
+    assert not cycles.import_cycles([above, there], {})
+    assert not cycles.import_cycles([above, there, only_for_tests], {})
 
 
 def test_a_module_without_a_level_is_found() -> None:
