@@ -68,9 +68,9 @@ SECTIONS = (
         "",
         (
             Entry("open", "store.py:Store.open"),
-            Entry("open_async", "async_store.py:AsyncStore.open"),
-            Entry("connect", "client/sync.py:Client.connect"),
-            Entry("connect_async", "client/asyncio_client.py:AsyncClient.connect"),
+            Entry("open_async", "_asyncio/store.py:AsyncStore.open"),
+            Entry("connect", "client/threads/client.py:Client.connect"),
+            Entry("connect_async", "client/event_loop/client.py:AsyncClient.connect"),
         ),
     ),
     Section(
@@ -79,8 +79,8 @@ SECTIONS = (
         (
             Entry(
                 "Store",
-                "store.py:Store,keys.py:Keyed,pending.py:Looking,forecast.py:Forecasting,recurring.py:Repeating,"
-                "loaded.py:Loading,administration.py:Administration",
+                "store.py:Store,keys.py:KeyCommands,pending.py:PendingQueries,forecast.py:ForecastQueries,recurring.py:RecurringCommands,"
+                "bulk_load.py:BulkLoads,administration.py:Administration",
             ),
         ),
     ),
@@ -90,9 +90,9 @@ SECTIONS = (
         (
             Entry(
                 "Client",
-                "client/sync.py:Client,client/keys.py:ClientKeyed,client/pending.py:ClientLooking,"
-                "client/recurring.py:ClientRepeating,client/loading.py:ClientLoading,"
-                "client/administration.py:ClientAdministration",
+                "client/threads/client.py:Client,client/commands/keys.py:ClientKeyCommands,client/threads/pending.py:ClientPendingQueries,"
+                "client/commands/recurring.py:ClientRecurringCommands,client/commands/loading.py:ClientBulkLoads,"
+                "client/threads/administration.py:ClientAdministration",
                 "Store",
             ),
         ),
@@ -124,12 +124,12 @@ SECTIONS = (
             Entry("Forecast", "forecast.py:Forecast"),
             Entry("Slot", "forecast.py:Slot"),
             Entry("Recurring", "recurring.py:Recurring"),
-            Entry("Loaded", "loaded.py:Loaded"),
+            Entry("Loaded", "bulk_load.py:Loaded"),
             Entry("Group", "administration.py:Group"),
             Entry("Consumer", "administration.py:Consumer"),
             Entry("Subject", "administration.py:Subject"),
             Entry("DeadLetter", "administration.py:DeadLetter"),
-            Entry("Pin", "_retire.py:Pin"),
+            Entry("Pin", "_store/retention.py:Pin"),
             Entry("inspect", "inspection.py:inspect"),
             Entry("Inspection", "inspection.py:Inspection"),
             Entry("inspection.InspectedFile", "inspection.py:InspectedFile"),
@@ -143,15 +143,15 @@ SECTIONS = (
         "Tables",
         "In `delaymq.tables`; [how to read a store as tables](how-to/tables.md) shows them at work.",
         (
-            Entry("snapshot", "tables.py:snapshot"),
-            Entry("Snapshot", "tables.py:Snapshot"),
-            Entry("tables.read_range", "tables.py:read_range"),
-            Entry("tables.columns_of", "tables.py:columns_of"),
-            Entry("tables.Range", "_table_rows.py:Range"),
-            Entry("tables.Rows", "_table_rows.py:Rows"),
-            Entry("tables.ArrowBatch", "_table_rows.py:ArrowBatch"),
-            Entry("tables.Verified", "_table_rows.py:Verified"),
-            Entry("tables.Damage", "_table_rows.py:Damage"),
+            Entry("snapshot", "tables/store_snapshot.py:snapshot"),
+            Entry("Snapshot", "tables/store_snapshot.py:Snapshot"),
+            Entry("tables.read_range", "tables/store_snapshot.py:read_range"),
+            Entry("tables.columns_of", "tables/store_snapshot.py:columns_of"),
+            Entry("tables.Range", "tables/rows.py:Range"),
+            Entry("tables.Rows", "tables/rows.py:Rows"),
+            Entry("tables.ArrowBatch", "tables/rows.py:ArrowBatch"),
+            Entry("tables.Verified", "tables/rows.py:Verified"),
+            Entry("tables.Damage", "tables/rows.py:Damage"),
         ),
     ),
     Section(
@@ -191,17 +191,17 @@ SECTIONS = (
         (
             Entry(
                 "AsyncStore",
-                "async_store.py:AsyncStore,async_keys.py:AsyncKeyed,async_pending.py:AsyncLooking,"
-                "async_recurring.py:AsyncRepeating,loaded.py:AsyncLoading,async_administration.py:AsyncAdministration",
+                "_asyncio/store.py:AsyncStore,_asyncio/keys.py:AsyncKeyCommands,_asyncio/pending.py:AsyncPendingQueries,"
+                "_asyncio/recurring.py:AsyncRecurringCommands,bulk_load.py:AsyncBulkLoads,_asyncio/administration.py:AsyncAdministration",
                 "Store",
             ),
-            Entry("AsyncSubscription", "async_subscription.py:AsyncSubscription", "Subscription"),
-            Entry("AsyncMessage", "async_message.py:AsyncMessage", "Message"),
+            Entry("AsyncSubscription", "_asyncio/subscription.py:AsyncSubscription", "Subscription"),
+            Entry("AsyncMessage", "_asyncio/message.py:AsyncMessage", "Message"),
             Entry(
                 "AsyncClient",
-                "client/asyncio_client.py:AsyncClient,client/keys.py:AsyncClientKeyed,client/async_pending.py:AsyncClientLooking,"
-                "client/recurring.py:AsyncClientRepeating,client/loading.py:AsyncClientLoading,"
-                "client/async_administration.py:AsyncClientAdministration",
+                "client/event_loop/client.py:AsyncClient,client/commands/keys.py:AsyncClientKeyCommands,client/event_loop/pending.py:AsyncClientPendingQueries,"
+                "client/commands/recurring.py:AsyncClientRecurringCommands,client/commands/loading.py:AsyncClientBulkLoads,"
+                "client/event_loop/administration.py:AsyncClientAdministration",
                 "Client",
             ),
         ),

@@ -266,14 +266,14 @@ def test_a_glossary_row_without_its_file_is_found() -> None:
 @pytest.mark.parametrize(
     ("stage", "path", "good"),
     [
-        ("recovery", "python/delaymq/_recover.py", True),
+        ("recovery", "python/delaymq/_store/recovery.py", True),
         ("recovery", "rust/core/src/record/mod.rs", False),
         ("recovery", "rust/engine/src/opening.rs", False),
         ("run", "tests/format_reader/runs.py", True),
         ("run", "rust/core/src/run/mod.rs", True),
         ("run", "rust/core/src/store/rules.rs", False),
-        ("verification", "python/delaymq/cli/verify.py", True),
-        ("dead letter", "python/delaymq/cli/dead.py", True),
+        ("verification", "python/delaymq/cli/verbs/verify.py", True),
+        ("dead letter", "python/delaymq/cli/verbs/dead.py", True),
         ("commit", "rust/core/src/message_log/append/commit_tests.rs", True),
         ("step", "rust/engine/src/store.rs", False),
     ],

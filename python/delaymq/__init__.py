@@ -65,8 +65,9 @@ from typing import TYPE_CHECKING
 
 from delaymq import errors
 from delaymq._core import __version__
-from delaymq._retire import Pin
+from delaymq._store.retention import Pin
 from delaymq.administration import Consumer, DeadLetter, Group, Subject
+from delaymq.bulk_load import Loaded
 from delaymq.errors import (
     AlreadySettled,
     AmbiguousError,
@@ -100,7 +101,6 @@ from delaymq.errors import (
     WrongType,
 )
 from delaymq.forecast import Forecast, Slot
-from delaymq.loaded import Loaded
 from delaymq.message import Message, Publish
 from delaymq.pending import Fate, LookedUp, Pending
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
@@ -110,11 +110,11 @@ from delaymq.store import open_store as open  # noqa: A004 - `delaymq.open` read
 from delaymq.subscription import Subscription
 
 if TYPE_CHECKING:
-    from delaymq.async_message import AsyncMessage
-    from delaymq.async_store import AsyncStore, open_async
-    from delaymq.async_subscription import AsyncSubscription
-    from delaymq.client.asyncio_client import AsyncClient, connect_async
-    from delaymq.client.sync import Client, connect
+    from delaymq._asyncio.message import AsyncMessage
+    from delaymq._asyncio.store import AsyncStore, open_async
+    from delaymq._asyncio.subscription import AsyncSubscription
+    from delaymq.client.event_loop.client import AsyncClient, connect_async
+    from delaymq.client.threads.client import Client, connect
     from delaymq.inspection import Inspection, inspect
     from delaymq.protocols import AsyncDelayQueue, DelayQueue
     from delaymq.retries import backoff
@@ -197,20 +197,20 @@ __all__ = [
 
 # What only some programs use is imported when it is asked for; asyncio alone takes longer than all else.
 _LATER = {
-    "AsyncClient": "delaymq.client.asyncio_client",
+    "AsyncClient": "delaymq.client.event_loop.client",
     "AsyncDelayQueue": "delaymq.protocols",
-    "AsyncMessage": "delaymq.async_message",
-    "AsyncStore": "delaymq.async_store",
-    "AsyncSubscription": "delaymq.async_subscription",
-    "Client": "delaymq.client.sync",
+    "AsyncMessage": "delaymq._asyncio.message",
+    "AsyncStore": "delaymq._asyncio.store",
+    "AsyncSubscription": "delaymq._asyncio.subscription",
+    "Client": "delaymq.client.threads.client",
     "DelayQueue": "delaymq.protocols",
     "Inspection": "delaymq.inspection",
     "Snapshot": "delaymq.tables",
     "backoff": "delaymq.retries",
-    "connect": "delaymq.client.sync",
-    "connect_async": "delaymq.client.asyncio_client",
+    "connect": "delaymq.client.threads.client",
+    "connect_async": "delaymq.client.event_loop.client",
     "inspect": "delaymq.inspection",
-    "open_async": "delaymq.async_store",
+    "open_async": "delaymq._asyncio.store",
     "snapshot": "delaymq.tables",
     "stop_on_signals": "delaymq.signals",
 }

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, final, overload
 
+from delaymq._arguments.server_options import ServerOptions
 from delaymq._core_operators import *  # noqa: F403 - the rest of this manual
 from delaymq._core_operators import ForecastAsked, Meta, PendingAsked, Row, Terms
 from delaymq._core_tables import *  # noqa: F403 - and of that, tables
-from delaymq._server_choices import ServerChoices
 
 __version__: str
 
@@ -211,7 +211,7 @@ class Places:
     """Addresses that a server has and does not listen on yet; there need be no store."""
 
     @staticmethod
-    def take(choices: ServerChoices, /) -> Places:
+    def take(choices: ServerOptions, /) -> Places:
         """Refuses what cannot be served with, and addresses that others have."""
     def serve(self, store: Store, /) -> Server:
         """Listens when it returns; a second call is refused."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from delaymq import _core
-from delaymq._refusals import shown
+from delaymq._arguments.argument_errors import shown
 from delaymq.durations import Duration, delay_ms, moment
 from delaymq.errors import InvalidArgument, WrongType
 

@@ -10,7 +10,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from delaymq._refusals import WHOLE_BITS_SHOWN, refused, shown, wrong_type
+from delaymq._arguments.argument_errors import WHOLE_BITS_SHOWN, refused, shown, wrong_type
 from delaymq.errors import InvalidArgument, TooLarge
 
 __all__ = [

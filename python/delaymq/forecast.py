@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TypeAlias, overload
 
 from delaymq import _core
-from delaymq._refusals import wrong_type
+from delaymq._arguments.argument_errors import wrong_type
 from delaymq.durations import due_ms, moment
 
-__all__ = ["Forecast", "Forecasting", "Slot", "Slots"]
+__all__ = ["Forecast", "ForecastQueries", "Slot", "Slots"]
 
 NUMBERS = 3  # of a slot: its start, messages and bytes
 
@@ -112,7 +112,7 @@ class Forecast:
         return None if place is None else self.slots[place]
 
 
-class Forecasting:
+class ForecastQueries:
     """The part of a store that says what is due when; `Store` has it. It changes nothing."""
 
     _core: _core.Store
@@ -156,9 +156,9 @@ class Forecasting:
         return told_forecast(told, hidden_rows, seconds=seconds)
 
 
-def forecasting_of(core: _core.Store) -> Forecasting:
+def forecasting_of(core: _core.Store) -> ForecastQueries:
     """The method alone, for who has the core of a store."""
-    alone = Forecasting()
+    alone = ForecastQueries()
     alone._core = core  # noqa: SLF001 - a store made of this part only
     return alone
 

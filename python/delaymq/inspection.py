@@ -1,4 +1,4 @@
-"""Looking at a store without its lock, also while another process has it open."""
+"""PendingQueries at a store without its lock, also while another process has it open."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from delaymq import _core
-from delaymq._recover import KEEP_FINISHED, folder_of
-from delaymq._retire import Retirement
+from delaymq._store.recovery import KEEP_FINISHED, folder_of
+from delaymq._store.retention import RetentionPolicy
 from delaymq.durations import Duration, moment, moment_or_none
 from delaymq.errors import StoreError
 
@@ -248,7 +248,7 @@ def inspect(
         StorageError: The operating system refused a call.
     """
     folder = folder_of(path)
-    keep = Retirement.made(keep_finished, None, keep_finished_of)
+    keep = RetentionPolicy.made(keep_finished, None, keep_finished_of)
     try:
         found = _core.inspect(folder, keep.keep_finished_ms, keep.keep_finished_of_ms)
     except StoreError as error:

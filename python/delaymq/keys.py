@@ -7,8 +7,8 @@ import uuid
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from delaymq import _core
-from delaymq._moving import key_moves_of, keys_of, moved, time_of
-from delaymq._refusals import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
 from delaymq.receipt import Moved, Outcome, Receipt
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from delaymq.durations import Duration
 
-__all__ = ["IfExists", "Keyed", "Terms", "named", "terms_of"]
+__all__ = ["IfExists", "KeyCommands", "Terms", "named", "terms_of"]
 
 IfExists = Literal["replace", "keep", "error"]
 """What becomes of a message whose key a pending one has: it replaces that one, that one is kept, or it is refused."""
@@ -75,7 +75,7 @@ def made(count: int) -> list[str]:
     return [chance[start : start + 2 * ID_BYTES] for start in range(0, len(chance), 2 * ID_BYTES)]
 
 
-class Keyed:
+class KeyCommands:
     """The part of a store that speaks of messages by their keys; `Store` has these methods."""
 
     _core: _core.Store

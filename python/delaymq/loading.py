@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Final, Literal, Self, cast
 
 from delaymq import _core
-from delaymq._recover import DELAY_MAX, folder_of
-from delaymq._refusals import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._store.recovery import DELAY_MAX, folder_of
 from delaymq.durations import due_ms
 from delaymq.errors import Closed, DelaymqError, InvalidArgument, StorageError, StoreError, TooLarge
 

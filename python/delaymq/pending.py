@@ -9,11 +9,11 @@ from enum import Enum
 from typing import Self, TypeAlias
 
 from delaymq import _core
-from delaymq._gathering import listed
+from delaymq._arguments.batches import listed
 from delaymq.durations import due_ms
 from delaymq.receipt import Receipt
 
-__all__ = ["Fate", "Hidden", "LookedUp", "Looking", "Pending", "PendingList"]
+__all__ = ["Fate", "Hidden", "LookedUp", "Pending", "PendingList", "PendingQueries"]
 
 PAGE = 4_096  # entries of a list that cross from Rust, or the network, at once
 
@@ -157,7 +157,7 @@ class PendingList(PendingRows, Iterator[Pending]):
         return found
 
 
-class Looking:
+class PendingQueries:
     """The part of a store that says what is pending; `Store` has these methods. None of them changes anything."""
 
     _core: _core.Store
@@ -238,9 +238,9 @@ class Looking:
         return _core.pending_counts(self._core, subject, prefix)
 
 
-def looking_at(core: _core.Store) -> Looking:
+def looking_at(core: _core.Store) -> PendingQueries:
     """These methods alone, for who has the core of a store."""
-    alone = Looking()
+    alone = PendingQueries()
     alone._core = core  # noqa: SLF001 - a store made of this part only
     return alone
 

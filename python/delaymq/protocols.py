@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, overload, runtime_checkab
 from delaymq.message import NO_TAGS
 
 if TYPE_CHECKING:
-    from delaymq.async_message import AsyncMessage
+    from delaymq._asyncio.message import AsyncMessage
     from delaymq.durations import Duration
     from delaymq.keys import IfExists
     from delaymq.message import Message, Publish

@@ -23,8 +23,8 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal, Self, cast
 
 from delaymq import _core
-from delaymq._recover import folder_of
-from delaymq._refusals import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._store.recovery import folder_of
 from delaymq.errors import StorageError, StoreError, WouldVanish
 from delaymq.loading import RUN_ROWS_MAX, StagedRun, checked_run, discard
 

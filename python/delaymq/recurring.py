@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from delaymq import _core
-from delaymq._refusals import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq.durations import delay_ms, due_ms
 from delaymq.keys import CODES, IfExists, is_text
 from delaymq.message import NO_TAGS, about
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from delaymq.durations import Duration
     from delaymq.receipt import Receipt
 
-__all__ = ["CatchUp", "Recurring", "Repeating"]
+__all__ = ["CatchUp", "Recurring", "RecurringCommands"]
 
 CatchUp = Literal["one", "skip", "all"]
 """What is done about what is missed: the last of it happens once, at once; none of it; each of it."""
@@ -61,7 +61,7 @@ class Recurring:
         return None if self.receipt is None else self.receipt.due
 
 
-class Repeating:
+class RecurringCommands:
     """The part of a store that sends messages again and again; `Store` has these methods."""
 
     _core: _core.Store
@@ -151,9 +151,9 @@ class Repeating:
                 return [told(row) for row in found]
 
 
-def repeating_of(core: _core.Store) -> Repeating:
+def repeating_of(core: _core.Store) -> RecurringCommands:
     """The methods alone, for who has the core of a store."""
-    alone = Repeating()
+    alone = RecurringCommands()
     alone._core = core  # noqa: SLF001 - a store made of this part only
     return alone
 
@@ -171,7 +171,7 @@ def asked_series(
     """What is asked for, as it crosses the boundary.
 
     Raises:
-        WrongType, InvalidArgument, TooLarge: As `Repeating.recur`.
+        WrongType, InvalidArgument, TooLarge: As `RecurringCommands.recur`.
     """
     checked(name, "name")
     checked(zone, "zone")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
-from delaymq._refusals import refused, wrong_type
+from delaymq._arguments.argument_errors import refused, wrong_type
 from delaymq.durations import TIMEDELTA_MS_MAX, Duration, delay_ms
 
 __all__ = ["backoff"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from delaymq._refusals import wrong_type
+from delaymq._arguments.argument_errors import wrong_type
 from delaymq.errors import InvalidArgument
 
 __all__ = ["Stoppable", "stop_on_signals"]

@@ -11,23 +11,24 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
 
-from delaymq import _core, _recover
-from delaymq._gathering import listed
-from delaymq._moving import move_of, moved, moves_of
-from delaymq._node import Node
-from delaymq._publishing import sent
-from delaymq._recover import Choices, Durability
-from delaymq._retire import Pin, pinned
+from delaymq import _core
+from delaymq._arguments.batches import listed
+from delaymq._arguments.moves import move_of, moved, moves_of
+from delaymq._arguments.publishes import sent
+from delaymq._store import recovery
+from delaymq._store.lifecycle import Lifecycle
+from delaymq._store.recovery import Durability, OpenOptions
+from delaymq._store.retention import Pin, pinned
 from delaymq.administration import Administration
+from delaymq.bulk_load import BulkLoads
 from delaymq.durations import Duration, due_of, jittered
 from delaymq.errors import StoreError
-from delaymq.forecast import Forecasting
-from delaymq.keys import IfExists, Keyed, named, terms_of
-from delaymq.loaded import Loading
+from delaymq.forecast import ForecastQueries
+from delaymq.keys import IfExists, KeyCommands, named, terms_of
 from delaymq.message import NO_TAGS, Publish, about
-from delaymq.pending import Looking
+from delaymq.pending import PendingQueries
 from delaymq.receipt import Moved, Outcome, Receipt, Receipts
-from delaymq.recurring import Repeating
+from delaymq.recurring import RecurringCommands
 from delaymq.status import Progress, Status
 from delaymq.subscription import Subscription
 
@@ -42,15 +43,15 @@ Start = Literal["earliest", "latest"]
 IN_FLIGHT_MAX = 256  # messages that one consumer holds unacknowledged at most
 
 
-class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
+class Store(Administration, ForecastQueries, PendingQueries, KeyCommands, RecurringCommands, BulkLoads):
     """A folder of messages that are kept until they are due.
 
     Threads may share it; a forked child may not use it. Close it, or use it as a context manager.
     """
 
-    def __init__(self, core: _core.Store, path: str, node: Node | None = None) -> None:
+    def __init__(self, core: _core.Store, path: str, lifecycle: Lifecycle | None = None) -> None:
         """Made by `open`."""
-        self._node = node or Node.over(core, path)
+        self._lifecycle = lifecycle or Lifecycle.over(core, path)
         self._core = core
         self._path = path
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
@@ -62,18 +63,18 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
         *,
         durability: Durability = "disk",
         create: bool = True,
-        segment_bytes: int = _recover.SEGMENT_BYTES,
-        delay_max: Duration = _recover.DELAY_MAX,
-        keep_finished: Duration = _recover.KEEP_FINISHED,
+        segment_bytes: int = recovery.SEGMENT_BYTES,
+        delay_max: Duration = recovery.DELAY_MAX,
+        keep_finished: Duration = recovery.KEEP_FINISHED,
         keep_finished_of: Mapping[str, Duration] | None = None,
         expire: Mapping[str, Duration] | None = None,
-        deduplicate_for: Duration = _recover.DEDUPLICATE_FOR,
-        keys_max: int = _recover.NAMES_MAX,
-        message_ids_max: int = _recover.NAMES_MAX,
+        deduplicate_for: Duration = recovery.DEDUPLICATE_FOR,
+        keys_max: int = recovery.NAMES_MAX,
+        message_ids_max: int = recovery.NAMES_MAX,
         progress: Callable[[Progress], object] | None = None,
         clock: Clock | None = None,
-        hot_minute_messages: int = _recover.HOT_MINUTE_MESSAGES,
-        window_bytes: int = _recover.WINDOW_BYTES,
+        hot_minute_messages: int = recovery.HOT_MINUTE_MESSAGES,
+        window_bytes: int = recovery.WINDOW_BYTES,
         warn_free_bytes: int = 0,
         refuse_free_bytes: int = 0,
     ) -> Self:
@@ -105,7 +106,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             MissingFile, StorageError: A file that the store needs is gone, or the operating system refused a call.
             WrongType, InvalidArgument: An option has the wrong type, or a value that is refused.
         """
-        chosen = Choices.made(
+        chosen = OpenOptions.made(
             path,
             durability=durability,
             create=create,
@@ -124,16 +125,16 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             warn_free_bytes=warn_free_bytes,
             refuse_free_bytes=refuse_free_bytes,
         )
-        return cls._on(Node.started(chosen, watches=True))
+        return cls._on(Lifecycle.started(chosen, watches=True))
 
     @classmethod
-    def _on(cls, node: Node) -> Self:
-        return cls(node.core, node.folder, node)
+    def _on(cls, lifecycle: Lifecycle) -> Self:
+        return cls(lifecycle.core, lifecycle.folder, lifecycle)
 
     @property
     def is_open(self) -> bool:
         """True until it is closed, in the process that opened it."""
-        return not self._node.stopped and self._node.is_here
+        return not self._lifecycle.stopped and self._lifecycle.is_here
 
     @property
     def path(self) -> str:
@@ -365,7 +366,7 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
             Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
             ForkedProcess: The store was opened by the parent process; nothing was touched.
         """
-        self._node.stop()
+        self._lifecycle.stop()
         for subscription in list(self._subscriptions):
             subscription._forget()  # noqa: SLF001 - what it held went with the store
 
@@ -378,8 +379,8 @@ class Store(Administration, Forecasting, Looking, Keyed, Repeating, Loading):
         self.close()
 
     def __del__(self) -> None:
-        node = getattr(self, "_node", None)
-        if node is not None and not node.stopped and node.is_here:
+        lifecycle = getattr(self, "_lifecycle", None)
+        if lifecycle is not None and not lifecycle.stopped and lifecycle.is_here:
             try:
                 warnings.warn(
                     f"{self!r} was not closed: use it in a `with`", ResourceWarning, source=self, stacklevel=2

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from delaymq._gathering import checked_reason, gathered
-from delaymq._refusals import shown
+from delaymq._arguments.argument_errors import shown
+from delaymq._arguments.batches import checked_messages, checked_reason
 from delaymq.durations import Duration, delay_ms, wait_ms
 from delaymq.errors import InvalidArgument, WrongType
 from delaymq.message import Message, Settling
@@ -210,7 +210,7 @@ class Subscription:
             Closed: The subscription is closed.
             Poisoned: The store stopped after a failed write.
         """
-        chosen = gathered(messages, Message, self._core)
+        chosen = checked_messages(messages, Message, self._core)
         self._core.acknowledge_many(list(chosen))
         for message in chosen.values():
             message._settled = True  # noqa: SLF001 - the two classes are one noun's two sides
@@ -229,7 +229,7 @@ class Subscription:
             Poisoned: The store stopped after a failed write.
         """
         milliseconds = delay_ms(delay)
-        chosen = gathered(messages, Message, self._core)
+        chosen = checked_messages(messages, Message, self._core)
         self._core.acknowledge_many([])  # raises where none can be settled, also where there is none
         for key, message in chosen.items():
             self._core.give_back(key, milliseconds)
@@ -248,7 +248,7 @@ class Subscription:
             Poisoned: The store stopped after a failed write.
         """
         checked_reason(reason)
-        chosen = gathered(messages, Message, self._core)
+        chosen = checked_messages(messages, Message, self._core)
         self._core.acknowledge_many([])  # as in `nack`
         for key, message in chosen.items():
             self._core.dead_letter(key, reason)

@@ -14,8 +14,8 @@ import pytest
 import delaymq
 from boundary.remote import Remote
 from delaymq import Unreachable
-from delaymq.client.address import Address
-from delaymq.client.came_back import came_back
+from delaymq.client.session.address import Address
+from delaymq.client.session.self_connection import self_connection_error
 from ports import lone_port
 from serving import Served
 
@@ -88,6 +88,6 @@ def test_who_waits_is_answered_once_there_is_a_server_again(remote: Remote, meet
 def test_a_connection_that_is_over_is_none_that_came_back() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         connected = socket.create_connection(listener.getsockname())
-        assert came_back(connected, Address("127.0.0.1", 1)) is None
+        assert self_connection_error(connected, Address("127.0.0.1", 1)) is None
         connected.close()
-    assert came_back(connected, Address("127.0.0.1", 1)) is None
+    assert self_connection_error(connected, Address("127.0.0.1", 1)) is None

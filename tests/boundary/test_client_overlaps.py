@@ -12,10 +12,10 @@ import pytest
 
 from boundary.remote import Remote
 from delaymq import AmbiguousError
-from delaymq.client import session
-from delaymq.client.asked import Asked
-from delaymq.client.intake import Intake
-from delaymq.client.session import Session
+from delaymq.client.session import session
+from delaymq.client.session.pending_request import PendingRequest
+from delaymq.client.session.session import Session
+from delaymq.client.session.subscription_state import SubscriptionState
 from proxies import GROUPS, HELLO, SUBSCRIBE, UNSUBSCRIBE, answer, error_body, frames, hello_answer, played
 
 pytestmark = pytest.mark.timeout(60)
@@ -84,23 +84,23 @@ class Recorded:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.asked: list[Asked] = []
+        self.asked: list[PendingRequest] = []
 
     def check(self) -> None:
         """Everybody is let in."""
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: PendingRequest) -> None:
         if not asked.one_way:
             self.asked.append(asked)
 
-    def soon(self, _intake: Intake) -> None:
+    def soon(self, _state: SubscriptionState) -> None:
         """It is sent by hand."""
 
     def unconfirmed(self) -> None:
         """Nothing is asked by itself."""
 
 
-class Bare(Intake):
+class Bare(SubscriptionState):
     """A subscription that is made, on a session that is none."""
 
     def __init__(self) -> None:
@@ -121,29 +121,29 @@ def heard(_value: Any, error: BaseException | None) -> None:
 
 
 def test_a_flush_confirms_only_what_was_sent_before_it_was_asked() -> None:
-    intake = Bare()
-    intake.settle(5)
-    intake.confirm()
-    intake.flushed(heard)
-    first, second = intake.recorded.asked
+    state = Bare()
+    state.settle(5)
+    state.confirm()
+    state.flushed(heard)
+    first, second = state.recorded.asked
     first.heard(None, None)
-    intake.settle(3)
+    state.settle(3)
     second.heard(None, None)
-    intake.disconnected()
+    state.disconnected()
     with pytest.raises(AmbiguousError, match="before 3 of"):
-        intake.raise_doubts()
-    intake.raise_doubts()
+        state.raise_doubts()
+    state.raise_doubts()
 
 
 def test_what_was_given_back_is_confirmed_once() -> None:
     """By its own answer or by a flush's, whichever comes first."""
-    intake = Bare()
-    intake._backs.append((KEY, 0))
-    intake.flushed(heard)
-    given_back, flush = intake.recorded.asked
+    state = Bare()
+    state._backs.append((KEY, 0))
+    state.flushed(heard)
+    given_back, flush = state.recorded.asked
     flush.heard(None, None)
-    intake.settle(2)
+    state.settle(2)
     given_back.heard(None, None)
-    intake.disconnected()
+    state.disconnected()
     with pytest.raises(AmbiguousError, match="before 2 of"):
-        intake.raise_doubts()
+        state.raise_doubts()

@@ -30,13 +30,13 @@ from delaymq import (
     Unreachable,
     WrongType,
 )
-from delaymq.client import chosen, session
-from delaymq.client.address import Address
+from delaymq.client.session import options, session
+from delaymq.client.session.address import Address
 from ports import lone_port
 from proxies import HELLO, PING, SUBSCRIBE, answer, error_body, frame, frames, hello_answer, played
 
 EMPTY_LIST = struct.pack(">QI", 0, 0)
-Asked = Callable[[socket.socket, int, int], object]
+PendingRequest = Callable[[socket.socket, int, int], object]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_whatever_keeps_from_connecting_is_said_and_not_waited_for(
 
 
 def test_a_server_that_says_nothing(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chosen, "HELLO_S", 0.2)
+    monkeypatch.setattr(options, "HELLO_S", 0.2)
     with (
         played(lambda connection, _: list(frames(connection))) as url,
         pytest.raises(TimedOut, match=r"said nothing within 0\.2 s"),
@@ -153,7 +153,7 @@ def test_a_hello_that_is_answered_by_something_else(
         remote.connect(url)
 
 
-def greeted(asked: Asked) -> Callable[[socket.socket, int], None]:
+def greeted(asked: PendingRequest) -> Callable[[socket.socket, int], None]:
     """Answers a hello, and tells the rest to `asked`."""
 
     def play(connection: socket.socket, _: int) -> None:
@@ -269,8 +269,8 @@ def test_a_token_that_is_not_taken_any_more_is_said_at_once_and_tried_again(remo
 def test_a_server_that_falls_silent_is_left_for_another_connection(
     remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chosen, "PING_S", 0.05)
-    monkeypatch.setattr(chosen, "SILENCE_S", 0.2)
+    monkeypatch.setattr(options, "PING_S", 0.05)
+    monkeypatch.setattr(options, "SILENCE_S", 0.2)
     pinged, again = threading.Event(), threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
@@ -296,7 +296,7 @@ def test_a_fault_of_the_client_s_own_ends_the_waits_of_all(
     remote: Remote, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """Nobody foresaw it, so nothing else would ever answer them."""
-    monkeypatch.setattr(chosen, "PING_S", 0.05)
+    monkeypatch.setattr(options, "PING_S", 0.05)
     calls = 0
     unbroken = getattr(session.Session, where)
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import delaymq
-from delaymq import _node, async_store
-from delaymq._recover import CLAIMS
+from delaymq._asyncio import store as asyncio_store
+from delaymq._store import lifecycle
+from delaymq._store.recovery import CLAIMS
 from faces import Face
 
 OPENING = {"plain": delaymq.open, "asyncio": delaymq.open_async}
@@ -44,20 +45,20 @@ def nothing_is_left(folder: Path, threads: set[threading.Thread]) -> None:
 
 def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, place: int, *, after: bool) -> None:
     """That stage fails, before it did anything or after it did all."""
-    stages: tuple[_node.Stage, ...] = getattr(_node, name)
+    stages: tuple[lifecycle.Stage, ...] = getattr(lifecycle, name)
     stage = stages[place]
 
-    def broken(node: _node.Node) -> None:
+    def broken(node: lifecycle.Lifecycle) -> None:
         if after:
             stage(node)
         raise StageError
 
-    monkeypatch.setattr(_node, name, (*stages[:place], broken, *stages[place + 1 :]))
+    monkeypatch.setattr(lifecycle, name, (*stages[:place], broken, *stages[place + 1 :]))
 
 
 @pytest.mark.parametrize("face", OPENING)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("place", range(len(_node.START)))
+@pytest.mark.parametrize("place", range(len(lifecycle.START)))
 def test_a_stage_of_the_start_that_fails(
     folder: Path, monkeypatch: pytest.MonkeyPatch, face: str, place: int, after: bool
 ) -> None:
@@ -70,7 +71,7 @@ def test_a_stage_of_the_start_that_fails(
     nothing_is_left(folder, threads)
 
 
-@pytest.mark.parametrize("place", range(len(_node.STOP)))
+@pytest.mark.parametrize("place", range(len(lifecycle.STOP)))
 def test_a_stage_of_the_end_that_fails_after_its_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_loop_that_cannot_be_woken_leaves_no_store(folder: Path, monkeypatch: 
         raise StageError
 
     with monkeypatch.context() as patch:
-        patch.setattr(async_store, "Wakeups", broken)
+        patch.setattr(asyncio_store, "Wakeups", broken)
         with pytest.raises(StageError):
             opened("asyncio", folder)
     nothing_is_left(folder, threads)

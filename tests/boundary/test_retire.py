@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import delaymq
-from delaymq import Closed, _retire
-from delaymq._node import START, STOP
+from delaymq import Closed
+from delaymq._store import retention
+from delaymq._store.lifecycle import START, STOP
 from delaymq.durations import Duration
 from delaymq.inspection import InspectedFile
 
@@ -38,8 +39,8 @@ def test_what_expires_is_an_explicit_choice_and_is_reported(folder: Path, caplog
 
 
 def test_expiry_is_looked_after_again_and_on_a_loop_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_retire, "EVERY_S", 0.05)
-    monkeypatch.setattr("delaymq._attending.EVERY_S", 0.05)
+    monkeypatch.setattr(retention, "EVERY_S", 0.05)
+    monkeypatch.setattr("delaymq._asyncio.upkeep.EVERY_S", 0.05)
 
     async def main() -> None:
         async with delaymq.open_async(folder, durability="os", expire={"metrics": timedelta(milliseconds=1)}) as store:
@@ -60,7 +61,7 @@ def test_nothing_unfinished_goes_by_itself(folder: Path) -> None:
         store.checkpoint()
         store.checkpoint()
         assert store.status().ready == 3
-        assert not store._node.retiring.has_work
+        assert not store._lifecycle.expiry.has_work
 
 
 def test_a_pin_is_a_file_until_it_is_released_or_its_time_is_over(folder: Path) -> None:

@@ -17,12 +17,12 @@ import pytest
 
 from commanding import arguments_of, command, environment, on_terminal
 from delaymq.bench import BENCHES
-from delaymq.bench.backlog import disk_bytes
+from delaymq.bench.cases.backlog import disk_bytes
 from delaymq.bench.row import Case, Row, summary
 from delaymq.bench.rust import together
 from delaymq.bench.served import served
-from delaymq.cli import bench as cli_bench
 from delaymq.cli.failures import UsageError
+from delaymq.cli.verbs import bench as cli_bench
 
 SCALED_ALONE = "--scale is for lateness, restart, listing, forecast, changes, room, burst, hour, backlog alone"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from commanding import command, refused
-from delaymq.cli.settings import KEYS
+from delaymq.cli.input.settings import KEYS
 
 
 def test_each_value_is_shown_with_where_it_comes_from(tmp_path: Path) -> None:

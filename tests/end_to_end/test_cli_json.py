@@ -15,7 +15,7 @@ import delaymq
 from commanding import ANY_PORTS, arguments_of, command, environment
 from crafting import SEGMENT_BYTES, flip, place_of, publish_all
 from delaymq.bench.row import Row
-from delaymq.cli.settings import KEYS
+from delaymq.cli.input.settings import KEYS
 from places import Place, place_over
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

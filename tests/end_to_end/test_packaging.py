@@ -14,8 +14,8 @@ import pytest
 
 from delaymq.cli import parser
 from delaymq.cli.exit_codes import Exit
-from delaymq.cli.serve import HTTP_PORT, PORT
-from delaymq.cli.settings import KEYS, load
+from delaymq.cli.input.settings import KEYS, load
+from delaymq.cli.verbs.serve import HTTP_PORT, PORT
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"

@@ -13,7 +13,7 @@ import pytest
 
 import delaymq
 from commanding import environment, refused
-from delaymq.client import chosen
+from delaymq.client.session import options
 from serving import Served
 
 # The least that may be configured: clients say something every 15 s.
@@ -105,7 +105,7 @@ def test_what_a_stopped_process_holds_goes_to_others_and_it_finishes_none_of_it_
 def test_a_consumer_that_only_listens_says_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # It hears the server all the time, holds what it was given, and has nothing to say by itself.
     with Served(tmp_path / "store") as served, delaymq.connect(served.url) as producer:
-        monkeypatch.setattr(chosen, "PING_S", 0.2)  # not the producer's: all pings are the consumer's
+        monkeypatch.setattr(options, "PING_S", 0.2)  # not the producer's: all pings are the consumer's
         with delaymq.connect(served.url) as client, client.subscribe("order", group="billing") as messages:
             assert messages.get(timeout=0) is None, "what comes is sent ahead from now on"
             published, end = 0, time.monotonic() + 20

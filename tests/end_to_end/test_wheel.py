@@ -66,7 +66,7 @@ def test_what_a_new_user_reads_runs_with_nothing_else_installed(page: str, empty
 def test_nothing_else_is_needed_and_nothing_else_came(empty: Path, tmp_path: Path) -> None:
     code = "from importlib.metadata import distributions as d; print(*sorted(one.name for one in d()))"
     assert said([empty, "-c", code], tmp_path).split() == ["delaymq"]
-    code = "import delaymq.testing, delaymq.async_store, sys; print(delaymq.__file__)"
+    code = "import delaymq.testing, delaymq._asyncio.store, sys; print(delaymq.__file__)"
     assert "site-packages" in said([empty, "-W", "error", "-c", code], tmp_path)
 
 

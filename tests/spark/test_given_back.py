@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import delaymq
 from delaymq import Store, Subscription
 from delaymq.spark.jobs.audit import Audit
-from delaymq.spark.jobs.waiting import Moment, of_given_back
+from delaymq.spark.jobs.retry_findings import Moment, of_given_back
 from delaymq.testing import Clock
 from format_reader.records import Record
 from spark import planting

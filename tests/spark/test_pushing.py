@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from delaymq.spark.plan import TableOptions, planned
-from delaymq.spark.pushing import narrowed
+from delaymq.spark.pushdown import narrowed
 from delaymq.spark.source import PushingReader
 from spark.engines import Engine
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from delaymq.cli.spark_session import stretches
-from delaymq.spark.jobs.retired import retired_from
+from delaymq.cli.spark.session import stretches
+from delaymq.spark.jobs.retention_gap import retired_from
 
 
 @dataclass(frozen=True)

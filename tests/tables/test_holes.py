@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 import delaymq
-from delaymq.simulate.copying import copied
+from delaymq.simulate.store_copy import copied
 from delaymq.tables import Snapshot
 from tables import oracle, stores
 from tables.oracle_actions import actions

@@ -7,7 +7,7 @@ import pytest
 
 from delaymq import __version__
 from delaymq.cli import main
-from delaymq.cli.arguments import count, delay, duration, moment
+from delaymq.cli.input.arguments import count, delay, duration, moment
 
 
 def test_durations_have_units() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from delaymq.cli import dead, groups, main
+from delaymq.cli import main
+from delaymq.cli.verbs import dead, groups
 from delaymq.errors import InvalidArgument
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from delaymq.cli import VERBS, parser
-from delaymq.cli.completion import SHELLS, levels, script
+from delaymq.cli.verbs.completion import SHELLS, levels, script
 
 
 def test_every_verb_and_option_is_in_the_tables() -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from delaymq._server_choices import ConsumingChoices
-from delaymq.cli.consuming import READ_AS, consuming_of
+from delaymq._arguments.server_options import ConsumerOptions
 from delaymq.cli.failures import UsageError
-from delaymq.cli.settings import KEYS, load
+from delaymq.cli.input.settings import KEYS, load
+from delaymq.cli.server.consumer_options import READ_AS, consuming_of
 
 
 def test_only_what_is_given_is_chosen() -> None:
@@ -29,7 +29,7 @@ def test_each_setting_of_qmq_makes_one_choice_and_each_choice_has_one() -> None:
     assert sorted(settings) == sorted(
         key.name for key in KEYS if key.name.startswith("server.qmq_") and key.name != "server.qmq_clients_from"
     )
-    assert sorted(choices) == sorted(ConsumingChoices.__annotations__)
+    assert sorted(choices) == sorted(ConsumerOptions.__annotations__)
     given = consuming_of(load(None, {}, [f"{name}={number}" for number, name in enumerate(settings, 1)]))
     assert list(given.values()) == [
         number * (1000 if "seconds" in name else 1) for number, name in enumerate(settings, 1)

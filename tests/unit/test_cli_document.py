@@ -11,8 +11,8 @@ import pytest
 from delaymq import errors
 from delaymq.cli import VERBS
 from delaymq.cli.exit_codes import KINDS, MEANINGS, Exit, code_of
-from delaymq.cli.lines import READ_NAMES
-from delaymq.cli.settings import KEYS
+from delaymq.cli.input.json_lines import READ_NAMES
+from delaymq.cli.input.settings import KEYS
 from delaymq.inspection import HeldSpace, Holder, InspectedFile, InspectedGroup, InspectedSubject, Inspection
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 from delaymq.bench import planned
 from delaymq.bench.row import Case, Row, case_words
-from delaymq.cli.figures import FigureTable
+from delaymq.cli.output.figures import FigureTable
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from delaymq.cli.failures import UsageError
-from delaymq.cli.lines import body_of, message_of
+from delaymq.cli.input.json_lines import body_of, message_of
 
 
 def test_a_line_says_what_its_message_is() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from delaymq._reports import log
-from delaymq.cli.logs import CONTROL, event, told_as
-from delaymq.cli.serve import Recovering
-from delaymq.cli.service import Service
+from delaymq._store.reports import log
+from delaymq.cli.server.logs import CONTROL, event, told_as
+from delaymq.cli.server.systemd import Service
+from delaymq.cli.verbs.serve import Recovering
 from delaymq.store import Progress
 
 HOSTILE = "a\nb\r\x1b[31m\x00\x7f\x9b\u2028 é \U0001f600"

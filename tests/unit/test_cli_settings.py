@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from delaymq.cli.failures import UsageError
-from delaymq.cli.settings import KEYS, load
+from delaymq.cli.input.settings import KEYS, load
 
 
 def test_the_later_wins(tmp_path: Path) -> None:

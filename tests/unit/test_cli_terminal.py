@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from delaymq.cli import terminal
-from delaymq.cli.terminal import Bar, byte_words, can_show, clear, count_words, message_words, strong, table
+from delaymq.cli.output import terminal
+from delaymq.cli.output.terminal import Bar, byte_words, can_show, clear, count_words, message_words, strong, table
 
 
 class Screen(io.StringIO):

@@ -18,15 +18,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from delaymq import Receipt, _core
-from delaymq.cli import arguments
 from delaymq.cli.failures import UsageError
-from delaymq.cli.lines import body_of, message_of
-from delaymq.cli.settings import KEYS, load
-from delaymq.client.address import Address
+from delaymq.cli.input import arguments
+from delaymq.cli.input.json_lines import body_of, message_of
+from delaymq.cli.input.settings import KEYS, load
+from delaymq.client.session.address import Address
 from delaymq.demo.frames import HEADER, Deliveries, FrameReader, Kind
+from delaymq.demo.histogram import bars, percentile
 from delaymq.durations import LEVELS_S, MILLISECONDS_MAX, delay_ms, due_ms, due_of, level_ms, moment
 from delaymq.errors import DelaymqError, InvalidArgument, TooLarge, WrongType
-from delaymq.histogram import bars, percentile
 from delaymq.message import Publish
 from delaymq.retries import backoff
 from differential.readers import changed, corpus

@@ -22,13 +22,14 @@ from delaymq import (
     store,
     subscription,
 )
-from delaymq._blocking import THREADS_MAX
-from delaymq._recover import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
+from delaymq._asyncio.blocking_calls import THREADS_MAX
+from delaymq._store.recovery import DEDUPLICATE_MS_MIN, DELAY_MAX, KEEP_FINISHED, SEGMENT_BYTES, WINDOW_BYTES
 from delaymq.administration import DEAD_LETTERS
-from delaymq.cli import publish as publish_verb
-from delaymq.client import chosen as client_chosen
-from delaymq.client import commands, intake
-from delaymq.client import publishing as client_publishing
+from delaymq.cli.verbs import publish as publish_verb
+from delaymq.client.commands import batches
+from delaymq.client.commands import publishing as client_publishing
+from delaymq.client.session import options as client_options
+from delaymq.client.session import subscription_state
 from delaymq.simulate import RECURRING_MAX
 from delaymq.spark import destination
 from delaymq.testing import open_store
@@ -148,8 +149,8 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "cron pattern, name of its zone": lambda: [constant(RULE, name) for name in ("TEXT_BYTES_MAX", "ZONE_BYTES_MAX")],
     "messages of series that a [simulation](how-to/simulate.md) hands to groups": lambda: [RECURRING_MAX],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
-    "receipts of one `cancel_many` or `move_many`": lambda: [commands.COMMANDS_MAX],
-    "keys of one `cancel_keys` or `move_keys`": lambda: [commands.COMMANDS_MAX],
+    "receipts of one `cancel_many` or `move_many`": lambda: [batches.COMMANDS_MAX],
+    "keys of one `cancel_keys` or `move_keys`": lambda: [batches.COMMANDS_MAX],
     "moves that are remembered, so that the same one again is answered as the first time": lambda: [
         constant(RECENT_MOVES, "LAST_MOVES"),
         constant(RECENT_MOVES, "MOVES_KEPT_MS") // 60_000,
@@ -212,7 +213,10 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "a client that has subscriptions is silent": lambda: [chosen(CONNECTION, "silence_ms_max")],
     "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
     "requests of a connection that are under way, by their frames and what they ask for; what its subscriptions keep": (
-        lambda: [chosen(CONNECTION, "kept_bytes_max"), constant("rust/core/src/wire/connection/under_way.rs", "REQUEST_BYTES")]
+        lambda: [
+            chosen(CONNECTION, "kept_bytes_max"),
+            constant("rust/core/src/wire/connection/under_way.rs", "REQUEST_BYTES"),
+        ]
     ),
     "what waits for a peer to read it before it is given more": lambda: [chosen(CONNECTION, "output_bytes_max")],
     "what connections make the server keep": lambda: [
@@ -246,11 +250,13 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "bytes of a request, and so of a `publish_many` over TCP": lambda: [
         constant("rust/core/src/wire/frame.rs", "FRAME_BYTES_MAX")
     ],
-    "requests of a client under way": lambda: [matched("rust/core/src/wire/client/caller.rs", r"requests_max: ([\d_]+),")],
-    "messages that come ahead of who takes them": lambda: [intake.PREFETCH],
-    "acknowledgements that are sent without waiting for more": lambda: [intake.SETTLED_MAX],
-    "how long a call waits for its answer": lambda: [int(client_chosen.TIMEOUT_S)],
-    "how long a server may be silent": lambda: [int(client_chosen.SILENCE_S), int(client_chosen.HELLO_S)],
+    "requests of a client under way": lambda: [
+        matched("rust/core/src/wire/client/caller.rs", r"requests_max: ([\d_]+),")
+    ],
+    "messages that come ahead of who takes them": lambda: [subscription_state.PREFETCH],
+    "acknowledgements that are sent without waiting for more": lambda: [subscription_state.SETTLED_MAX],
+    "how long a call waits for its answer": lambda: [int(client_options.TIMEOUT_S)],
+    "how long a server may be silent": lambda: [int(client_options.SILENCE_S), int(client_options.HELLO_S)],
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],

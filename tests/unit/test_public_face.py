@@ -209,7 +209,7 @@ def test_an_import_brings_nothing_that_is_not_needed() -> None:
     brought = brought_by("delaymq")
     assert brought - {"delaymq"} <= set(sys.stdlib_module_names)
     assert not brought & {"asyncio", "concurrent", "argparse", "socket", "ssl", "subprocess", "json", "signal"}
-    assert not brought_by("delaymq.client.sync") & {"asyncio", "concurrent", "argparse", "ssl", "subprocess"}
+    assert not brought_by("delaymq.client.threads.client") & {"asyncio", "concurrent", "argparse", "ssl", "subprocess"}
 
 
 IMPORT_SECONDS_MAX = 0.06

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import delaymq
 from delaymq import errors
 from delaymq.durations import moment
-from delaymq.simulate import copying, running, simulate
+from delaymq.simulate import simulate, simulation, store_copy
 from delaymq.simulate.consumers import Modelled
 from delaymq.testing import Clock, open_store
 
@@ -106,7 +106,7 @@ class Watch:
 def test_a_speed_is_kept_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch, speed: float) -> None:
     """Also over times at which nothing is due; and no sleep is longer than a system takes."""
     watch = Watch()
-    monkeypatch.setattr(running, "time", watch)
+    monkeypatch.setattr(simulation, "time", watch)
     seen: list[tuple[datetime, float]] = []
     simulate(
         folder,
@@ -119,14 +119,14 @@ def test_a_speed_is_kept_at_every_step(folder: Path, monkeypatch: pytest.MonkeyP
     assert len(seen) > 60
     for now, passed_s in seen:
         assert passed_s * speed == pytest.approx((now - START) / timedelta(seconds=1), rel=1e-6)
-    assert 0 < watch.longest_s <= running.SLEEP_MAX_S
+    assert 0 < watch.longest_s <= simulation.SLEEP_MAX_S
 
 
 def test_a_simulation_that_is_slower_than_its_speed_does_not_sleep(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch()
-    monkeypatch.setattr(running, "time", watch)
+    monkeypatch.setattr(simulation, "time", watch)
 
     def busy(_now: datetime, _came: int) -> None:
         watch.now_s += 60
@@ -260,7 +260,7 @@ def test_an_open_store_that_no_pin_can_be_left_in_is_refused(folder: Path, monke
 
 def test_a_segment_is_copied_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who writes to it in the midst leaves nothing in the copy whose beginning is not in it."""
-    piece, source, to = copying.PIECE_BYTES, tmp_path / "a", tmp_path / "b"
+    piece, source, to = store_copy.PIECE_BYTES, tmp_path / "a", tmp_path / "b"
     source.write_bytes(b"1" * piece + bytes(3 * piece))
     read, asked = os.pread, list[int]()
 
@@ -274,17 +274,17 @@ def test_a_segment_is_copied_from_its_end(tmp_path: Path, monkeypatch: pytest.Mo
         return found
 
     monkeypatch.setattr(os, "pread", written_meanwhile)
-    copying._copy(source, to)
+    store_copy._copy(source, to)
     assert to.read_bytes() == b"1" * piece + b"2" * piece + bytes(2 * piece)
     assert len(asked) == 4
 
 
 def test_holes_are_copied_as_holes_and_what_is_beside_them_whole(tmp_path: Path) -> None:
     """Blocks that are given back in the midst of others, some that are in part zeros, an end that is no whole block."""
-    block, source, to = copying.BLOCK_BYTES, tmp_path / "a", tmp_path / "b"
+    block, source, to = store_copy.BLOCK_BYTES, tmp_path / "a", tmp_path / "b"
     written = (bytes(block - 1) + b"1", bytes(block), b"2" * block, bytes(3 * block), b"3" + bytes(block - 1), b"4" * 7)
-    source.write_bytes(b"".join(written) + bytes(2 * copying.PIECE_BYTES + 5))
-    copying._copy(source, to)
+    source.write_bytes(b"".join(written) + bytes(2 * store_copy.PIECE_BYTES + 5))
+    store_copy._copy(source, to)
     assert to.read_bytes() == source.read_bytes()
     assert to.stat().st_blocks * 512 == 4 * block
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from delaymq.bench import (
+from delaymq.bench.cases import (
     append,
     asyncio_client,
     backlog,

@@ -11,7 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 from delaymq import __version__
-from delaymq.cli import (
+from delaymq.cli import spark
+from delaymq.cli.exit_codes import Exit, code_of
+from delaymq.cli.input.arguments import CommandParser
+from delaymq.cli.output.streams import abandon_output, prepare, require_output
+from delaymq.cli.server.logs import Lines
+from delaymq.cli.verbs import (
     bench,
     cancel,
     completion,
@@ -30,15 +35,10 @@ from delaymq.cli import (
     salvage,
     serve,
     simulate,
-    spark,
     status,
     token,
     verify,
 )
-from delaymq.cli.arguments import CommandParser
-from delaymq.cli.exit_codes import Exit, code_of
-from delaymq.cli.logs import Lines
-from delaymq.cli.streams import abandon_output, prepare, require_output
 from delaymq.errors import DelaymqError
 
 __all__ = ["main", "parser"]

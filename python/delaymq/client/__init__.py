@@ -1,10 +1,10 @@
 """delaymq over TCP: `delaymq.connect(url)` and `delaymq.connect_async(url)`.
 
-A client has the face of a store. One connection carries all that it asks and is asked; where it is lost
-another is made, subscriptions are made again, and what was under way is asked again where that does no
-harm, or else fails with `AmbiguousError`.
+Enter: the calls of a store. Leave: requests to a server over one connection, and the answers and errors of a store.
 
-The path of a call: `sync` and `asyncio_client` encode it, `session` knows what is under way and what a
-lost connection means for it, `intake` and its two sides hold what was delivered and settled, and
-`socket_thread` and `loop_transport` move bytes.
+A client reconnects when its connection is lost. It makes its subscriptions again, and repeats the requests that are
+safe to repeat; every other request that was under way fails with `AmbiguousError`.
+
+Read `session` first (what is under way, whatever moves the bytes), then `commands` (requests and answers), then
+`threads` or `event_loop`, the two faces, each with a transport of its own.
 """

@@ -9,7 +9,7 @@ import logging
 import sys
 import threading
 
-from delaymq.client.sync import Client, connect
+from delaymq.client.threads.client import Client, connect
 from delaymq.demo.consumers import WAIT_S, Consumers
 from delaymq.demo.frames import FrameWriter, Kind
 from delaymq.demo.orders import Orders

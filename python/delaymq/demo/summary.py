@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from delaymq.demo.histogram import bars, percentile
 from delaymq.demo.result import Result
-from delaymq.histogram import bars, percentile
 
 __all__ = ["lines"]
 

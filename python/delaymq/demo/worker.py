@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from delaymq.demo.frames import FrameWriter, Kind
 
 if TYPE_CHECKING:
-    from delaymq.client.sync import Client
+    from delaymq.client.threads.client import Client
     from delaymq.store import Store
 
     Queue: TypeAlias = Store | Client

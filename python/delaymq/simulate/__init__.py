@@ -5,7 +5,7 @@
 """
 
 from delaymq.simulate.consumers import Predicted
-from delaymq.simulate.recurred import RECURRING_MAX
-from delaymq.simulate.running import simulate
+from delaymq.simulate.recurrence_limit import RECURRING_MAX
+from delaymq.simulate.simulation import simulate
 
 __all__ = ["RECURRING_MAX", "Predicted", "simulate"]

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import delaymq
+from delaymq.bulk_load import Loaded
 from delaymq.errors import (
     Corrupt,
     DiskFull,
@@ -20,7 +21,6 @@ from delaymq.errors import (
     StorageError,
     WrongType,
 )
-from delaymq.loaded import Loaded
 from delaymq.loading import StagedRun, discard
 
 __all__ = ["TIMEOUT_S", "Destination"]

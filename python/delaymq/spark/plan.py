@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import delaymq
-from delaymq._refusals import refused
+from delaymq._arguments.argument_errors import refused
 from delaymq.tables import SPLIT_BYTES, TABLES, columns_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from delaymq._refusals import refused
+from delaymq._arguments.argument_errors import refused
 from delaymq.spark.plan import STORE
 from delaymq.tables import columns_of
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import STORE, TableOptions, planned
-from delaymq.spark.pushing import narrowed
+from delaymq.spark.pushdown import narrowed
 from delaymq.spark.schemas import names_of, schema_of
 from delaymq.spark.stream import StreamOptions, TableStream
 from delaymq.spark.worker import warm

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 import delaymq
-from delaymq._refusals import refused
+from delaymq._arguments.argument_errors import refused
 from delaymq.errors import StoreError
 from delaymq.spark.partition import PartOfTable, batches_in
 from delaymq.spark.plan import Named, TableOptions, parts_of, taken, truth_option

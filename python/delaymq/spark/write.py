@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from delaymq._refusals import refused
-from delaymq.loaded import check_job
+from delaymq._arguments.argument_errors import refused
+from delaymq.bulk_load import check_job
 from delaymq.spark.destination import TIMEOUT_S, Destination
 from delaymq.spark.plan import Named, taken, time_option, truth_option
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged

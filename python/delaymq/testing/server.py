@@ -9,7 +9,7 @@ from typing import Self
 from weakref import finalize
 
 from delaymq import _core
-from delaymq._server_choices import ServerChoices
+from delaymq._arguments.server_options import ServerOptions
 from delaymq.errors import StorageError
 from delaymq.store import Store
 from delaymq.testing.store import crash
@@ -76,7 +76,7 @@ class Server:
         self._core = self._started()
 
     def _started(self) -> _core.Server:
-        choices: ServerChoices = {
+        choices: ServerOptions = {
             "host": HOST,
             "port": self._port,
             "http_host": HOST,

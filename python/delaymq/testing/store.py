@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, overload
 from weakref import WeakKeyDictionary
 
 from delaymq import _core
-from delaymq._opening import Opening
-from delaymq.async_store import AsyncStore
+from delaymq._asyncio.opening import Opening
+from delaymq._asyncio.store import AsyncStore
 from delaymq.durations import moment
 from delaymq.store import Durability, Store
 

@@ -33,7 +33,7 @@ fn keys_of(keys: &Bound<'_, PyList>) -> PyResult<Vec<String>> {
     keys.iter().enumerate().map(|(index, key)| key_of(&key, index)).collect()
 }
 
-/// What `delaymq._moving` gives: (key, `due_ms`, absolute) each.
+/// What `delaymq._arguments.moves` gives: (key, `due_ms`, absolute) each.
 fn moves_of(moves: &Bound<'_, PyList>) -> PyResult<Vec<(String, Due)>> {
     let of = |(index, item): (usize, Bound<'_, PyAny>)| {
         let (key, due_ms, absolute): (Bound<'_, PyAny>, u64, bool) = item.extract()?;

@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::receipt::Receipt;
 use crate::{errors, message, receipt};
 
-/// What `delaymq._moving` gives: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
+/// What `delaymq._arguments.moves` gives: (receipt, `due_ms`, absolute) each; the receipts are of this stream.
 pub(crate) fn chosen(moves: &Bound<'_, PyList>, stream: &[u8]) -> PyResult<Vec<(CoreReceipt, Due)>> {
     let py = moves.py();
     let mut chosen = Vec::with_capacity(moves.len());

@@ -15,8 +15,8 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from delaymq.spark.jobs import given_back
-from delaymq.spark.jobs.given_back import base_of, is_given_back
+from delaymq.spark.jobs import retry_tally
+from delaymq.spark.jobs.retry_tally import base_of, is_given_back
 from delaymq.spark.jobs.tally import FOUND, Numbers, Tally, in_blocks, microseconds, numbers
 from delaymq.tables import read_range
 
@@ -43,7 +43,7 @@ def accounted(as_of_ms: int, stuck_ms: int, part: Part) -> Iterator[pyarrow.Reco
     for damage in rows.damages:
         words = f"{damage.path}, offset {damage.offset}: expected {damage.expected}, found {damage.found}"
         tally.note("corrupt", words, pyarrow.RecordBatch.from_pylist([{"sequence": damage.sequence}]))
-    given_back.tell_entries(tally, entries)
+    retry_tally.tell_entries(tally, entries)
     yield tally.rows()
 
 
@@ -78,7 +78,7 @@ class Deliveries:
         _sum_by_group(tally, "attempts", batch, "attempts")
         _note_early(tally, batch)
         _note_stuck(tally, batch)
-        given_back.take_deliveries(tally, batch)
+        retry_tally.take_deliveries(tally, batch)
         _note_lost(tally, batch)
         _take_lateness(tally, "delivered", numbers(batch, "lateness_ms", None))
         _take_lateness(tally, "dispatched", _late_ms(batch, "ready"))
@@ -97,7 +97,7 @@ def _note_stuck(tally: Tally, batch: pyarrow.RecordBatch) -> None:
     compute = pyarrow.compute
     before = tally.stuck_before
     # Since when it waits that a group has had before is not said here.
-    batch = batch.filter(compute.invert(given_back.is_taken_again(batch)))
+    batch = batch.filter(compute.invert(retry_tally.is_taken_again(batch)))
     outcome, has_group = batch.column("outcome"), compute.is_valid(batch.column("group_number"))
     ready = compute.coalesce(batch.column("ready"), batch.column("due"))
     for word, since, what in (
@@ -124,7 +124,7 @@ def _take_pending(tally: Tally, entries: list[Numbers], batch: pyarrow.RecordBat
     is_again = is_given_back(batch)
     own = batch.filter(pyarrow.compute.invert(is_again))
     tally.take_print("scheduled", numbers(own, "sequence"), microseconds(own, "due"))
-    given_back.take_pending(tally, batch.filter(is_again), entries)
+    retry_tally.take_pending(tally, batch.filter(is_again), entries)
 
 
 def _take_action(tally: Tally, batch: pyarrow.RecordBatch) -> None:
@@ -145,7 +145,7 @@ def _sum_by_group(tally: Tally, kind: str, batch: pyarrow.RecordBatch, name: str
 def listed(wanted: dict[str, list[Any]], part: Part) -> Iterator[pyarrow.RecordBatch]:
     """The rows of one part that are to be looked at: by kind those in some blocks, or of some subjects and groups."""
     rows = read_range(part.path, part.range, columns=part.columns, on_damage="report")
-    look = given_back.Look(wanted)
+    look = retry_tally.Look(wanted)
     for batch in pyarrow.RecordBatchReader.from_stream(rows):
         yield from _listed_of(part.range.table, batch, wanted)
         yield from look.listed(part.range.table, batch)

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from delaymq._refusals import refused
+from delaymq._arguments.argument_errors import refused
 from delaymq.errors import Busy, StorageError
 
 __all__ = ["ArchiveFolder", "Manifest"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow
 import pyarrow.compute
 
-from delaymq._refusals import refused
+from delaymq._arguments.argument_errors import refused
 from delaymq.durations import moment
 from delaymq.spark.scan import map_segments
 

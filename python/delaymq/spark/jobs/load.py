@@ -15,9 +15,9 @@ from pyspark.sql.functions import expr
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
-from delaymq._refusals import refused
+from delaymq._arguments.argument_errors import refused
+from delaymq.bulk_load import check_job
 from delaymq.errors import StorageError
-from delaymq.loaded import check_job
 from delaymq.loading import StagedRun, discard
 from delaymq.spark.staging import StagedRows, StagingRules, check_columns, discard_staged, put_in_place, staged
 from delaymq.spark.write import number_of_task

@@ -1,0 +1,56 @@
+"""The event loop that an asyncio store belongs to, and what serves the store there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+
+from delaymq._asyncio.blocking_calls import BlockingCalls
+from delaymq._asyncio.wakeups import Wakeups
+from delaymq.errors import ForkedProcess, WrongLoop
+
+__all__ = ["EventLoop"]
+
+
+@dataclass(frozen=True, slots=True)
+class EventLoop:
+    """One loop, and what one store has there.
+
+    Attributes:
+        loop: The loop that opened the store.
+        blocking: Threads for calls that may wait.
+        wakeups: Who waits for the store, and what wakes them.
+        opened_by: The process.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    blocking: BlockingCalls
+    wakeups: Wakeups
+    opened_by: int = field(default_factory=os.getpid)
+
+    def check(self) -> None:
+        """Lets nobody in but the loop's own coroutines and callbacks.
+
+        Raises:
+            WrongLoop: This is another loop or thread.
+            ForkedProcess: The store was opened by the parent process.
+        """
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not self.loop:
+            if os.getpid() != self.opened_by:
+                raise ForkedProcess(
+                    f"the store belongs to process {self.opened_by}, this is process {os.getpid()}",
+                    owner=self.opened_by,
+                    caller=os.getpid(),
+                )
+            found = "no running loop" if running is None else "another loop"
+            raise WrongLoop(
+                f"expected the event loop that opened the store, found {found}; "
+                "from elsewhere hand it over with asyncio.run_coroutine_threadsafe, or open a store of your own",
+                expected="the event loop that opened the store",
+                found=found,
+            )

@@ -1,0 +1,73 @@
+"""Messages by their keys, in coroutines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from delaymq import _core
+from delaymq._arguments.moves import key_moves_of, keys_of, moved, time_of
+from delaymq.receipt import Moved, Outcome, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from delaymq.durations import Duration
+
+__all__ = ["AsyncKeyCommands"]
+
+Answer = TypeVar("Answer")
+
+
+class AsyncKeyCommands:
+    """The part of a store that speaks of messages by their keys; `AsyncStore` has these methods.
+
+    Each does what its twin of `delaymq.Store` does, on a thread of the store's own; errors are the
+    same, and WrongLoop.
+    """
+
+    _core: _core.Store
+
+    async def cancel_key(self, subject: str, key: str, *, command_id: str | None = None) -> Outcome:
+        """Takes back the message that is pending under a key, as `delaymq.Store.cancel_key`."""
+        return Outcome(await self._call(_core.cancel_key, self._core, subject, key, command_id))
+
+    async def cancel_keys(self, subject: str, keys: Iterable[str], *, command_id: str | None = None) -> list[Outcome]:
+        """Takes back the messages that are pending under these keys, as `delaymq.Store.cancel_keys`."""
+        words = await self._call(_core.cancel_keys, self._core, subject, keys_of(keys), command_id)
+        return [Outcome(word) for word in words]
+
+    async def move_key(
+        self,
+        subject: str,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        command_id: str | None = None,
+    ) -> Moved:
+        """Gives the message that is pending under a key another due time, as `delaymq.Store.move_key`."""
+        due_ms, absolute = time_of(delay, at)
+        told = await self._call(_core.move_key, self._core, subject, key, due_ms, absolute, command_id)
+        return moved(told)[0]
+
+    async def move_keys(
+        self,
+        subject: str,
+        keys: Iterable[str],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+        command_id: str | None = None,
+    ) -> list[Moved]:
+        """Gives the messages that are pending under these keys another due time, as `delaymq.Store.move_keys`."""
+        rows = key_moves_of(keys, delay, at)
+        return moved(await self._call(_core.move_keys, self._core, subject, rows, command_id))
+
+    async def look_up_key(self, subject: str, key: str) -> Receipt | None:
+        """The receipt of the message that is pending under a key, as `delaymq.Store.look_up_key`."""
+        return await self._call(_core.look_up_key, self._core, subject, key)
+
+    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
+        """Calls what may wait on a thread that may; the store knows how."""
+        raise NotImplementedError

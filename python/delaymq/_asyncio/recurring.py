@@ -1,0 +1,73 @@
+"""Messages that recur, in coroutines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from delaymq.message import NO_TAGS
+from delaymq.recurring import CatchUp, Recurring, RecurringCommands, repeating_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from delaymq import _core
+    from delaymq.durations import Duration
+    from delaymq.keys import IfExists
+
+__all__ = ["AsyncRecurringCommands"]
+
+Answer = TypeVar("Answer")
+
+
+class AsyncRecurringCommands:
+    """The part of a store that sends messages again and again; `AsyncStore` has these methods.
+
+    Each does what its twin of `delaymq.Store` does, on a thread of the store's own; errors are the
+    same, and WrongLoop.
+    """
+
+    _core: _core.Store
+
+    async def recur(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        name: str,
+        every: Duration | None = None,
+        cron: str | None = None,
+        zone: str = "UTC",
+        start: datetime | None = None,
+        catch_up: CatchUp = "one",
+        if_exists: IfExists = "error",
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Recurring:
+        """Sends a message again and again, as `delaymq.Store.recur`."""
+        return await self._call(
+            repeating_of(self._core).recur,
+            subject,
+            body,
+            name=name,
+            every=every,
+            cron=cron,
+            zone=zone,
+            start=start,
+            catch_up=catch_up,
+            if_exists=if_exists,
+            tags=tags,
+            attributes=attributes,
+        )
+
+    async def end_recurring(self, subject: str, name: str) -> bool:
+        """Ends a series, as `delaymq.Store.end_recurring`."""
+        return await self._call(RecurringCommands.end_recurring, repeating_of(self._core), subject, name)
+
+    async def recurring(self, subject: str | None = None) -> list[Recurring]:
+        """All series, of a subject or of all, as `delaymq.Store.recurring`."""
+        return await self._call(RecurringCommands.recurring, repeating_of(self._core), subject)
+
+    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
+        """Calls what may wait on a thread that may; the store knows how."""
+        raise NotImplementedError

@@ -1,0 +1,398 @@
+"""The store on an event loop: the same face as `delaymq.Store`, in coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+from delaymq import _core
+from delaymq._arguments.batches import listed
+from delaymq._arguments.moves import move_of, moved, moves_of
+from delaymq._arguments.publishes import sent
+from delaymq._asyncio.administration import AsyncAdministration
+from delaymq._asyncio.blocking_calls import BlockingCalls
+from delaymq._asyncio.event_loop import EventLoop
+from delaymq._asyncio.keys import AsyncKeyCommands
+from delaymq._asyncio.opening import Opening
+from delaymq._asyncio.pending import AsyncPendingQueries
+from delaymq._asyncio.recurring import AsyncRecurringCommands
+from delaymq._asyncio.subscription import AsyncSubscription
+from delaymq._asyncio.upkeep import abandon, schedule_expiry
+from delaymq._asyncio.wakeups import Wakeups
+from delaymq._store import recovery
+from delaymq._store.lifecycle import Lifecycle
+from delaymq._store.recovery import Durability, OpenOptions
+from delaymq._store.retention import Pin, pinned
+from delaymq.bulk_load import AsyncBulkLoads
+from delaymq.durations import Duration, due_of, jittered
+from delaymq.errors import StoreError
+from delaymq.keys import IfExists, named, terms_of
+from delaymq.message import NO_TAGS, Publish, about
+from delaymq.receipt import Moved, Outcome, Receipt, Receipts
+from delaymq.status import Progress, Status
+from delaymq.store import IN_FLIGHT_MAX, Start
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
+
+__all__ = ["AsyncStore", "open_async"]
+
+TURN = 64  # publishes after which others on the loop have their turn
+
+
+class AsyncStore(AsyncAdministration, AsyncPendingQueries, AsyncKeyCommands, AsyncRecurringCommands, AsyncBulkLoads):
+    """A folder of messages that are kept until they are due, for the coroutines of one event loop.
+
+    Everything is as in `delaymq.Store`. No coroutine that waits needs a thread, and none polls.
+    """
+
+    def __init__(self, lifecycle: Lifecycle, event_loop: EventLoop, chosen: OpenOptions) -> None:
+        """Made by `open_async`."""
+        self._lifecycle = lifecycle
+        self._chosen = chosen
+        self._core = lifecycle.core
+        self._unblocked = lifecycle.core.unblocked()
+        self._event_loop = event_loop
+        self._subscriptions: weakref.WeakSet[AsyncSubscription] = weakref.WeakSet()
+        self._published = 0
+        self._closing: asyncio.Future[None] | None = None
+        if lifecycle.expiry.has_work:
+            event_loop.loop.call_soon(schedule_expiry, weakref.ref(self))
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "disk",
+        create: bool = True,
+        segment_bytes: int = recovery.SEGMENT_BYTES,
+        delay_max: Duration = recovery.DELAY_MAX,
+        keep_finished: Duration = recovery.KEEP_FINISHED,
+        keep_finished_of: Mapping[str, Duration] | None = None,
+        expire: Mapping[str, Duration] | None = None,
+        deduplicate_for: Duration = recovery.DEDUPLICATE_FOR,
+        keys_max: int = recovery.NAMES_MAX,
+        message_ids_max: int = recovery.NAMES_MAX,
+        progress: Callable[[Progress], object] | None = None,
+        clock: Clock | None = None,
+        hot_minute_messages: int = recovery.HOT_MINUTE_MESSAGES,
+        window_bytes: int = recovery.WINDOW_BYTES,
+        warn_free_bytes: int = 0,
+        refuse_free_bytes: int = 0,
+    ) -> Opening[Self]:
+        """Opens the store in a folder, to be awaited or entered.
+
+        ::
+
+            async with delaymq.open_async("./data") as store:
+                ...
+
+        Arguments and errors are those of `delaymq.open`. `progress` is called on a thread of the
+        store's own. One store belongs to the loop that opened it.
+        """
+
+        async def open_() -> Self:
+            chosen = OpenOptions.made(
+                path,
+                durability=durability,
+                create=create,
+                segment_bytes=segment_bytes,
+                delay_max=delay_max,
+                keep_finished=keep_finished,
+                keep_finished_of=keep_finished_of,
+                expire=expire,
+                deduplicate_for=deduplicate_for,
+                keys_max=keys_max,
+                message_ids_max=message_ids_max,
+                progress=progress,
+                clock=clock,
+                hot_minute_messages=hot_minute_messages,
+                window_bytes=window_bytes,
+                warn_free_bytes=warn_free_bytes,
+                refuse_free_bytes=refuse_free_bytes,
+            )
+            return await cls._started(chosen)
+
+        return Opening(open_)
+
+    @classmethod
+    async def _started(cls, chosen: OpenOptions) -> Self:
+        loop = asyncio.get_running_loop()
+        blocking = BlockingCalls(loop)
+        starting = blocking.begin(Lifecycle.started, chosen, watches=False)
+        try:
+            lifecycle = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(lambda done: abandon(done, blocking))
+            raise
+        except BaseException:
+            blocking.end()
+            raise
+        try:
+            wakeups = Wakeups(lifecycle.core.unblocked(), lifecycle.reports, loop)
+        except BaseException:
+            with contextlib.suppress(StoreError):
+                lifecycle.stop()
+            blocking.end()
+            raise
+        return cls(lifecycle, EventLoop(loop, blocking, wakeups), chosen)
+
+    async def _opened_again(self) -> Self:
+        """A store in the same folder with the same options, once this one is closed."""
+        return await self._started(self._chosen)
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is closed, in the process that opened it."""
+        return not self._lifecycle.stopped and self._lifecycle.is_here
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._lifecycle.folder
+
+    async def publish(
+        self,
+        subject: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        level: int | None = None,
+        tags: Sequence[str] = NO_TAGS,
+        attributes: Mapping[str, str] | None = None,
+        message_id: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists | None = None,
+        deduplicate: bool = False,
+        jitter: Duration | None = None,
+    ) -> Receipt:
+        """Stores one message, as `delaymq.Store.publish` does.
+
+        Cancelled while it waits, the message is stored or it is not, and never twice.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed: As there.
+            ForkedProcess, WrongLoop: This is not the process, or the loop, that opened the store.
+        """
+        due, absolute = due_of(delay, at, level)
+        self._event_loop.check()
+        terms = terms_of(key, if_exists, deduplicate)
+        meta = about(named(message_id, deduplicate), tags, attributes)
+        begun = self._unblocked.publish(subject, body, jittered(due, jitter), absolute, meta, terms)
+        return (await self._settled(begun))[0]
+
+    @overload
+    async def publish_many(
+        self,
+        subject: str,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+        *,
+        jitter: Duration | None = None,
+    ) -> Receipts: ...
+    @overload
+    async def publish_many(self, messages: Iterable[Publish], /) -> Receipts: ...
+    async def publish_many(
+        self,
+        messages: str | Iterable[Publish],
+        bodies: Sequence[bytes | bytearray | memoryview] | None = None,
+        delays: Duration | Sequence[Duration] = 0,
+        /,
+        *,
+        jitter: Duration | None = None,
+    ) -> Receipts:
+        """Stores up to 10,000 messages, all or none, as `delaymq.Store.publish_many` does.
+
+        Raises:
+            WrongType, InvalidArgument, TooLarge, DiskFull, KeyTaken, NamesFull, Poisoned, Closed, ForkedProcess: As
+                there.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        self._event_loop.check()
+        return await self._settled(sent(self._unblocked, messages, bodies, delays, jitter))
+
+    async def _settled(self, begun: _core.Publishing | Receipts) -> Receipts:
+        self._published += 1
+        if self._published % TURN == 0:
+            # Others have their turn now and then, behind what was submitted: so coroutines that began in order are
+            # stored in order.
+            await asyncio.sleep(0)
+        if isinstance(begun, Receipts):
+            return begun
+        if begun.position is None:
+            await self._event_loop.blocking.call(begun.submit)
+        if begun.position is not None:
+            await self._event_loop.wakeups.reached(begun.position)
+        # What becomes of messages on terms is known once they are applied, which a thread waits for.
+        return await self._event_loop.blocking.call(begun.receipts) if begun.is_on_terms else begun.receipts()
+
+    async def cancel(self, receipt: Receipt) -> Outcome:
+        """Takes a message back, if it is still pending. The answer is durable.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return (await self.cancel_many((receipt,)))[0]
+
+    async def cancel_many(self, receipts: Iterable[Receipt]) -> list[Outcome]:
+        """Takes messages back, if they are still pending, with one wait for all; each is judged alone.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, Poisoned, Closed, ForkedProcess: As `delaymq.Store.cancel_many`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        words = await self._call(self._core.cancel_many, listed(receipts, "receipts", "an iterable of Receipt"))
+        return [Outcome(word) for word in words]
+
+    async def move(self, receipt: Receipt, *, delay: Duration | None = None, at: datetime | None = None) -> Moved:
+        """Gives a message that is still pending another due time, and a new receipt. It is durable.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
+                `delaymq.Store.move`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return moved(await self._call(self._core.move_many, move_of(receipt, delay, at)))[0]
+
+    async def move_many(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        delay: Duration | Sequence[Duration] | None = None,
+        at: datetime | Sequence[datetime] | None = None,
+    ) -> list[Moved]:
+        """Gives messages another due time, with one wait for all; each is judged alone.
+
+        Raises:
+            WrongType, ForeignReceipt, InvalidArgument, TooLarge, Poisoned, Closed, ForkedProcess: As
+                `delaymq.Store.move_many`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return moved(await self._call(self._core.move_many, moves_of(receipts, delay, at)))
+
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        group: str,
+        start: Start = "earliest",
+        in_flight_max: int = IN_FLIGHT_MAX,
+    ) -> Opening[AsyncSubscription]:
+        """Becomes a consumer of a group, when it is awaited or entered with `async with`.
+
+        Arguments and errors are those of `delaymq.Store.subscribe`, and WrongLoop.
+        """
+
+        async def subscribe() -> AsyncSubscription:
+            core = await self._call(self._core.subscribe, subject, group, start, in_flight_max)
+            subscription = AsyncSubscription(
+                core, subject, group, in_flight_max=in_flight_max, store=self, event_loop=self._event_loop
+            )
+            self._subscriptions.add(subscription)
+            if self._closing is not None:
+                subscription._forget()  # noqa: SLF001 - the store was closed meanwhile
+            return subscription
+
+        return Opening(subscribe)
+
+    async def status(self) -> Status:
+        """What the store holds and how it is; also when it is closed.
+
+        Raises:
+            ForkedProcess: The store was opened by the parent process.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        if self._lifecycle.stopped:
+            self._event_loop.check()
+            return Status(**self._core.status())
+        return Status(**await self._call(self._core.status))
+
+    async def checkpoint(self) -> None:
+        """Saves where the store is, so that the next open replays less. It happens by itself too.
+
+        Raises:
+            StorageError, Poisoned, Closed, ForkedProcess: As `delaymq.Store.checkpoint`.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        await self._call(self._core.checkpoint)
+
+    async def pin(self, duration: Duration) -> Pin:
+        """Holds every file of the store for so long, or until it is released, as `delaymq.Store.pin` does.
+
+        Raises:
+            WrongType, InvalidArgument, StorageError, ForkedProcess, Closed: As there.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        return await self._call(pinned, self._core, self.path, duration)
+
+    async def _call(self, function: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answer:  # noqa: ANN401
+        """Calls what may wait on a thread that may."""
+        self._event_loop.check()
+        if self._closing is not None:
+            return function(*args, **kwargs)  # raises at once
+        return await self._event_loop.blocking.call(function, *args, **kwargs)
+
+    async def close(self) -> None:
+        """Makes everything durable and lets go of the folder. A second call does nothing.
+
+        Waits in subscriptions end with nothing. Cancelled, it goes on to its end all the same.
+
+        Raises:
+            Poisoned: A write failed; what was answered is safe, the next open repairs the rest.
+            ForkedProcess: The store was opened by the parent process; nothing was touched.
+            WrongLoop: This is not the loop that opened the store.
+        """
+        self._event_loop.check()
+        if self._closing is None:
+            for subscription in list(self._subscriptions):
+                subscription._forget()  # noqa: SLF001 - what it held goes with the store
+            self._closing = self._event_loop.blocking.begin(self._lifecycle.stop)
+            self._closing.add_done_callback(self._closed)
+        await asyncio.shield(self._closing)
+
+    def _closed(self, closing: asyncio.Future[None]) -> None:
+        if not closing.cancelled():
+            closing.exception()  # heard here, where nobody waits for it any more
+        self._event_loop.wakeups.end()
+        self._event_loop.blocking.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_closing", self) is not None or not self.is_open:
+            return
+        try:
+            warnings.warn(
+                f"{self!r} was not closed: use it in an `async with`", ResourceWarning, source=self, stacklevel=2
+            )
+        finally:
+            self._event_loop.wakeups.abandon()
+            with contextlib.suppress(StoreError):
+                self._lifecycle.stop()
+            self._event_loop.blocking.end()
+
+    def __repr__(self) -> str:
+        return f"AsyncStore({self.path!r})"
+
+
+Answer = TypeVar("Answer")
+
+open_async = AsyncStore.open
+"""`AsyncStore.open`, for those who name no class; `delaymq.open_async` is this."""

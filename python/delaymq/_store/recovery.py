@@ -1,0 +1,187 @@
+"""Opening a store: what was chosen, recovery with progress, and errors that name the folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from delaymq import _core
+from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq._store.retention import RetentionPolicy
+from delaymq.durations import Duration, delay_ms
+from delaymq.errors import Locked, StoreError
+from delaymq.status import Progress
+
+if TYPE_CHECKING:
+    from delaymq.testing import Clock
+
+__all__ = ["Claims", "Durability", "OpenOptions", "folder_of", "recover"]
+
+Durability = Literal["disk", "os"]
+"""When a call is answered: after the disk has it, or after the operating system has it."""
+
+SEGMENT_BYTES = 128 * 1024 * 1024
+DELAY_MAX = timedelta(days=3653)  # ten years
+KEEP_FINISHED = timedelta(hours=72)
+DEDUPLICATE_FOR = timedelta(minutes=10)
+DEDUPLICATE_MS_MIN = 60_000  # clients publish again for nearly so long, and rely on it
+NAMES_MAX = 1_048_576  # keys of pending messages; ids that are remembered
+HOT_MINUTE_MESSAGES = 600_000  # ten thousand a second, for a minute
+WINDOW_BYTES = 512 * 1024 * 1024
+
+
+class OpenOptions(NamedTuple):
+    """What the one who opens a store chose, checked as far as Python can.
+
+    Attributes:
+        folder: The folder of the store.
+        options: What crosses into the core.
+        policy: What may go when.
+        progress: Called with facts, bytes and all bytes while the store recovers, or None.
+    """
+
+    folder: str
+    options: dict[str, object]
+    policy: RetentionPolicy
+    progress: Callable[[int, int, int], None] | None
+
+    @classmethod
+    def made(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability,
+        create: bool,
+        segment_bytes: int,
+        delay_max: Duration,
+        keep_finished: Duration,
+        keep_finished_of: Mapping[str, Duration] | None = None,
+        expire: Mapping[str, Duration] | None = None,
+        deduplicate_for: Duration = DEDUPLICATE_FOR,
+        keys_max: int = NAMES_MAX,
+        message_ids_max: int = NAMES_MAX,
+        progress: Callable[[Progress], object] | None,
+        clock: Clock | None = None,
+        hot_minute_messages: int = HOT_MINUTE_MESSAGES,
+        window_bytes: int = WINDOW_BYTES,
+        warn_free_bytes: int = 0,
+        refuse_free_bytes: int = 0,
+    ) -> OpenOptions:
+        """Checks the arguments of `open`.
+
+        Raises:
+            WrongType: An option has the wrong type.
+            InvalidArgument: An option has a value that is refused.
+        """
+        if not isinstance(create, bool):
+            raise wrong_type("create", "bool", create)
+        if progress is not None and not callable(progress):
+            raise wrong_type("progress", "a callable", progress)
+        policy = RetentionPolicy.made(keep_finished, expire, keep_finished_of)
+        options: dict[str, object] = {
+            "durability": durability,
+            "create": create,
+            "segment_bytes": segment_bytes,
+            "delay_ms_max": delay_ms(delay_max, "delay_max"),
+            "keep_finished_ms": policy.keep_finished_ms,
+            "keep_finished_of_ms": policy.keep_finished_of_ms,
+            "id_window_ms": _window_ms(deduplicate_for),
+            "keys_max": keys_max,
+            "ids_max": message_ids_max,
+            "clock": clock,
+            "hot_minute_messages": hot_minute_messages,
+            "window_bytes": window_bytes,
+            "warn_free_bytes": warn_free_bytes,
+            "refuse_free_bytes": refuse_free_bytes,
+        }
+        return cls(folder_of(path), options, policy, None if progress is None else _telling(progress))
+
+
+class Claims:
+    """The folders that this process has open, so that a second open is told who has the first."""
+
+    def __init__(self) -> None:
+        self._claimed: dict[tuple[int, int], int] = {}
+
+    def claim(self, folder: str) -> tuple[int, int]:
+        """Notes that this process has a folder open; what it returns is to be released."""
+        place = _place(folder)
+        self._claimed[place] = os.getpid()
+        return place
+
+    def release(self, place: tuple[int, int]) -> None:
+        """Forgets a folder."""
+        self._claimed.pop(place, None)
+
+    def is_claimed(self, folder: str) -> bool:
+        """True where this very process has the folder open."""
+        try:
+            return self._claimed.get(_place(folder)) == os.getpid()
+        except OSError:
+            return False
+
+
+CLAIMS = Claims()
+
+
+def recover(chosen: OpenOptions) -> _core.Store:
+    """Opens the store in a folder, and brings back what a crash left.
+
+    Raises:
+        Locked, NotAStore, NewerFormat, Corrupt, MissingFile, StorageError, InvalidArgument, WrongType:
+            As `delaymq.open` says; `store` is the folder.
+    """
+    try:
+        return _core.Store.open(chosen.folder, progress=chosen.progress, **chosen.options)
+    except Locked as error:
+        if not CLAIMS.is_claimed(chosen.folder):
+            raise _named(error, chosen.folder) from None
+        found = "this process has it open already"
+        twice = Locked(
+            f"{chosen.folder} cannot be opened: {found}; share that store, or close it first",
+            path=error.path,
+            expected=error.expected,
+            found=found,
+        )
+        raise _named(twice, chosen.folder) from None
+    except StoreError as error:
+        raise _named(error, chosen.folder) from None
+
+
+def _named(error: StoreError, folder: str) -> StoreError:
+    error.store = folder
+    error.add_note(f"the store is {folder}")
+    return error
+
+
+def _place(folder: str) -> tuple[int, int]:
+    found = os.stat(folder)  # noqa: PTH116 - a path as the user gave it, which may be bytes' text
+    return found.st_dev, found.st_ino
+
+
+def folder_of(path: str | os.PathLike[str]) -> str:
+    """The folder that a path is.
+
+    Raises:
+        WrongType: It is no path.
+    """
+    try:
+        return os.fsdecode(path)
+    except TypeError as error:
+        raise wrong_type("path", "a path", path) from error
+
+
+def _telling(progress: Callable[[Progress], object]) -> Callable[[int, int, int], None]:
+    def tell(facts: int, bytes_: int, bytes_whole: int) -> None:
+        progress(Progress(facts, bytes_, bytes_whole))
+
+    return tell
+
+
+def _window_ms(deduplicate_for: Duration) -> int:
+    window_ms = delay_ms(deduplicate_for, "deduplicate_for")
+    if window_ms < DEDUPLICATE_MS_MIN:
+        raise refused("deduplicate_for", "at least a minute", deduplicate_for)
+    return window_ms

@@ -1,0 +1,149 @@
+"""Messages a second that one asyncio client sends to a server, and that it takes from one, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from delaymq.bench.interleaving import interleaved
+from delaymq.bench.row import Case, Figures, Measurement
+from delaymq.bench.rust import beside, own_process
+from delaymq.bench.served import served
+from delaymq.client.event_loop.client import connect_async
+
+__all__ = ["cases"]
+
+HOST = "127.0.0.1"
+SUBJECT = "bench.served"  # to which the processes of the benches publish
+BODY = bytes(256)
+BATCH = 1000
+IN_FLIGHT = 4  # batches under way
+IN_FLIGHT_MAX = 16_384
+FRAME_BYTES = 47 + BATCH * (23 + len(BODY))
+ANSWER_BYTES = 16
+READ_BYTES = 1 << 18
+DELAY_S = 600  # where nobody consumes
+MEETING_S = 20.0
+LOOK_S = 0.001
+MESSAGES = 300_000
+MESSAGES_QUICK = 20_000
+COUNTED = "as many bytes on an event loop that counts them and nothing else"
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """Published, so that each is stored once however often it is sent, and consumed; beside as many bytes on an event
+    loop that only counts them.
+    """
+    messages = MESSAGES_QUICK if quick else MESSAGES
+
+    def publishing(folder: Path, *, deduplicate: bool = False) -> Figures:
+        with served(folder / "store", "disk", settled=not quick) as server:
+            return {"value": messages / asyncio.run(_publish(server.port, messages, deduplicate=deduplicate))}
+
+    def consuming(folder: Path) -> Figures:
+        with served(folder / "store", "disk", settled=not quick) as server:
+            own_process("producing", folder, port=server.port, **_numbers(messages))
+            return {"value": messages / asyncio.run(_consume(server.port, messages))}
+
+    def sending(folder: Path) -> Figures:
+        with beside(folder, {"relay_limit": _numbers(messages)}):
+            return {"value": messages / asyncio.run(_send(_port_of(folder), messages))}
+
+    def receiving(folder: Path) -> Figures:
+        numbers = {**_numbers(messages), "meets": 1}
+        with beside(folder, {"relay_limit": numbers, "producing_limit": numbers}):
+            return {"value": messages / asyncio.run(_receive(_port_of(folder), folder, messages))}
+
+    return [
+        _case("publish", messages, publishing, sending, quick=quick),
+        _case("deduplicated", messages, partial(publishing, deduplicate=True), sending, quick=quick),
+        _case("consume", messages, consuming, receiving, quick=quick),
+    ]
+
+
+def _case(call: str, messages: int, ours: Measurement, limit: Measurement, *, quick: bool) -> Case:
+    return Case(
+        bench="asyncio_client",
+        unit="messages/s",
+        durability="disk",
+        n=messages,
+        pairs=interleaved(ours, limit, quick=quick),
+        limit_words=COUNTED,
+        detail={"call": call, "batch": BATCH, "in_flight": IN_FLIGHT, "body_bytes": len(BODY), "from": "python"},
+        is_served=True,
+    )
+
+
+def _numbers(messages: int) -> dict[str, float]:
+    """Of those who publish, and of the limit's ends."""
+    requests = messages // BATCH
+    shape = {"connections": 1, "in_flight": IN_FLIGHT, "batch": BATCH, "body_bytes": len(BODY), "delay_ms": 0}
+    return {"messages": messages, "requests": requests, "frame_bytes": FRAME_BYTES, "disk": 1, **shape}
+
+
+async def _publish(port: int, messages: int, *, deduplicate: bool) -> float:
+    """Seconds until all are durable, in batches, so many of them under way."""
+    async with connect_async(f"delaymq://{HOST}:{port}", deduplicate=deduplicate) as store:
+        left = iter(range(messages // BATCH))
+
+        async def publish() -> None:
+            for _ in left:
+                await store.publish_many(SUBJECT, [BODY] * BATCH, DELAY_S)
+
+        started = time.perf_counter()
+        await asyncio.gather(*(publish() for _ in range(IN_FLIGHT)))
+        return time.perf_counter() - started
+
+
+async def _consume(port: int, messages: int) -> float:
+    """Seconds until all were here, in batches, and their acknowledgements are durable."""
+    async with connect_async(f"delaymq://{HOST}:{port}") as store:
+        started = time.perf_counter()
+        async with store.subscribe(SUBJECT, group="bench", in_flight_max=IN_FLIGHT_MAX) as subscription:
+            left = messages
+            async for batch in subscription.batches(BATCH):
+                subscription.ack(batch)
+                left -= len(batch)
+                if left <= 0:
+                    break
+            await subscription.flush()
+            return time.perf_counter() - started
+
+
+async def _send(port: int, messages: int) -> float:
+    """Seconds until the relay has answered as many frames."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    frame, left = bytes(FRAME_BYTES), messages // BATCH
+    started = time.perf_counter()
+    for number in range(left + IN_FLIGHT):
+        if number >= IN_FLIGHT:
+            await reader.readexactly(ANSWER_BYTES)
+        if number < left:
+            writer.write(frame)
+    seconds = time.perf_counter() - started
+    writer.close()
+    return seconds
+
+
+async def _receive(port: int, folder: Path, messages: int) -> float:
+    """Seconds until the relay has passed on as many bytes."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    left = messages // BATCH * FRAME_BYTES
+    started = time.perf_counter()
+    (folder / "consuming").touch()
+    while left > 0:
+        left -= len(await reader.read(READ_BYTES))
+    seconds = time.perf_counter() - started
+    writer.close()
+    return seconds
+
+
+def _port_of(folder: Path) -> int:
+    """Where the relay listens, once it has said so."""
+    until = time.monotonic() + MEETING_S
+    while not (folder / "port").exists() and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    return int((folder / "port").read_text("utf-8"))

@@ -1,0 +1,22 @@
+"""The store that the verbs of groups and dead letters work on, in a folder or behind a server."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from delaymq.cli.input.stores import open_queue, settings_of
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.stores import Queue
+
+__all__ = ["administered"]
+
+
+@contextmanager
+def administered(chosen: argparse.Namespace) -> Iterator[Queue]:
+    """The store that the command line names, open."""
+    with open_queue(chosen, settings_of(chosen)) as store:
+        yield store

@@ -1,0 +1,236 @@
+"""Which store a verb works on, in a folder or behind a server, and opening it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.settings import Settings, environment, load
+from delaymq.cli.output.terminal import Bar, count_words
+from delaymq.store import Progress, Store
+
+if TYPE_CHECKING:
+    from delaymq.client.threads.client import Client
+
+    Queue: TypeAlias = Store | Client
+
+__all__ = [
+    "add_files",
+    "add_place",
+    "add_settings",
+    "folder_of",
+    "is_served",
+    "kept_of",
+    "open_queue",
+    "open_store",
+    "server_of",
+    "settings_of",
+]
+
+TOKEN_BYTES_MAX = 1024
+PROOF_HELP = "what proves to the server that you may connect, in a file: a command line can be read by everybody here"
+
+
+def add_place(verb: argparse.ArgumentParser) -> None:
+    """Adds the options that say which store is meant, in a folder or behind a server, and those of settings."""
+    _add_store_or_server(verb, "a server instead: delaymq://host:port")
+    verb.add_argument("--token-file", type=Path, metavar="FILE", help=PROOF_HELP)
+    add_settings(verb)
+
+
+def add_files(verb: argparse.ArgumentParser, instead: str) -> None:
+    """Adds the same for a verb that reads the files of a store, and does so nowhere else.
+
+    Args:
+        verb: Its parser.
+        instead: What to do where the store is behind a server, in words.
+    """
+    _add_store_or_server(verb, "refused: this verb reads files")
+    verb.set_defaults(instead=instead)
+    add_settings(verb)
+
+
+def _add_store_or_server(verb: argparse.ArgumentParser, words: str) -> None:
+    place = verb.add_mutually_exclusive_group()
+    place.add_argument("--store", type=Path, metavar="DIR", help="the store's folder")
+    place.add_argument("--server", metavar="URL", help=words)
+
+
+def add_settings(verb: argparse.ArgumentParser) -> None:
+    """Adds the options of the configuration."""
+    verb.add_argument("--config", type=Path, metavar="FILE", help="a file of settings, in TOML (see: delaymq config)")
+    verb.add_argument(
+        "--set", action="append", default=[], dest="pairs", metavar="KEY=VALUE", help="one setting; may be repeated"
+    )
+
+
+def settings_of(chosen: argparse.Namespace) -> Settings:
+    """What is configured for this command.
+
+    Raises:
+        UsageError: Something is not as it must be.
+    """
+    return load(chosen.config, environment(), chosen.pairs)
+
+
+def folder_of(chosen: argparse.Namespace, settings: Settings) -> Path:
+    """The store's folder.
+
+    Raises:
+        UsageError: A server was given, or nothing.
+    """
+    if chosen.server is not None:
+        raise UsageError(f"--server: {chosen.verb} reads the files of a store: {chosen.instead}")
+    if chosen.store is not None:
+        return Path(chosen.store)
+    if "store.path" in settings:
+        return Path(settings["store.path"])
+    raise UsageError("no store: give --store DIR, or configure store.path")
+
+
+def is_served(chosen: argparse.Namespace, settings: Settings) -> bool:
+    """True where a server is meant, and false where a folder is.
+
+    Raises:
+        UsageError: None of them is given, or both are configured, or a token goes with a folder.
+    """
+    if chosen.server is not None:
+        return True
+    configured = [name for name in ("store.path", "client.server") if name in settings]
+    if chosen.store is None and len(configured) > 1:
+        first, second = (f"{name} ({settings.origin(name)})" for name in configured)
+        raise UsageError(f"two stores: {first} and {second} are configured; say --store DIR or --server URL")
+    if chosen.store is None and not configured:
+        raise UsageError("no store: give --store DIR or --server URL, or configure store.path or client.server")
+    served = chosen.store is None and configured == ["client.server"]
+    if not served and chosen.token_file is not None:
+        raise UsageError("--token-file: a store in a folder asks for no token; it goes with --server URL")
+    return served
+
+
+def open_queue(chosen: argparse.Namespace, settings: Settings, *, create: bool = False) -> Queue:
+    """Opens the store, or connects to the server: what a verb does is the same with both.
+
+    Raises:
+        UsageError: As `is_served`, or the token's file is refused.
+        DelaymqError: As `delaymq.open` and `delaymq.connect`.
+    """
+    if is_served(chosen, settings):
+        return server_of(chosen, settings)
+    return open_store(chosen, settings, create=create)
+
+
+def server_of(chosen: argparse.Namespace, settings: Settings) -> Client:
+    """Connects to the server.
+
+    Raises:
+        UsageError: The token's file is refused.
+        DelaymqError: As `delaymq.connect`.
+    """
+    from delaymq.client.threads.client import connect  # noqa: PLC0415 - who opens a folder need not wait for it
+
+    url = settings["client.server"] if chosen.server is None else chosen.server
+    path = chosen.token_file or settings.get("client.token_file")
+    options = {"timeout": settings["client.timeout_seconds"]} if "client.timeout_seconds" in settings else {}
+    return connect(url, token=None if path is None else _token_in(Path(path)), **options)
+
+
+def _token_in(path: Path) -> bytes:
+    """The token of a file, without the end of its line."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(TOKEN_BYTES_MAX + len(b"\r\n") + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    token = content.removesuffix(b"\n").removesuffix(b"\r")
+    if not token:
+        raise UsageError(f"{path}: expected a token, found nothing")
+    if len(token) > TOKEN_BYTES_MAX:
+        raise UsageError(f"{path}: expected a token of at most {TOKEN_BYTES_MAX:,} bytes, found more")
+    if any(one in token for one in b"\r\n"):
+        raise UsageError(f"{path}: expected one line with a token, found several")
+    return token
+
+
+def open_store(
+    chosen: argparse.Namespace,
+    settings: Settings,
+    *,
+    create: bool = False,
+    tell: Callable[[Progress], None] | None = None,
+) -> Store:
+    """Opens the store in a folder, with a bar where recovery takes long enough to see one.
+
+    Args:
+        chosen: The arguments of the verb.
+        settings: What is configured.
+        create: Makes it where there is none.
+        tell: Is told of the progress instead of the bar.
+
+    Raises:
+        UsageError: As `folder_of`.
+        StoreError: As `delaymq.open`.
+    """
+    options: dict[str, Any] = {}
+    for name in PLAIN:
+        if f"store.{name}" in settings:
+            options[name] = settings[f"store.{name}"]
+    if "store.delay_days_max" in settings:
+        options["delay_max"] = _span(settings, "store.delay_days_max", "days")
+    options |= kept_of(settings)
+    if "store.deduplicate_minutes" in settings:
+        options["deduplicate_for"] = _span(settings, "store.deduplicate_minutes", "minutes")
+    folder = folder_of(chosen, settings)
+    if tell is not None:
+        return Store.open(folder, create=create, progress=tell, **options)
+    with Bar("recovering", sys.stderr) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.show(progress.bytes, progress.bytes_whole, count_words(progress.facts, "fact"))
+
+        return Store.open(folder, create=create, progress=show, **options)
+
+
+PLAIN = (
+    "durability",
+    "segment_bytes",
+    "keys_max",
+    "message_ids_max",
+    "hot_minute_messages",
+    "window_bytes",
+    "warn_free_bytes",
+    "refuse_free_bytes",
+)
+"""The settings that are options of the same name."""
+
+
+def kept_of(settings: Settings) -> dict[str, Any]:
+    """How long what is finished is kept, as options of `delaymq.open` and `delaymq.inspect`.
+
+    Raises:
+        UsageError: A time is too long, or a name is none of a subject.
+    """
+    options: dict[str, Any] = {}
+    if "store.keep_finished_hours" in settings:
+        options["keep_finished"] = _span(settings, "store.keep_finished_hours", "hours")
+    name = "store.keep_finished_hours_of"
+    if name in settings:
+        times = settings[name].items()
+        options["keep_finished_of"] = {subject: _time(settings, name, hours, "hours") for subject, hours in times}
+    return options
+
+
+def _span(settings: Settings, name: str, unit: str) -> timedelta:
+    return _time(settings, name, settings[name], unit)
+
+
+def _time(settings: Settings, name: str, number: float, unit: str) -> timedelta:
+    try:
+        return timedelta(**{unit: number})
+    except OverflowError:
+        raise UsageError(f"{settings.origin(name)}: {name}: {number} {unit} are too many") from None

@@ -1,0 +1,7 @@
+"""What `delaymq serve` needs beside the store.
+
+Enter: the configuration, and events of the running server. Leave: options for the server, lines of its log, and
+notifications to systemd.
+
+Read `logs` first, then `consumer_options` (limits for QMQ clients), then `systemd`.
+"""

@@ -1,0 +1,99 @@
+"""What all of `delaymq spark` share: where it runs, and whose words an error has."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from delaymq import errors
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.stores import add_files
+from delaymq.cli.output.terminal import count_words
+from delaymq.errors import DelaymqError, StoreError
+
+__all__ = ["add_master", "add_running", "add_snapshot", "new_folder", "session", "stretches"]
+
+STRETCHES_SHOWN = 5
+
+RAISED = re.compile(r"delaymq\.errors\.(?P<kind>\w+): (?P<words>[^\n]*)")
+
+
+def add_running(verb: argparse.ArgumentParser, json_help: str) -> None:
+    """Adds what each takes that reads the files of one store."""
+    add_master(verb)
+    verb.add_argument("--json", action="store_true", help=json_help)
+    add_files(verb, "give --store DIR, which may be open meanwhile")
+
+
+def add_snapshot(verb: argparse.ArgumentParser) -> None:
+    """Adds the option that says of which moment."""
+    verb.add_argument(
+        "--snapshot",
+        metavar="NAME",
+        help="the store as it was then: the name of a snapshot that somebody keeps (default: now)",
+    )
+
+
+def add_master(verb: argparse.ArgumentParser) -> None:
+    """Adds the option that says where it runs."""
+    verb.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where it runs (default: all cores here): a master of Spark, or sc://HOST:PORT for Spark Connect",
+    )
+
+
+def new_folder(option: str, given: str | None) -> str | None:
+    """The whole path of a folder that is to be made.
+
+    Raises:
+        UsageError: It is there already.
+    """
+    if given is None:
+        return None
+    if Path(given).exists():
+        raise UsageError(f"{option}: {given} is there already, and nothing is written over")
+    return str(Path(given).absolute())
+
+
+def stretches(found: Sequence[tuple[int, int]]) -> str:
+    """Sequences in words: stretches of a first one and the one behind the last, the first of them if they are many."""
+    words = ", ".join(f"{first} to {end - 1}" for first, end in found[:STRETCHES_SHOWN])
+    more = found[STRETCHES_SHOWN:]
+    if not more:
+        return words
+    others = count_words(len(more), "more stretch", "more stretches")
+    sequences = sum(end - first for first, end in more)
+    return f"{words} and {others}, {sequences:,} in all"
+
+
+@contextmanager
+def session(master: str) -> Iterator[Any]:
+    """A session of this command, which says nothing by itself."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    from delaymq.spark.session import session_at, silenced  # noqa: PLC0415
+
+    with silenced():
+        spark = session_at(master)
+    try:
+        yield spark
+    except PySparkException as error:
+        raise _ours(str(error)) from error
+    finally:
+        spark.stop()
+
+
+def _ours(said: str) -> DelaymqError:
+    """What a task raised, of which Spark gives the words."""
+    found = RAISED.search(said)
+    kind = None if found is None else getattr(errors, found["kind"], None)
+    if found is None or kind is None:
+        return StoreError(f"Spark: {said.strip().partition(chr(10))[0]}")
+    raised: DelaymqError = kind(found["words"])
+    return raised

@@ -1,0 +1,77 @@
+"""`delaymq config check`: what is configured, where each value comes from, and what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.arguments import CommandParser, add_verb
+from delaymq.cli.input.settings import KEYS, environment, load
+from delaymq.cli.input.stores import add_settings
+from delaymq.cli.output.terminal import table
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+
+__all__ = ["add_to", "run"]
+
+EXAMPLES = (
+    "delaymq config check delaymq.toml",
+    "DELAYMQ_STORE__PATH=./data delaymq config check --set store.durability=os",
+    "delaymq config keys",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    details = (
+        "A file in TOML (--config FILE or the variable DELAYMQ_CONFIG) is read first, then the environment "
+        "(DELAYMQ_STORE__PATH for store.path), then --set store.path=…; the later wins."
+    )
+    verb = add_verb(verbs, "config", None, summary="check the configuration", details=details, examples=EXAMPLES)
+    parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
+    check = add_verb(
+        parts,
+        "check",
+        run,
+        summary="read the configuration and print each value with where it comes from",
+        examples=EXAMPLES[:2],
+    )
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="as --config FILE")
+    check.add_argument("--json", action="store_true", help="one JSON object")
+    add_settings(check)
+    keys = add_verb(parts, "keys", run_keys, summary="list all keys", examples=EXAMPLES[2:])
+    keys.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Reads everything; what is wrong is an error."""
+    if chosen.file is not None and chosen.config is not None:
+        raise UsageError("FILE and --config name two files; give one")
+    settings = load(chosen.file or chosen.config, environment(), chosen.pairs)
+    if chosen.json:
+        said = {name: {"value": settings[name], "origin": settings.origin(name)} for name in settings}
+        print(json.dumps(said))
+    elif settings:
+        rows = [(name, settings[name], settings.origin(name)) for name in settings]
+        print(table(("key", "value", "from"), [(name, str(value), origin) for name, value, origin in rows], sys.stdout))
+    else:
+        print("nothing is configured")
+    return Exit.DONE
+
+
+def run_keys(chosen: argparse.Namespace) -> int:
+    """Lists what can be configured."""
+    if chosen.json:
+        for key in KEYS:
+            said = {"key": key.name, "variable": key.variable, "expected": key.expected, "meaning": key.meaning}
+            print(json.dumps(said))
+    else:
+        rows = [(key.name, key.variable, key.expected, key.meaning, key.default) for key in KEYS]
+        print(table(("key", "variable", "expected", "meaning", "default"), rows, sys.stdout))
+    return Exit.DONE

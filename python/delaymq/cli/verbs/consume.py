@@ -1,0 +1,129 @@
+"""`delaymq consume`: the messages of a subject as they become due."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.arguments import add_verb, count, duration
+from delaymq.cli.input.json_lines import line_of
+from delaymq.cli.input.stores import add_place, open_queue, settings_of
+from delaymq.message import Message
+from delaymq.store import Store
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.cli.input.stores import Queue
+    from delaymq.subscription import Subscription
+
+__all__ = ["add_to", "run"]
+
+IN_FLIGHT_MAX = 256
+BATCH_MESSAGES = 256
+IDLE = timedelta(milliseconds=500)
+
+EXAMPLES = (
+    "delaymq consume order.timeout --group billing --store ./data",
+    "delaymq consume order.timeout --group billing --count 10 --timeout 1m --server delaymq://127.0.0.1:20801",
+    "delaymq consume order.timeout --group billing --until-empty --jsonl --store ./data >due.jsonl",
+    "delaymq consume order.timeout --group billing --until-empty --no-ack --store ./data",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "consume",
+        run,
+        summary="print messages as they become due, and acknowledge what was printed",
+        details="A message is acknowledged once it was written; Ctrl-C gives back what was not.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("subject", metavar="SUBJECT", help="what to consume")
+    verb.add_argument("--group", metavar="NAME", help="who consumes; it remembers what is acknowledged")
+    verb.add_argument(
+        "--start", choices=("earliest", "latest"), default="earliest", help="where the group begins if it is new"
+    )
+    verb.add_argument("--count", type=count, metavar="N", help="end after so many messages")
+    verb.add_argument("--timeout", type=duration, metavar="TIME", help="end after so long, whatever came")
+    verb.add_argument("--until-empty", action="store_true", help="end when nothing was due for as long as --idle says")
+    verb.add_argument("--idle", type=duration, default=IDLE, metavar="TIME", help="see --until-empty (default 500ms)")
+    verb.add_argument("--jsonl", action="store_true", help="one JSON object a line, with all that is known")
+    verb.add_argument(
+        "--no-ack", action="store_true", help="only look: give all back at the end, to come again as redelivered"
+    )
+    verb.add_argument("--in-flight-max", type=count, metavar="N", help="messages out unacknowledged (default 256)")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Consumes until what was asked for has happened."""
+    settings = settings_of(chosen)
+    group = chosen.group or settings.get("consume.group")
+    if group is None:
+        raise UsageError("no group: give --group NAME, or configure consume.group")
+    in_flight_max = chosen.in_flight_max or settings.get("consume.in_flight_max", IN_FLIGHT_MAX)
+    if chosen.no_ack and (chosen.count is None or chosen.count > in_flight_max):
+        # What is not acknowledged stays out, and no more than that can be out.
+        chosen.count = in_flight_max
+    if chosen.count is not None:
+        in_flight_max = min(in_flight_max, chosen.count)
+    with (
+        open_queue(chosen, settings) as store,
+        store.subscribe(chosen.subject, group=group, start=chosen.start, in_flight_max=in_flight_max) as messages,
+    ):
+        return _consume(chosen, store, messages)
+
+
+def _consume(chosen: argparse.Namespace, store: Queue, messages: Subscription) -> int:
+    # A server that is gone sends nothing either, so it must be heard of in the middle of an idle time.
+    looks_left = looks = 1 if isinstance(store, Store) else 2
+    left: int | None = chosen.count
+    end = None if chosen.timeout is None else time.monotonic() + chosen.timeout.total_seconds()
+    while left is None or left > 0:
+        most = BATCH_MESSAGES if left is None else min(left, BATCH_MESSAGES)
+        batch = _next(messages, most, _wait(chosen, end, looks))
+        _write(chosen, batch)
+        if not chosen.no_ack:
+            messages.ack(batch)
+        if left is not None:
+            left -= len(batch)
+        if batch:
+            looks_left = looks
+            continue
+        if chosen.until_empty:
+            looks_left -= 1
+            if not looks_left:
+                return Exit.DONE
+            store.status()
+        elif end is not None and time.monotonic() >= end:
+            return Exit.PART if left else Exit.DONE
+    return Exit.DONE
+
+
+def _wait(chosen: argparse.Namespace, end: float | None, looks: int) -> timedelta | None:
+    """How long to wait for the next message, where so many waits are one idle time."""
+    waits = [chosen.idle / looks] if chosen.until_empty else []
+    if end is not None:
+        waits.append(timedelta(seconds=max(0.0, end - time.monotonic())))
+    return min(waits, default=None)
+
+
+def _next(messages: Subscription, most: int, wait: timedelta | None) -> list[Message]:
+    return next(messages.batches(most, wait), [])
+
+
+def _write(chosen: argparse.Namespace, batch: Sequence[Message]) -> None:
+    """Writes all of it; what could not be written is not acknowledged."""
+    out = sys.stdout.buffer
+    for message in batch:
+        out.write(line_of(message).encode() if chosen.jsonl else message.body)
+        out.write(b"\n")
+    out.flush()

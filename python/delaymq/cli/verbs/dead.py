@@ -1,0 +1,107 @@
+"""`delaymq dead`: list dead letters, and move them back to their group."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from delaymq.administration import DeadLetter
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.input.administered import administered
+from delaymq.cli.input.arguments import CommandParser, add_verb, count
+from delaymq.cli.input.json_lines import body_of
+from delaymq.cli.input.stores import add_place
+from delaymq.cli.output.terminal import table
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+
+__all__ = ["add_to"]
+
+LIMIT = 100
+BODY_COLUMNS = 40
+
+EXAMPLES = (
+    "delaymq dead list order.timeout billing --store ./data",
+    "delaymq dead list order.timeout billing --json --limit 1000 --store ./data",
+    "delaymq dead redrive order.timeout billing --limit 10 --server delaymq://127.0.0.1:20801",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(verbs, "dead", None, summary="list dead letters, and move them back", examples=EXAMPLES)
+    parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
+    listing = add_verb(
+        parts,
+        "list",
+        run_list,
+        summary="list the dead letters of a group, the oldest first",
+        details="Changes nothing.",
+        examples=EXAMPLES[:2],
+    )
+    _add_names(listing)
+    listing.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many (default {LIMIT})")
+    redrive = add_verb(
+        parts,
+        "redrive",
+        run_redrive,
+        summary="move dead letters back to their group, whose deliveries of them count from 1 again",
+        examples=EXAMPLES[2:],
+    )
+    _add_names(redrive)
+    redrive.add_argument("--limit", type=count, metavar="N", help="at most so many, the oldest first (default: all)")
+
+
+def _add_names(verb: CommandParser) -> None:
+    verb.add_argument("subject", metavar="SUBJECT", help="the subject")
+    verb.add_argument("group", metavar="GROUP", help="the group that gave them up")
+    verb.add_argument("--json", action="store_true", help="JSON, one object a line")
+    add_place(verb)
+
+
+def run_list(chosen: argparse.Namespace) -> int:
+    """Lists dead letters."""
+    with administered(chosen) as store:
+        letters = store.dead_letters(chosen.subject, chosen.group, limit=chosen.limit)
+    if chosen.json:
+        for letter in letters:
+            print(json.dumps(_said(letter), ensure_ascii=False))
+        return Exit.DONE
+    rows = [
+        (letter.number, f"{letter.died:%Y-%m-%d %H:%M:%S}", letter.attempt, letter.reason, _shown(letter))
+        for letter in letters
+    ]
+    heads = ("number", "died (UTC)", "attempt", "reason", "body")
+    print(table(heads, rows, sys.stdout) if rows else "no dead letters")
+    return Exit.DONE
+
+
+def run_redrive(chosen: argparse.Namespace) -> int:
+    """Moves dead letters back."""
+    with administered(chosen) as store:
+        moved = store.redrive(chosen.subject, chosen.group, limit=chosen.limit)
+    words = f"{moved:,} dead letters were moved back to group {chosen.group} of {chosen.subject}"
+    print(json.dumps({"redriven": moved}) if chosen.json else words)
+    return Exit.DONE
+
+
+def _said(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "number": letter.number,
+        **body_of(letter.body),
+        "reason": letter.reason,
+        "attempt": letter.attempt,
+        "died": letter.died.isoformat(),
+        "damage": letter.damage,
+    }
+
+
+def _shown(letter: DeadLetter) -> str:
+    """The beginning of its body on one line, or what is wrong with it."""
+    if letter.damage is not None:
+        return f"DAMAGED: {letter.damage}"
+    text = "".join(one if one.isprintable() else "." for one in letter.body.decode(errors="replace"))
+    return text if len(text) <= BODY_COLUMNS else f"{text[: BODY_COLUMNS - 1]}…"

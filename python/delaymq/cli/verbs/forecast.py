@@ -1,0 +1,138 @@
+"""`delaymq forecast`: what is due when, as a picture or for a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.input.administered import administered
+from delaymq.cli.input.arguments import add_verb, count, moment
+from delaymq.cli.input.stores import add_place
+from delaymq.cli.output.terminal import byte_words, can_show, message_words, strong
+from delaymq.durations import begin_of
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.forecast import Forecast
+
+__all__ = ["ROWS", "add_to", "drawn", "print_picture", "run"]
+
+ROWS = 24
+"""Lines of a picture."""
+WIDTHS = tuple(
+    timedelta(**{unit: number})
+    for unit, number in (
+        *(("seconds", number) for number in (1, 5, 15)),
+        *(("minutes", number) for number in (1, 5, 15)),
+        *(("hours", number) for number in (1, 6)),
+        *(("days", number) for number in (1, 7, 30, 365)),
+    )
+)
+"""What a line may stand for."""
+BAR_COLUMNS_MIN = 10
+
+EXAMPLES = (
+    "delaymq forecast --store ./data",
+    "delaymq forecast order.timeout --due-before 2030-01-01T00:00:00Z --server delaymq://127.0.0.1:20801",
+    "delaymq forecast --seconds --json --store ./data",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "forecast",
+        run,
+        summary="show how many messages, and how many bytes, are due when",
+        details="Exact, by minutes over all that is pending, or by seconds for an hour. The picture joins as many "
+        "minutes as a line needs; --json tells each. Changes nothing and holds nothing up.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="of this subject only")
+    verb.add_argument("--due-from", type=moment, metavar="TIME", help="from this time on; by seconds from now")
+    verb.add_argument("--due-before", type=moment, metavar="TIME", help="up to this time; by seconds an hour at most")
+    verb.add_argument("--seconds", action="store_true", help="by seconds, for an hour")
+    verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the picture (default {ROWS})")
+    verb.add_argument("--json", action="store_true", help="one JSON object for each minute, or second")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Asks once, and draws or prints what was told."""
+    with administered(chosen) as store:
+        found = store.forecast(
+            chosen.subject, due_from=chosen.due_from, due_before=chosen.due_before, seconds=chosen.seconds
+        )
+    if chosen.json:
+        for slot in found.slots:
+            print(json.dumps({"start": slot.start.isoformat(), "messages": slot.messages, "bytes": slot.bytes}))
+    else:
+        print_picture(found, chosen.rows)
+    if found.hidden_rows:
+        words = f"not counted, in damaged blocks of files: up to {message_words(found.hidden_rows)}"
+        print(f"delaymq: {words}; `delaymq verify` names them", file=sys.stderr)
+        return Exit.PART
+    return Exit.DONE
+
+
+def print_picture(found: Forecast, rows: int) -> None:
+    """Draws it as wide as the terminal is."""
+    block = "\u2588" if can_show("\u2588", sys.stdout) else "#"
+    for line in drawn(found, rows, shutil.get_terminal_size().columns, block):
+        print(line)
+
+
+def drawn(found: Forecast, rows: int, columns: int, block: str) -> Iterator[str]:
+    """The lines of a picture: a head, and a bar for each span of time that has something."""
+    busiest = found.busiest
+    if busiest is None:
+        yield "nothing is due"
+        return
+    each = "second" if found.width < timedelta(minutes=1) else "minute"
+    when = f"{busiest.start:%Y-%m-%d %H:%M:%S}"
+    total = f"{message_words(found.messages)}, {byte_words(found.bytes)}"
+    yield f"{total}; most in the {each} of {when}: {busiest.messages:,}"
+    width, spans = _joined(found, max(rows, 1))
+    most = max(messages for messages, _ in spans.values())
+    numbers = len(f"{most:,}")
+    sizes = max(len(byte_words(size)) for _, size in spans.values())
+    room = max(columns - len("2030-01-01 00:00:00") - numbers - sizes - 7, BAR_COLUMNS_MIN)
+    head = f"{'due (UTC)':<19}  {'messages':>{max(numbers, 8)}}  {'bytes':>{sizes}}  a line is {_words(width)}"
+    yield strong(head, sys.stdout)
+    for start, (messages, size) in spans.items():
+        bar = block * max(1, round(messages / most * room))
+        numbered = f"{messages:>{max(numbers, 8)},}  {byte_words(size):>{sizes}}"
+        yield f"{start:%Y-%m-%d %H:%M:%S}  {numbered}  {bar}"
+
+
+def _joined(found: Forecast, rows: int) -> tuple[timedelta, dict[datetime, tuple[int, int]]]:
+    """Spans of the least width of which there are no more than so many, and what is due in each."""
+    fitting = [width for width in WIDTHS if width >= found.width]
+    for width in fitting:
+        spans: dict[datetime, tuple[int, int]] = {}
+        for slot in found.slots:
+            start = begin_of(slot.start, width)
+            messages, size = spans.get(start, (0, 0))
+            spans[start] = (messages + slot.messages, size + slot.bytes)
+            if len(spans) > rows and width is not fitting[-1]:
+                break
+        else:
+            return width, spans
+    raise AssertionError(fitting)
+
+
+def _words(width: timedelta) -> str:
+    """A width as people say it."""
+    seconds = int(width.total_seconds())
+    for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds % size == 0:
+            number = seconds // size
+            return f"a {word}" if number == 1 and word != "hour" else f"{number} {word}{'s' if number > 1 else ''}"
+    raise AssertionError(width)

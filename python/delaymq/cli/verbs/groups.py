@@ -1,0 +1,167 @@
+"""`delaymq groups`: list, start, reset and remove groups, and end consumers of theirs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.input.administered import administered
+from delaymq.cli.input.arguments import CommandParser, add_verb
+from delaymq.cli.input.stores import add_place, folder_of, is_served, server_of, settings_of
+from delaymq.cli.output.terminal import message_words, table
+from delaymq.errors import InvalidArgument
+from delaymq.inspection import inspect
+
+if TYPE_CHECKING:
+    from delaymq.administration import Group
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.client.threads.client import Client
+    from delaymq.inspection import InspectedGroup
+
+__all__ = ["add_to"]
+
+EXAMPLES = (
+    "delaymq groups list --store ./data",
+    "delaymq groups list --json --server delaymq://127.0.0.1:20801",
+    "delaymq groups start order.timeout billing --start latest --store ./data",
+    "delaymq groups reset order.timeout billing --start earliest --store ./data",
+    "delaymq groups remove order.timeout billing --store ./data",
+    "delaymq groups end-consumer order.timeout billing host-7@@0a1b --store ./data",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs, "groups", None, summary="list, start, reset and remove groups; end consumers", examples=EXAMPLES
+    )
+    parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
+    listing = add_verb(
+        parts,
+        "list",
+        run_list,
+        summary="list the groups with how far they are",
+        details="Takes no lock, so a folder may be open elsewhere.",
+        examples=EXAMPLES[:2],
+    )
+    listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_place(listing)
+    start = add_verb(parts, "start", run_start, summary="make a group without consuming for it", examples=EXAMPLES[2:3])
+    _add_names(start)
+    start.add_argument("--start", choices=("earliest", "latest"), default="earliest", help="where it begins")
+    reset = add_verb(
+        parts,
+        "reset",
+        run_reset,
+        summary="let a group begin again",
+        details="What it gave back and its dead letters stay. Refused while it has consumers.",
+        examples=EXAMPLES[3:4],
+    )
+    _add_names(reset)
+    reset.add_argument("--start", choices=("earliest", "latest"), required=True, help="where it begins")
+    remove = add_verb(
+        parts,
+        "remove",
+        run_remove,
+        summary="remove a group, with what it gave back and its dead letters",
+        details="Refused while it has consumers.",
+        examples=EXAMPLES[4:5],
+    )
+    _add_names(remove)
+    end = add_verb(
+        parts,
+        "end-consumer",
+        run_end_consumer,
+        summary="end a consumer that a QMQ client named and that does not come back",
+        details="What it holds goes to the group's retry subject, as when its lease ends.",
+        examples=EXAMPLES[5:],
+    )
+    _add_names(end)
+    end.add_argument("consumer", metavar="CONSUMER", help="its name, as `groups list --json` has it")
+
+
+def _add_names(verb: CommandParser) -> None:
+    verb.add_argument("subject", metavar="SUBJECT", help="its subject")
+    verb.add_argument("group", metavar="GROUP", help="its name")
+    add_place(verb)
+
+
+def run_list(chosen: argparse.Namespace) -> int:
+    """Lists the groups of subjects of users."""
+    groups = [group for group in _listed(chosen) if chosen.subject in (None, group["subject"])]
+    if chosen.json:
+        for group in groups:
+            print(json.dumps(group, ensure_ascii=False))
+        return Exit.DONE
+    names = ("name", "subject", "lag", "in_flight", "consumer_count", "dead_letters", "cursor")
+    rows = [tuple(group[name] for name in names) for group in groups]
+    heads = ("group", "subject", "lag", "in flight", "consumers", "dead letters", "cursor")
+    print(table(heads, rows, sys.stdout) if rows else "no groups")
+    return Exit.DONE
+
+
+def _listed(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """What is known of each group, by subject."""
+    settings = settings_of(chosen)
+    if is_served(chosen, settings):
+        with server_of(chosen, settings) as server:
+            groups = server.groups()
+            # Only JSON tells who they are, and each group costs a question.
+            return [_row(one, one.consumers, _consumers_of(one, server) if chosen.json else ()) for one in groups]
+    found = [group for group in inspect(folder_of(chosen, settings)).groups if not group.subject.startswith("%")]
+    found.sort(key=lambda group: (group.subject, group.name))
+    return [_row(group, len(group.consumers), group.consumers) for group in found]
+
+
+def _consumers_of(group: Group, server: Client) -> tuple[tuple[str, int], ...]:
+    """Who they are and what they hold, as a look into a folder tells it; none where the group has ended meanwhile."""
+    if group.consumers == 0:
+        return ()
+    try:
+        found = server.consumers(group.subject, group.name)
+    except InvalidArgument:
+        return ()
+    return tuple((one.name, one.in_flight) for one in found if one.subject == group.subject)
+
+
+def _row(group: Group | InspectedGroup, count: int, consumers: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    names = ("subject", "name", "cursor", "next_number", "lag", "in_flight", "start", "dead_letters")
+    known = {name: getattr(group, name) for name in names}
+    return {**known, "consumer_count": count, "consumers": consumers}
+
+
+def run_start(chosen: argparse.Namespace) -> int:
+    """Makes a group."""
+    with administered(chosen) as store:
+        store.start_group(chosen.subject, chosen.group, chosen.start)
+    print(f"group {chosen.group} of {chosen.subject} begins at the {chosen.start}")
+    return Exit.DONE
+
+
+def run_reset(chosen: argparse.Namespace) -> int:
+    """Lets a group begin again."""
+    with administered(chosen) as store:
+        store.reset_group(chosen.subject, chosen.group, chosen.start)
+    print(f"group {chosen.group} of {chosen.subject} begins again at the {chosen.start}")
+    return Exit.DONE
+
+
+def run_remove(chosen: argparse.Namespace) -> int:
+    """Removes a group."""
+    with administered(chosen) as store:
+        store.remove_group(chosen.subject, chosen.group)
+    print(f"group {chosen.group} of {chosen.subject} is removed")
+    return Exit.DONE
+
+
+def run_end_consumer(chosen: argparse.Namespace) -> int:
+    """Ends a consumer."""
+    with administered(chosen) as store:
+        held = store.end_consumer(chosen.subject, chosen.group, chosen.consumer)
+    who = f"consumer {chosen.consumer} of group {chosen.group} of {chosen.subject}"
+    print(f"{who} is ended; it held {message_words(held)}")
+    return Exit.DONE

@@ -1,0 +1,113 @@
+"""`delaymq pending`: list what is pending, or say how much of each subject is."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.administered import administered
+from delaymq.cli.input.arguments import add_verb, count, moment
+from delaymq.cli.input.stores import add_place
+from delaymq.cli.output.terminal import table
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.pending import Pending, PendingList
+
+__all__ = ["add_to", "run"]
+
+LIMIT = 100
+
+EXAMPLES = (
+    "delaymq pending order.timeout --store ./data",
+    "delaymq pending --prefix order. --due-before 2030-01-01T00:00:00Z --json --limit 1000 --store ./data",
+    "delaymq pending --counts --server delaymq://127.0.0.1:20801",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "pending",
+        run,
+        summary="list what is pending, the earliest first, or count it by subject",
+        details="Changes nothing and holds nothing up. Without SUBJECT and --prefix it shows what users published; "
+        "--prefix % shows what groups gave back, --prefix '' everything.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="of this subject only")
+    verb.add_argument("--prefix", metavar="TEXT", help="of subjects whose names begin so")
+    verb.add_argument("--due-from", type=moment, metavar="TIME", help="only what is due at this time or later")
+    verb.add_argument("--due-before", type=moment, metavar="TIME", help="only what is due before this time")
+    verb.add_argument("--after", metavar="CURSOR", help="go on behind the cursor that an earlier list printed")
+    verb.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many (default {LIMIT})")
+    verb.add_argument("--counts", action="store_true", help="how many are pending of each subject, and no list")
+    verb.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Lists or counts."""
+    of_a_list = (("--due-from", chosen.due_from), ("--due-before", chosen.due_before), ("--after", chosen.after))
+    given = [option for option, value in of_a_list if value is not None]
+    if chosen.counts and given:
+        raise UsageError(f"{given[0]} goes with a list: --counts says all that is pending of a subject")
+    with administered(chosen) as store:
+        if chosen.counts:
+            counts = store.pending_counts(chosen.subject, prefix=chosen.prefix)
+            return _print_counts(counts, as_json=chosen.json)
+        entries = store.pending(
+            chosen.subject,
+            prefix=chosen.prefix,
+            due_from=chosen.due_from,
+            due_before=chosen.due_before,
+            after=chosen.after,
+        )
+        shown = itertools.islice(entries, chosen.limit)
+        if chosen.json:
+            number = _print_lines(shown)
+        else:
+            rows = [_row(one) for one in shown]
+            number = len(rows)
+            heads = ("due (UTC)", "subject", "attempt", "receipt")
+            print(table(heads, rows, sys.stdout) if rows else "nothing is pending")
+        return _end(entries, is_cut=number == chosen.limit)
+
+
+def _print_counts(counts: dict[str, int], *, as_json: bool) -> int:
+    if as_json:
+        for subject, number in counts.items():
+            print(json.dumps({"subject": subject, "pending": number}, ensure_ascii=False))
+    else:
+        print(table(("subject", "pending"), list(counts.items()), sys.stdout) if counts else "no subjects")
+    return Exit.DONE
+
+
+def _print_lines(entries: Iterable[Pending]) -> int:
+    number = 0
+    for one in entries:
+        number += 1
+        said = {"subject": one.subject, "due": one.due.isoformat(), "attempt": one.attempt, "sequence": one.sequence}
+        print(json.dumps(said | {"receipt": str(one.receipt)}, ensure_ascii=False))
+    return number
+
+
+def _row(one: Pending) -> tuple[str, str, int, str]:
+    return f"{one.due:%Y-%m-%d %H:%M:%S}", one.subject, one.attempt, str(one.receipt)
+
+
+def _end(entries: PendingList, *, is_cut: bool) -> int:
+    """Says where to go on, and what was not shown, to people: standard output is the list's."""
+    for one in entries.hidden:
+        words = f"{one.path}: block {one.block} cannot be read, up to {one.rows} entries are not shown: {one.reason}"
+        print(f"delaymq: {words}", file=sys.stderr)
+    if is_cut:
+        print(f"there may be more: go on with --after {entries.after}", file=sys.stderr)
+    return Exit.PART if entries.hidden else Exit.DONE

@@ -1,0 +1,154 @@
+"""`delaymq recur`: begin, end and list messages that are sent again and again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.input.administered import administered
+from delaymq.cli.input.arguments import CommandParser, add_attributes, add_verb, attributes_of, delay, moment
+from delaymq.cli.input.stores import add_place
+from delaymq.cli.output.streams import standard_input
+from delaymq.cli.output.terminal import table
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.recurring import Recurring
+
+__all__ = ["add_to"]
+
+EXAMPLES = (
+    "delaymq recur add checks disks --name disks --every 15m --store ./data",
+    "delaymq recur add reports sales --name daily --cron '30 9 * * mon-fri' --zone Europe/Berlin --store ./data",
+    "delaymq recur list --store ./data",
+    "delaymq recur end reports daily --server delaymq://127.0.0.1:20801",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    summary = "send a message again and again; list and end what is sent so"
+    verb = add_verb(verbs, "recur", None, summary=summary, examples=EXAMPLES)
+    parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
+    _add_add(parts)
+    end = add_verb(
+        parts,
+        "end",
+        run_end,
+        summary="end a series by its name; its pending message is cancelled",
+        details="Prints ended, or not_found where there is none of that name.",
+        examples=EXAMPLES[3:],
+    )
+    end.add_argument("subject", metavar="SUBJECT", help="its subject")
+    end.add_argument("name", metavar="NAME", help="its name")
+    end.add_argument("--json", action="store_true", help="one JSON object")
+    add_place(end)
+    listing = add_verb(parts, "list", run_list, summary="list what goes on", examples=EXAMPLES[2:3])
+    listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_place(listing)
+
+
+def _add_add(parts: Verbs) -> None:
+    verb = add_verb(
+        parts,
+        "add",
+        run_add,
+        summary="begin to send a message at the times of a rule, one pending at a time",
+        details="Prints the receipt of the first, which `delaymq cancel` takes.",
+        examples=EXAMPLES[:2],
+    )
+    verb.add_argument("subject", metavar="SUBJECT", help="what to publish on")
+    verb.add_argument("body", metavar="BODY", help="the message; - reads it from standard input")
+    verb.add_argument("--name", required=True, metavar="TEXT", help="your own name for the series")
+    when = verb.add_mutually_exclusive_group(required=True)
+    when.add_argument("--every", type=delay, metavar="TIME", help="how long between two: 10s, 1h30m, 7d")
+    when.add_argument("--cron", metavar="PATTERN", help="five fields, or six with seconds first: '30 9 * * mon-fri'")
+    verb.add_argument("--zone", default="UTC", metavar="NAME", help="of the pattern: Europe/Berlin; UTC by default")
+    verb.add_argument("--start", type=moment, metavar="TIME", help="none is before this: 2030-12-31T18:00:00Z")
+    verb.add_argument(
+        "--catch-up",
+        choices=("one", "skip", "all"),
+        default="one",
+        help="of what is missed while the store is closed: the last of it (the default), nothing, each",
+    )
+    verb.add_argument(
+        "--if-exists",
+        choices=("replace", "keep", "error"),
+        default="error",
+        help="what to do where the subject has a series of that name: end that one, leave it, or fail (the default)",
+    )
+    verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
+    add_attributes(verb)
+    verb.add_argument("--json", action="store_true", help="one JSON object")
+    add_place(verb)
+
+
+def run_add(chosen: argparse.Namespace) -> int:
+    """Begins a series."""
+    body = standard_input("BODY").read() if chosen.body == "-" else os.fsencode(chosen.body)
+    attributes = attributes_of(chosen)
+    with administered(chosen) as store:
+        begun = store.recur(
+            chosen.subject,
+            body,
+            name=chosen.name,
+            every=chosen.every,
+            cron=chosen.cron,
+            zone=chosen.zone,
+            start=chosen.start,
+            catch_up=chosen.catch_up,
+            if_exists=chosen.if_exists,
+            tags=tuple(chosen.tags),
+            attributes=attributes,
+        )
+    print(json.dumps(_said(begun), ensure_ascii=False) if chosen.json else begun.receipt or begun.name)
+    return Exit.DONE
+
+
+def run_end(chosen: argparse.Namespace) -> int:
+    """Ends a series."""
+    with administered(chosen) as store:
+        outcome = "ended" if store.end_recurring(chosen.subject, chosen.name) else "not_found"
+    said = {"subject": chosen.subject, "name": chosen.name, "outcome": outcome}
+    print(json.dumps(said, ensure_ascii=False) if chosen.json else f"{outcome}  {chosen.name}")
+    return Exit.DONE if outcome == "ended" else Exit.PART
+
+
+def run_list(chosen: argparse.Namespace) -> int:
+    """Lists all series."""
+    with administered(chosen) as store:
+        found = store.recurring(chosen.subject)
+    if chosen.json:
+        for one in found:
+            print(json.dumps(_said(one), ensure_ascii=False))
+        return Exit.DONE
+    rows = [(one.subject, one.name, _rule(one), one.zone, one.catch_up, _due(one)) for one in found]
+    heads = ("subject", "name", "rule", "zone", "catch up", "due (UTC)")
+    print(table(heads, rows, sys.stdout) if rows else "nothing recurs")
+    return Exit.DONE
+
+
+def _rule(one: Recurring) -> str:
+    return one.cron or f"every {one.every}"
+
+
+def _due(one: Recurring) -> str:
+    return "" if one.due is None else f"{one.due:%Y-%m-%d %H:%M:%S}"
+
+
+def _said(one: Recurring) -> dict[str, Any]:
+    return {
+        "subject": one.subject,
+        "name": one.name,
+        "every_ms": None if one.every is None else round(one.every.total_seconds() * 1_000),
+        "cron": one.cron,
+        "zone": one.zone,
+        "catch_up": one.catch_up,
+        "due": None if one.due is None else one.due.isoformat(),
+        "receipt": None if one.receipt is None else str(one.receipt),
+    }

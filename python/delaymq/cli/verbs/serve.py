@@ -1,0 +1,265 @@
+"""`delaymq serve`: a store for other processes, over TCP."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+
+from delaymq import __version__, _core
+from delaymq.cli.exit_codes import Exit, code_of
+from delaymq.cli.failures import UsageError
+from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.settings import environment
+from delaymq.cli.input.stores import add_settings, folder_of, open_store, settings_of
+from delaymq.cli.output.terminal import count_words, is_lively
+from delaymq.cli.server.consumer_options import consuming_of
+from delaymq.cli.server.logs import FORMATS, event, told_as
+from delaymq.cli.server.systemd import Service
+from delaymq.errors import DelaymqError
+
+if TYPE_CHECKING:
+    from delaymq._arguments.server_options import ConsumerOptions, ServerOptions
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.cli.input.settings import Settings
+    from delaymq.store import Progress, Store
+
+__all__ = ["Recovering", "add_to", "run"]
+
+HOST = "127.0.0.1"
+PORT = 20_801
+HTTP_PORT = 20_880
+DRAIN_SECONDS = 30
+LOOK_MS = 200
+NOTICES_SECONDS = 1.0  # how often it is told what peers did
+DAY_SECONDS = 86_400
+RECOVERING_SECONDS = 1.0
+PATIENCE_SECONDS = 60  # that systemd is asked for: until the next word of a recovery, or to close the store
+SWITCHED_OFF = "switched_off"
+SILENCE = "server.silence_seconds"
+SILENCE_SECONDS_MIN = 20  # clients say something every 15 s at least
+SILENCE_SECONDS_MAX = 30 * DAY_SECONDS
+
+EXAMPLES = (
+    "delaymq serve --store ./data",
+    "delaymq serve --store ./data --set server.port=0 --set http.port=0 --json",
+    "delaymq serve --config delaymq.toml --log json",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "serve",
+        run,
+        summary="serve a store to other processes until it is told to stop",
+        details="SIGTERM or Ctrl-C answers what is under way and ends; a second one ends the waiting.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("--json", action="store_true", help="say where it listens as one JSON object")
+    verb.add_argument("--log", choices=FORMATS, metavar="FORMAT", help="what is told on standard error: text or json")
+    verb.add_argument("--store", metavar="DIR", help="the store's folder, made where there is none")
+    add_settings(verb)
+    verb.set_defaults(server=None)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Serves until a signal comes."""
+    settings = settings_of(chosen)
+    log_format = chosen.log or settings.get("log.format", "text")
+    with told_as(log_format):
+        try:
+            return _serve(chosen, settings, is_json=log_format == "json")
+        except (DelaymqError, OSError) as error:
+            if log_format != "json":
+                raise
+            event(logging.ERROR, "failed", str(error), error=type(error).__name__)
+            return code_of(error) if isinstance(error, DelaymqError) else Exit.STORE
+
+
+def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> int:
+    service = Service(environment())
+    folder, consuming = folder_of(chosen, settings), consuming_of(settings)
+    _allow_descriptors()
+    if is_json:  # people see that it begins, and a refusal shall be one line
+        words = f"delaymq {__version__} opens {folder}"
+        event(logging.INFO, "start", words, version=__version__, store=str(folder), pid=os.getpid())
+    # Before there is a store, which a wrong address shall not leave behind; nobody is heard there until it is open.
+    places = _core.Places.take(_choices(settings, consuming, str(folder / SWITCHED_OFF)))
+    has_bar = not is_json and is_lively(sys.stderr)
+    tell = None if has_bar else Recovering(service).tell
+    # The store is closed inside of what hears signals: a further one must not end that half way.
+    with (
+        _Stopping(_drain_ms(settings), service) as stopping,
+        open_store(chosen, settings, create=True, tell=tell) as store,
+    ):
+        if is_json:
+            status = store.status()
+            words = f"recovered {count_words(status.recovered_facts, 'fact')} in {status.recovered_ms} ms"
+            event(logging.INFO, "recovered", words, facts=status.recovered_facts, milliseconds=status.recovered_ms)
+        server = places.serve(store._core)  # noqa: SLF001 - a server is a face of the store, beside its own
+        stopping.listen(server)
+        _say_where(server, settings, as_json=chosen.json, is_logged=is_json)
+        service.tell_ready(f"listening on {server.addresses()[0]}")
+        cut_off = _watch(store, server, stopping)
+    level, words = (logging.WARNING, f"; {cut_off} connections were ended") if cut_off else (logging.INFO, "")
+    event(level, "stopped", f"stopped{words}", cut_off=cut_off)
+    return Exit.PART if cut_off else Exit.DONE
+
+
+class Recovering:
+    """Tells of a recovery that takes its time, once a second."""
+
+    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begins to count the time.
+
+        Args:
+            service: Who started the process.
+            clock: Seconds.
+        """
+        self._service = service
+        self._clock = clock
+        self._told = clock()
+
+    def tell(self, progress: Progress) -> None:
+        """So much is read and applied."""
+        if self._clock() - self._told < RECOVERING_SECONDS:
+            return
+        self._told = self._clock()
+        percent = int(100 * progress.bytes / max(progress.bytes_whole, 1))
+        words = f"recovering: {percent} %, {count_words(progress.facts, 'fact')}"
+        counts = {"bytes": progress.bytes, "bytes_whole": progress.bytes_whole, "facts": progress.facts}
+        event(logging.INFO, "recovering", words, percent=percent, **counts)
+        self._service.tell_recovering(percent, PATIENCE_SECONDS)
+
+
+def _allow_descriptors() -> None:
+    """As many open files as the system lets this process have: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # Some systems name a hard limit that they do not grant.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _choices(settings: Settings, consuming: ConsumerOptions, switched_off: str) -> ServerOptions:
+    host = settings.get("server.host", HOST)
+    return {
+        "host": host,
+        "port": settings.get("server.port", PORT),
+        "http_host": settings.get("http.host", host),
+        "http_port": settings.get("http.port", HTTP_PORT),
+        "advertised_address": settings.get("server.advertised_address"),
+        "token_hash": settings.get("server.token_hash"),
+        "admin_token_hash": settings.get("server.admin_token_hash"),
+        "qmq_clients_from": list(settings.get("server.qmq_clients_from", ())),
+        "switched_off": switched_off,
+        "silence_ms": _silence_ms(settings),
+        "consuming": consuming,
+    }
+
+
+def _drain_ms(settings: Settings) -> int:
+    return int(min(settings.get("server.drain_seconds", DRAIN_SECONDS), DAY_SECONDS) * 1000)
+
+
+def _silence_ms(settings: Settings) -> int | None:
+    """None where nothing is said."""
+    if SILENCE not in settings:
+        return None
+    seconds = settings[SILENCE]
+    if not SILENCE_SECONDS_MIN <= seconds <= SILENCE_SECONDS_MAX:
+        raise UsageError(f"{SILENCE}: expected {SILENCE_SECONDS_MIN} to {SILENCE_SECONDS_MAX} seconds, found {seconds}")
+    return int(seconds * 1000)
+
+
+def _say_where(server: _core.Server, settings: Settings, *, as_json: bool, is_logged: bool) -> None:
+    address, http_address = server.addresses()
+    if "server.token_hash" in settings:
+        networks = settings.get("server.qmq_clients_from", ())
+        words = f"QMQ's commands are answered to clients from {', '.join(networks) or 'nowhere'}; others need the token"
+        event(logging.INFO, "guarded", words, qmq_clients_from=list(networks))
+    where = {"address": address, "http_address": http_address}
+    words = f"listening on {address}, http on {http_address}"
+    if is_logged:
+        event(logging.INFO, "listening", words, **where)
+    print(json.dumps(where) if as_json else words, flush=True)
+
+
+def _watch(store: Store, server: _core.Server, stopping: _Stopping) -> int:
+    """Looks after the server until it has stopped; how many connections were ended with something under way."""
+    told = time.monotonic()
+    cut_off = None
+    while cut_off is None:
+        cut_off = server.wait(LOOK_MS)
+        stopping.tell()
+        if cut_off is not None or time.monotonic() - told >= NOTICES_SECONDS:
+            told = time.monotonic()
+            _tell_notices(server)
+        if store.status().poisoned is not None:
+            # Nothing is taken until the store is opened again, which whoever started this can do.
+            server.stop(0)
+    return cut_off
+
+
+def _tell_notices(server: _core.Server) -> None:
+    notices, unlisted = server.notices()
+    for level, action, text, address, detail, count in notices:
+        words = f"{address}: {text}{f' ({detail})' if detail else ''}{f', {count} times' if count > 1 else ''}"
+        number = logging.WARNING if level == "warning" else logging.INFO
+        event(number, action, words, address=address, detail=detail, count=count)
+    if unlisted:
+        event(logging.WARNING, "unlisted", f"{unlisted} more things of other peers are not listed", count=unlisted)
+
+
+class _Stopping:
+    """The first signal drains, each further one ends the waiting; until all is closed."""
+
+    def __init__(self, drain_ms: int, service: Service) -> None:
+        self._server: _core.Server | None = None
+        self._patience_ms = [0, drain_ms]
+        self._service = service
+        self._signals = 0
+        self._told = 0
+        self._drain_ms = drain_ms
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def listen(self, server: _core.Server) -> None:
+        """From here on signals are for this server."""
+        self._server = server
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def __exit__(self, *_raised: object) -> None:
+        # Who ended in order has its own exit code, however often it is told to end.
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._signals else handler)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        # Told of by the loop: a handler may interrupt somebody who is writing a line.
+        self._signals += 1
+        if self._server is not None:
+            self._server.stop(self._patience_ms.pop() if self._patience_ms else 0)
+
+    def tell(self) -> None:
+        """Tells of signals that came."""
+        while self._told < self._signals:
+            self._told += 1
+            if self._told == 1:
+                seconds = self._drain_ms // 1000
+                event(logging.INFO, "drain", f"draining, for {seconds} s at most", seconds=seconds)
+                self._service.tell_stopping(seconds + PATIENCE_SECONDS)
+            else:
+                event(logging.INFO, "drain_ended", "a further signal ends the draining")

@@ -1,0 +1,78 @@
+"""`delaymq status`: what a store holds and how it is, as it says itself."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.input.administered import administered
+from delaymq.cli.input.arguments import add_verb
+from delaymq.cli.input.stores import add_place
+from delaymq.cli.output.terminal import alarming, byte_words, count_words, message_words
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+    from delaymq.status import Status
+
+__all__ = ["add_to", "run"]
+
+EXAMPLES = (
+    "delaymq status --server delaymq://127.0.0.1:20801",
+    "delaymq status --server delaymq://127.0.0.1:20801 --json | jq .pending",
+    "delaymq status --store ./data",
+)
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "status",
+        run,
+        summary="say how many messages a store holds, and how it is",
+        details="A store in a folder is opened for it; `delaymq inspect` looks at one that is open elsewhere.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("--json", action="store_true", help="one JSON object")
+    add_place(verb)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Says it once."""
+    with administered(chosen) as store:
+        found = store.status()
+    if chosen.json:
+        print(json.dumps(dataclasses.asdict(found), ensure_ascii=False))
+    else:
+        print("\n".join(_lines(found)))
+    return Exit.DONE
+
+
+def _lines(found: Status) -> Iterator[str]:
+    yield f"{found.pending:,} pending; {found.ready:,} ready"
+    yield (
+        f"durable as {found.durability} says, epoch {found.epoch}; "
+        f"recovered in {found.recovered_ms:,} ms ({count_words(found.recovered_facts, 'fact')})"
+    )
+    troubles = (
+        (found.poisoned is not None, f"it takes nothing until it is opened again: {found.poisoned}"),
+        (found.held, "dispatch waits because the clock cannot be trusted"),
+        (found.disk_full, "the disk is full, or below its mark: publishes are refused"),
+        (found.room_low, f"{byte_words(found.free_bytes or 0)} of the disk are free: that is little"),
+        (found.voided, f"given up as damaged: {message_words(found.voided)}"),
+    )
+    for is_so, words in troubles:
+        if is_so:
+            yield f"{alarming('TROUBLE', sys.stdout)}: {words}"
+    if found.hot_minutes:
+        minutes = "minutes with more due than hot_minute_messages allows for"
+        yield f"{minutes}: {found.hot_minutes:,}; see `delaymq forecast`"
+    if found.expired:
+        yield f"expired: {message_words(found.expired)}"
+    for aside in found.aside:
+        yield f"set aside by this open: {aside}"

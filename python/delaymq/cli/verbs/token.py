@@ -1,0 +1,53 @@
+"""`delaymq token`: a token for the clients of a server, and the line for its configuration."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import secrets
+from typing import TYPE_CHECKING
+
+from delaymq.cli.exit_codes import Exit
+from delaymq.cli.input.arguments import add_verb
+
+if TYPE_CHECKING:
+    from delaymq.cli.input.arguments import Verbs
+
+__all__ = ["add_to", "hash_of", "run"]
+
+PREFIX = "dmqt_"  # found by those who look for secrets where none should be
+RANDOM_BYTES = 32
+
+EXAMPLES = ("delaymq token", "delaymq token --admin", "delaymq token --json")
+
+
+def add_to(verbs: Verbs) -> None:
+    """Adds the verb to the command line."""
+    verb = add_verb(
+        verbs,
+        "token",
+        run,
+        summary="make a token for a server's clients",
+        details="It is shown this once; the server is configured with its hash, which tells nobody the token.",
+        examples=EXAMPLES,
+    )
+    verb.add_argument("--admin", action="store_true", help="the one that switches consumers on and off")
+    verb.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Makes a token."""
+    token = PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+    key = "server.admin_token_hash" if chosen.admin else "server.token_hash"
+    if chosen.json:
+        print(json.dumps({"token": token, "key": key, "hash": hash_of(token)}))
+    else:
+        print(f"token, for clients: {token}")
+        print(f'for the server:     {key} = "{hash_of(token)}"')
+    return Exit.DONE
+
+
+def hash_of(token: str) -> str:
+    """What a server is configured with."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()

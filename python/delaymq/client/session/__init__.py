@@ -1,0 +1,9 @@
+"""The state of a client, shared by both faces: no socket, no thread and no event loop is in here.
+
+Enter: requests of the caller, and bytes and lost connections as a transport reports them. Leave: bytes to send, and
+one answer or error for each request.
+
+Read `session` first, then `pending_request` and `requests` (what waits for an answer, and what a lost connection
+means for it), then `subscription_state` (messages delivered and settled). `options` and `address` are what
+`connect` was given; `self_connection` detects a socket that connected to itself.
+"""

@@ -1,0 +1,203 @@
+"""The thread of a client that reads from its socket, and connects again where that is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+
+from delaymq.client.session.options import ClientOptions
+from delaymq.client.session.pending_request import OnAnswer
+from delaymq.client.session.self_connection import self_connection_error
+from delaymq.client.session.session import Session
+from delaymq.errors import StoreError, Unreachable
+from delaymq.retries import backoff
+
+__all__ = ["SocketThread"]
+
+PIECE_BYTES = 256 * 1024  # what one call reads or writes at most
+RETRY_AFTER = backoff(first=0.05, factor=2, longest=5, jitter=0.3)
+
+
+class SocketThread:
+    """One session, its socket, and the thread that serves both.
+
+    Who asks writes by itself as far as the socket takes it; the thread writes the rest, reads, and
+    attends to what is due.
+    """
+
+    def __init__(self, options: ClientOptions, opened: OnAnswer) -> None:
+        """Begins to connect; `opened` is told how the first connection went."""
+        self.session = Session(options, self._push, opened)
+        self._chosen = options
+        self._socket: socket.socket | None = None
+        self._is_blocked = False
+        self._is_woken = False
+        self._wakes_at: float | None = None
+        self._woken, self._wake_by = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
+        self._thread = threading.Thread(target=self._run, name="delaymq-client", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Nothing is asked any more: the thread closes the socket and ends."""
+        self.session.end()
+        with self.session.lock:
+            self._wake()
+            connected = self._socket is not None
+        if connected and not self.is_current:
+            self._thread.join(self._chosen.timeout_s)  # it only has to close the socket; else it may wait for one
+
+    @property
+    def is_current(self) -> bool:
+        """True where it is this thread that asks, as it does when it collects garbage."""
+        return threading.current_thread() is self._thread
+
+    # Called by whoever asks, with the lock held.
+
+    def _push(self) -> None:
+        caller = self.session.caller
+        if self._socket is not None and caller is not None and not self._is_blocked:
+            self._write(self._socket)
+        due = self.session.next_due()
+        if due is not None and (self._wakes_at is None or due < self._wakes_at):
+            self._wake()
+
+    def _write(self, to: socket.socket) -> None:
+        caller = self.session.caller
+        while caller is not None and caller.output_bytes:
+            try:
+                piece = caller.output(PIECE_BYTES)
+                # One step for the interpreter: Ctrl-C between the two would have the same bytes sent again.
+                any(map(caller.sent, map(to.send, (piece,))))
+            except BlockingIOError:
+                self._is_blocked = True
+                self._wake()
+                return
+            except OSError:
+                self._is_blocked = True  # the thread finds out why
+                self._wake()
+                return
+
+    def _wake(self) -> None:
+        if not self._is_woken and not self.is_current:
+            self._is_woken = True
+            with contextlib.suppress(OSError):
+                os.write(self._wake_by, b"!")
+
+    # The thread.
+
+    def _run(self) -> None:
+        attempt = 0
+        try:
+            while self.session.closed is None:
+                trouble: StoreError
+                try:
+                    connected = self._connect()
+                except StoreError as error:
+                    trouble = error
+                else:
+                    trouble = self._serve(connected)
+                    attempt = 0 if self.session.ready else attempt
+                self.session.lost(trouble)
+                attempt += 1
+                self._rest(attempt)
+        except Exception as error:  # noqa: BLE001 - without this thread nobody who waits would ever be answered
+            self.session.fail(error)
+        finally:
+            with self.session.lock:
+                os.close(self._woken)
+                os.close(self._wake_by)
+                self._is_woken = True  # nobody writes into it any more
+
+    def _connect(self) -> socket.socket:
+        address = self._chosen.address
+        try:
+            connected = socket.create_connection((address.host, address.port), self._chosen.hello_s)
+        except (OSError, UnicodeError) as error:  # the latter is of a name that IDNA refuses
+            raise Unreachable(f"no server answers at {address}: {error}", reason=str(error)) from error
+        if trouble := self_connection_error(connected, address):
+            connected.close()
+            raise trouble
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setblocking(False)
+        return connected
+
+    def _serve(self, connected: socket.socket) -> StoreError:
+        """Moves bytes until the connection is lost; why."""
+        address = self._chosen.address
+        with connected:
+            with self.session.lock:
+                self._socket, self._is_blocked = connected, False
+                self.session.begin()
+            try:
+                self._move(connected)
+            except StoreError as error:
+                return error
+            except OSError as error:
+                return Unreachable(f"the connection to {address} failed: {error}", reason=str(error))
+            finally:
+                with self.session.lock:
+                    self._socket = None
+            return Unreachable(f"the server at {address} closed the connection", reason="the server closed it")
+
+    def _move(self, connected: socket.socket) -> None:
+        """Reads, writes and attends to what is due until the other side closes.
+
+        Raises:
+            StoreError: The session gives the connection up.
+            OSError: The socket does.
+        """
+        session, poller = self.session, select.poll()
+        poller.register(self._woken, select.POLLIN)
+        while session.closed is None:
+            with session.lock:
+                due = self._wakes_at = session.next_due()
+                self._is_woken = False
+                poller.register(connected, select.POLLIN | (select.POLLOUT if self._is_blocked else 0))
+            timeout_ms = None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
+            found = dict(poller.poll(timeout_ms))
+            if self._woken in found:
+                _emptied(self._woken)
+            happened = found.get(connected.fileno(), 0)
+            if happened & select.POLLOUT:
+                with session.lock:
+                    self._is_blocked = False
+                    self._write(connected)
+            if happened & ~select.POLLOUT and not self._read(connected):
+                return
+            session.attend()
+
+    def _read(self, connected: socket.socket) -> bool:
+        """False at the end."""
+        try:
+            data = connected.recv(PIECE_BYTES)
+        except BlockingIOError:
+            return True
+        if data:
+            self.session.received(data)
+        return bool(data)
+
+    def _rest(self, attempt: int) -> None:
+        """Waits a little, and ever longer, before the next attempt."""
+        end = time.monotonic() + RETRY_AFTER(attempt).total_seconds()
+        while self.session.closed is None and (left := end - time.monotonic()) > 0:
+            with self.session.lock:
+                self._is_woken = False
+            if select.select([self._woken], [], [], left)[0]:
+                _emptied(self._woken)
+
+
+def _emptied(descriptor: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while os.read(descriptor, 4096):
+            pass
+
+
+def _pipe() -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends

@@ -1,0 +1,89 @@
+"""What the readers of tables are given, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, cast
+
+from delaymq._arguments.argument_errors import refused, wrong_type
+from delaymq.durations import due_ms
+from delaymq.tables.rows import Range
+
+__all__ = [
+    "SEQUENCE_MAX",
+    "checked_name",
+    "checked_range",
+    "checked_sequence",
+    "checked_table",
+    "checked_texts",
+    "checked_time",
+    "reports",
+]
+
+SEQUENCE_MAX: Final = 2**63 - 1
+
+
+def checked_table(table: object) -> str:
+    """The name of a table; whether there is one of that name is asked where it is read."""
+    if not isinstance(table, str):
+        raise wrong_type("table", "a str", table)
+    return table
+
+
+def checked_name(name: object) -> bytes | None:
+    """The bytes of a snapshot's name, or None; whether they are one is asked where it is taken again."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise wrong_type("name", "a str", name)
+    try:
+        return bytes.fromhex(name)
+    except ValueError:
+        raise refused("name", "the name of a snapshot of this store", name) from None
+
+
+def checked_range(found: object) -> Range:
+    """A range."""
+    if not isinstance(found, Range):
+        raise wrong_type("range", "a Range", found)
+    return found
+
+
+def checked_texts(argument: str, texts: Iterable[str] | None) -> list[str] | None:
+    """Several texts, or None."""
+    if texts is None:
+        return None
+    if isinstance(texts, str | bytes):
+        raise wrong_type(argument, 'several str (put a single one into a tuple: ("one",))', texts)
+    try:
+        found = list(texts)
+    except TypeError:
+        raise wrong_type(argument, "several str", texts) from None
+    for text in found:
+        if not isinstance(cast("object", text), str):
+            raise wrong_type(argument, "several str", text)
+    return found
+
+
+def reports(on_damage: object) -> bool:
+    """True where damage is listed rather than raised."""
+    if on_damage not in ("raise", "report"):
+        raise refused("on_damage", '"raise" or "report"', on_damage)
+    return on_damage == "report"
+
+
+def checked_sequence(argument: str, sequence: int | None) -> int | None:
+    """A sequence, or None."""
+    if sequence is None:
+        return None
+    if isinstance(sequence, bool) or not isinstance(cast("object", sequence), int):
+        raise wrong_type(argument, "an int or None", sequence)
+    if not 0 <= sequence <= SEQUENCE_MAX:
+        raise refused(argument, f"0 to {SEQUENCE_MAX}", sequence)
+    return sequence
+
+
+def checked_time(argument: str, time: datetime | None) -> int | None:
+    """Milliseconds since 1970, or None."""
+    return None if time is None else due_ms(time, argument)
