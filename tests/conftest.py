@@ -5,6 +5,8 @@ each folder takes.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,21 @@ TOGETHER = ("spark", "java_client")
 HERE = Path(__file__).parent
 SAID_FROM_SECONDS = 60
 """What takes less says nothing of its minutes."""
+
+
+def heed_signals() -> None:
+    """Signals that a shell has its background jobs ignore, and `nohup`, have the dispositions of a foreground process
+    again: here, and in all processes that the tests start, which inherit what is ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+heed_signals()
 
 
 def group_of(nodeid: str) -> str:
