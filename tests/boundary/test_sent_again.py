@@ -163,8 +163,8 @@ def test_a_move_that_the_server_may_have_forgotten_is_in_doubt_and_not_answered_
         receipt = remote.call(lambda: client.publish("a", b"", delay=HOUR_S))
         relay.lose_answer_of(MOVE)
         assert remote.call(lambda: client.move(receipt, delay=60)).outcome is Outcome.DONE
-        for module in ("sync", "asyncio_client"):
-            monkeypatch.setattr(f"delaymq.client.{module}.AGAIN_FOR_S", -1.0)  # as if the server had been away for long
+        for module in ("threads", "event_loop"):
+            monkeypatch.setattr(f"delaymq.client.{module}.client.AGAIN_FOR_S", -1.0)  # as if the server had been away for long
         receipt = remote.call(lambda: client.publish("a", b"", delay=HOUR_S))
         relay.lose_answer_of(MOVE)
         with pytest.raises(AmbiguousError, match="for too long"):

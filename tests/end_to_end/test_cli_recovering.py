@@ -25,7 +25,7 @@ os._exit(0)
 """
 MESSAGES = 200_000
 # Whoever is quick sees no bar: that is a wait of its own, and not what these tests are about.
-PATIENCE = "from delaymq.cli import terminal; terminal.FIRST_AFTER_SECONDS = terminal.EVERY_SECONDS = 0.0"
+PATIENCE = "from delaymq.cli.output import terminal; terminal.FIRST_AFTER_SECONDS = terminal.EVERY_SECONDS = 0.0"
 
 
 def filled(folder: Path) -> Path:
