@@ -180,7 +180,7 @@ instrumented: $(TOOLS) ## Miri, sanitizers and branch coverage, each with its fi
 
 .PHONY: flipped-bits
 flipped-bits: ## All eight bits of every byte of a small store, flipped one at a time; what came of it
-	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test flipped_bits -- --ignored
+	cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test it flipped_bits -- --ignored
 	cat target/tmp/flipped-bits-all.txt
 
 .PHONY: fuzz
@@ -227,7 +227,7 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
 	@$(PARTS) \
 	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
-	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test "$$1" -- --ignored; }; \
+	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test it "$$1::" -- --ignored; }; \
 	stopped_clocks() { CLOCKS_STOPPED_SECONDS=180 $(BIN)/python -m pytest -q tests/clocks -k stopped; }; \
 	scale() { target bench-scale || echo "soak: MISSED, as said above; the rest goes on, since a mark is no promise"; }; \
 	layer() { PYTHONPATH=tests $(BIN)/python -m "amnesia.$$1" "$${@:2}" --seed $$first $(AMNESIA_ARGS); }; \

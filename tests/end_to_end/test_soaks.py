@@ -16,7 +16,7 @@ def test_hostile_peers_are_measured() -> None:
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110, env=environment)
     # 1 says that somebody waited for long, which a busy machine makes them do. What hostile peers may cost is tested in
-    # turns and bytes: rust/core/src/wire/quota/unfinished_tests.rs, rust/server/tests/floods.rs.
+    # turns and bytes: rust/core/src/wire/quota/unfinished_tests.rs, rust/server/tests/it/floods.rs.
     assert ended.returncode in (0, 1), ended.stderr
     assert "Traceback" not in ended.stderr, ended.stderr
     rows = [line[:14].strip() for line in ended.stdout.splitlines()]

@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::path::Path;

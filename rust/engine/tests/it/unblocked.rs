@@ -1,0 +1,159 @@
+//! What an event loop asks: nothing waits, and the descriptor tells.
+
+#![cfg(test)]
+
+use std::time::Duration;
+
+use crate::support::{eventually, open, options, publish, subscribe};
+use delaymq_core::error::Error;
+use delaymq_core::units::Sequence;
+use delaymq_engine::{Due, Durability, Pulled, Store, Subscription};
+
+const DURABILITIES: [Durability; 2] = [Durability::Disk, Durability::Os];
+
+fn messages(pulled: Pulled) -> Vec<delaymq_engine::Delivered> {
+    match pulled {
+        Pulled::Messages(messages) => messages,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Pulls as an event loop does: only after it was told.
+fn pull_when_told(store: &Store, subscription: &Subscription, token: u64) -> Pulled {
+    loop {
+        match subscription.try_pull(100, false).unwrap() {
+            Pulled::Nothing => {
+                eventually("news", || store.drain().unwrap().0.tokens.contains(&token));
+            }
+            Pulled::WouldWait => {
+                let pulled = subscription.pull(100, Duration::ZERO).unwrap();
+                if !pulled.is_empty() {
+                    return Pulled::Messages(pulled);
+                }
+            }
+            found @ Pulled::Messages(_) => return found,
+        }
+    }
+}
+
+#[test]
+fn who_found_nothing_is_told_once_there_is_something() {
+    for durability in DURABILITIES {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), options(durability));
+        store.listen().unwrap();
+        let (first, second) = (subscribe(&store, "a", "g"), subscribe(&store, "b", "g"));
+        first.watch(1).unwrap();
+        second.watch(2).unwrap();
+        publish(&store, "a", Due::After(30), b"1");
+        let found = messages(pull_when_told(&store, &first, 1));
+        assert_eq!(found[0].body(), b"1");
+        assert!(!store.drain().unwrap().0.tokens.contains(&2), "the other one hears nothing of it");
+        first.acknowledge(&[found[0].key]).unwrap();
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn a_publish_is_durable_where_its_position_says_so() {
+    for durability in DURABILITIES {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), options(durability));
+        store.listen().unwrap();
+        let mut batch = store.batch();
+        let mut last = Sequence(0);
+        for number in 0..100_u8 {
+            batch.push("a", Due::After(60_000), &[], &[number]).unwrap();
+            let ticket = store.try_publish(&mut batch).unwrap().unwrap();
+            assert!(ticket.end() > last);
+            last = ticket.end();
+        }
+        if !store.want(last).unwrap() {
+            eventually("the position", || store.drain().unwrap().1 >= last);
+        }
+        assert!(store.want(last).unwrap());
+        assert_eq!(store.status().unwrap().pending, 100);
+        store.close().unwrap();
+        assert!(matches!(store.want(Sequence(last.0 + 1_000)), Err(Error::Closed)));
+    }
+}
+
+#[test]
+fn a_flush_that_does_not_wait_makes_acknowledgements_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let store = open(folder.path(), options(Durability::Disk));
+        store.listen().unwrap();
+        let subscription = subscribe(&store, "a", "g");
+        subscription.watch(1).unwrap();
+        publish(&store, "a", Due::After(0), b"1");
+        let found = messages(pull_when_told(&store, &subscription, 1));
+        subscription.acknowledge(&[found[0].key]).unwrap();
+        let mut end = None;
+        eventually("the owner", || {
+            end = subscription.begin_flush().unwrap();
+            end.is_some()
+        });
+        let end = end.unwrap();
+        eventually("the flush", || store.want(end).unwrap());
+        store.close().unwrap();
+    }
+    let store = open(folder.path(), options(Durability::Disk));
+    assert!(subscribe(&store, "a", "g").pull(1, Duration::from_millis(50)).unwrap().is_empty());
+}
+
+#[test]
+fn old_payloads_are_left_to_a_thread_that_may_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    store.listen().unwrap();
+    publish(&store, "a", Due::After(0), b"old");
+    // Several segments of one MiB lie between.
+    for _ in 0..8 {
+        publish(&store, "other", Due::After(3_600_000), &vec![7; 400_000]);
+    }
+    let subscription = subscribe(&store, "a", "g");
+    subscription.watch(1).unwrap();
+    eventually("a pull that would wait", || match subscription.try_pull(10, false).unwrap() {
+        Pulled::WouldWait => true,
+        Pulled::Nothing => false,
+        Pulled::Messages(messages) => panic!("read on the loop: {messages:?}"),
+    });
+    eventually("the message", || {
+        subscription.pull(10, Duration::ZERO).unwrap().first().is_some_and(|message| message.body() == b"old")
+    });
+}
+
+#[test]
+fn who_waits_is_told_of_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), options(Durability::Os));
+    store.listen().unwrap();
+    let subscription = subscribe(&store, "a", "g");
+    subscription.watch(9).unwrap();
+    eventually("nothing", || matches!(subscription.try_pull(1, false).unwrap(), Pulled::Nothing));
+    store.drain().unwrap();
+    eventually("nothing again", || matches!(subscription.try_pull(1, false).unwrap(), Pulled::Nothing));
+    store.close().unwrap();
+    assert_eq!(store.drain().unwrap().0.tokens, [9]);
+    assert!(matches!(subscription.try_pull(1, false), Err(Error::Closed)));
+}
+
+#[test]
+fn the_receipt_of_what_is_delivered_is_that_of_its_publish() {
+    let folder = tempfile::tempdir().unwrap();
+    let receipt = {
+        let store = open(folder.path(), options(Durability::Disk));
+        publish(&store, "a", Due::After(1), b"four")
+    };
+    let store = open(folder.path(), options(Durability::Disk));
+    let subscription = subscribe(&store, "a", "g");
+    for attempt in 1..=2 {
+        let found = crate::support::collect(&subscription, 1);
+        assert_eq!(found[0].attempt, attempt);
+        let key = delaymq_core::units::DueKey { due: found[0].first_due, sequence: found[0].sequence };
+        assert_eq!(subscription.receipt_of(key, &found[0].subject, 4).unwrap(), receipt);
+        assert_eq!(store.receipt(&found[0]).unwrap(), receipt);
+        subscription.give_back(found[0].key, 20).unwrap();
+    }
+}

@@ -1,0 +1,225 @@
+//! Histories over connections: they are in order, each promise about connections is put to the test in
+//! them, and every planted fault is found.
+#![expect(clippy::panic, clippy::print_stdout, reason = "a test may")]
+
+use delaymq_core::planted::Planted;
+use delaymq_simulation::connected::{Connected, Counts, QmqCounts};
+use delaymq_simulation::options::Options;
+use delaymq_simulation::planted::Plant;
+use delaymq_simulation::shrink::shrink;
+
+fn first_that_finds(fault: Planted, seeds: u64) -> Option<(u64, String)> {
+    let _plant = Plant::new(Some(fault));
+    (1..=seeds).find_map(|seed| {
+        let violations = Connected::new(seed, false).run().violations;
+        violations.first().map(|first| (seed, first.clone()))
+    })
+}
+
+/// It is found within so many seeds; by what.
+fn is_found(fault: Planted, seeds: u64) -> String {
+    let Some((seed, what)) = first_that_finds(fault, seeds) else {
+        panic!("{fault:?} was not found in {seeds} seeds");
+    };
+    println!("{fault:?}: seed {seed}: {what}");
+    assert_eq!(Connected::new(seed, false).run().violations, Vec::<String>::new(), "seed {seed} without {fault:?}");
+    what
+}
+
+/// The finding is what the fault does, and not something that follows of it.
+fn is_found_by(fault: Planted, seeds: u64, words: &[&str]) {
+    let what = is_found(fault, seeds);
+    assert!(words.iter().any(|words| what.contains(words)), "{fault:?}: {what}");
+}
+
+#[test]
+fn an_answer_before_its_sync_is_found() {
+    is_found(Planted::AckBeforeSync, 1_500);
+}
+
+/// Of a series two wait, or one when it has ended: its user sees a time twice, or one that comes too late.
+#[test]
+fn an_occurrence_that_is_not_judged_is_found() {
+    is_found_by(
+        Planted::OccurrenceUnjudged,
+        200,
+        &["once false", "in order true and false", "in order false", "before its end false"],
+    );
+}
+
+/// A series that was answered is gone with the machine, or one that has ended is there again.
+#[test]
+fn a_series_that_no_checkpoint_saves_is_found() {
+    is_found_by(Planted::RecurringNotSaved, 300, &["lost: ", "before its end false"]);
+}
+
+/// It comes at a time that no answer named, and then once more.
+#[test]
+fn a_message_that_is_moved_and_stays_too_is_found() {
+    is_found_by(Planted::MovedStaysToo, 200, &["due at another time"]);
+}
+
+#[test]
+fn a_move_that_is_asked_for_once_more_and_not_known_is_found() {
+    is_found_by(Planted::MoveForgotten, 1_000, &["done before: true"]);
+}
+
+/// What is sent again after the server ended is stored twice.
+#[test]
+fn ids_that_no_checkpoint_saves_are_found() {
+    is_found_by(Planted::IdsNotSaved, 200, &["was answered with sequence", "2 copies of message"]);
+}
+
+/// A message that is taken for another one is stored nowhere, and answered as that one.
+#[test]
+fn a_batch_whose_messages_all_have_the_first_ones_id_is_found() {
+    is_found_by(Planted::FirstTermsForAll, 100, &["was answered with sequence", "copies of message"]);
+}
+
+/// QMQ's D9, over connections.
+#[test]
+fn d9_an_answer_before_the_commit_is_visible_is_found() {
+    is_found(Planted::AnswerBeforeVisible, 100);
+}
+
+#[test]
+fn an_acknowledgement_that_names_offsets_of_another_epoch_is_found() {
+    is_found(Planted::OffsetsBeginAnew, 200);
+}
+
+#[test]
+fn settlements_in_another_order_than_their_connections_are_found() {
+    is_found(Planted::SettledOutOfOrder, 200);
+}
+
+#[test]
+fn a_pull_answered_before_its_reserve_is_durable_is_found() {
+    // It is given once more, and not marked.
+    is_found_by(Planted::PulledBeforeReserved, 600, &["redelivered: false"]);
+}
+
+#[test]
+fn the_end_of_a_lease_that_forgets_what_was_held_is_found() {
+    // What nobody finished never comes again.
+    is_found_by(Planted::LeaseEndIsDone, 600, &["lost: message"]);
+}
+
+#[test]
+fn a_sign_of_life_that_acknowledges_is_found() {
+    // What nobody finished never comes again.
+    is_found_by(Planted::HeartbeatAcknowledges, 600, &["lost: message"]);
+}
+
+#[test]
+fn r1_what_was_passed_over_and_counted_as_done_is_found() {
+    // Nobody finishes it, and nobody gets it.
+    is_found_by(Planted::PassedOverIsDone, 600, &["nothing comes to its end", "lost: message"]);
+}
+
+#[test]
+fn r2_a_consumer_that_comes_back_and_gets_nothing_again_is_found() {
+    // What is held is not given again.
+    is_found_by(Planted::LostFromReceived, 600, &["nothing comes to its end", "was given and not acknowledged"]);
+}
+
+#[test]
+fn a_consumer_that_is_forgotten_before_its_end_is_durable_is_found() {
+    // What it acknowledged is held for ever by one whose client is done with it, or comes again.
+    is_found_by(Planted::ForgottenBeforeEnd, 4_000, &["nothing comes to its end", "and over: true"]);
+}
+
+/// Seeds whose histories broke a promise once. What was wrong has tests of its own
+/// (`connected/account/tests.rs`, `connected/ledger/tests.rs`, `rust/server/tests/it/stuck_disk.rs`), since a seed is another history as soon
+/// as histories are made of something else.
+const REPLAYED: [u64; 10] =
+    [14_409, 17_616, 26_953, 81_229, 141_783, 168_644, 188_024, 610_333_361, 610_333_885, 984_194_352];
+
+#[test]
+fn seeds_that_broke_a_promise_once_are_in_order() {
+    for seed in REPLAYED {
+        let mut plan = Connected::plan_of(seed);
+        for changes in [false, true] {
+            plan.changes = changes;
+            let once = Connected::of(seed, plan, false).run();
+            assert_eq!(once.violations, Vec::<String>::new(), "seed {seed} {:?}", once.plan);
+        }
+    }
+}
+
+#[test]
+fn a_failing_history_over_connections_is_shrunk_and_fails_in_the_same_way_again() {
+    let _plant = Plant::new(Some(Planted::AckBeforeSync));
+    let failing = (1..=1_500).find_map(|seed| {
+        let ending = Connected::new(seed, false).run();
+        (!ending.violations.is_empty()).then_some((seed, ending))
+    });
+    let Some((seed, ending)) = failing else { panic!("nothing fails") };
+    let mut plan = Connected::plan_of(seed);
+    let before = plan.options();
+    let live = |plan| Connected::of(seed, plan, false).run().violations;
+    let shrunk = shrink(plan, (plan, ending.violations), ending.turns, live);
+    assert!(shrunk.plan.turns < plan.turns && shrunk.set.len() > 3, "{:?} of {before:?}", shrunk.set);
+    for (name, value) in &shrunk.set {
+        assert!(plan.set(name, *value));
+    }
+    assert_eq!(Connected::of(seed, plan, true).run().violations, shrunk.violations);
+}
+
+#[test]
+fn one_seed_is_one_history_over_connections() {
+    for seed in 1..=200 {
+        assert_eq!(Connected::new(seed, true).run().hash, Connected::new(seed, false).run().hash, "seed {seed}");
+    }
+}
+
+#[test]
+fn two_thousand_seeds_are_in_order_and_put_everything_to_the_test() {
+    let mut counts = Counts::default();
+    let mut of_qmq = QmqCounts::default();
+    for seed in 1..=2_000 {
+        let once = Connected::new(seed, false).run();
+        assert_eq!(once.violations, Vec::<String>::new(), "seed {seed} {:?}", once.plan);
+        counts.add(once.counts);
+        of_qmq.add(once.qmq);
+    }
+    println!("{counts:?}");
+    let Counts {
+        published,
+        ambiguous,
+        ambiguous_stored,
+        delivered,
+        repeated,
+        retried,
+        cancelled,
+        stale,
+        cuts,
+        crashes,
+        occurrences,
+        moved,
+        moved_again,
+        told_again,
+        told_late,
+    } = counts;
+    let each = [
+        published,
+        ambiguous_stored,
+        delivered,
+        repeated,
+        retried,
+        cancelled,
+        stale,
+        cuts,
+        crashes,
+        occurrences,
+        moved,
+        moved_again,
+        told_again,
+        told_late,
+    ];
+    assert!(each.iter().all(|count| *count > 10), "{counts:?}");
+    let QmqCounts { sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty, .. } =
+        of_qmq;
+    let each = [sent, pulled, pulled_again, retried, acknowledged, passed_over, doubled, failed, empty];
+    assert!(each.iter().all(|count| *count > 1), "{of_qmq:?}");
+    assert!(ambiguous_stored < ambiguous, "some are stored and some are not: {counts:?}");
+}

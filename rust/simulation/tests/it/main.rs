@@ -1,0 +1,30 @@
+//! The core on simulated disks, clocks and peers. One program has all tests of the simulation, since each more costs a link.
+
+mod archives;
+mod connected;
+mod copying;
+mod damage_seen;
+mod downtime;
+mod facts_judged;
+mod faults_of_bytes;
+mod faults_of_qmq;
+mod flipped_bits;
+mod histories;
+mod holes;
+mod interleaving;
+mod keys;
+mod merging;
+mod moments;
+mod moving;
+mod planted;
+mod rebuilding;
+mod recurring;
+mod retention_by_subject;
+mod rig;
+mod run_holes;
+mod salvage;
+mod small_worlds;
+mod staging;
+mod storage_sweep;
+mod turns;
+mod upgraded;

@@ -1,0 +1,4 @@
+//! Runs that are rebuilt from the log.
+
+mod adoption;
+mod runs;
