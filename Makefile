@@ -13,7 +13,7 @@ TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
 SOAK_SEEDS ?= 5000
 # Processes that share the tests of Python, most of which wait.
-PYTEST_WORKERS ?= 3
+PYTEST_WORKERS ?= 4
 # Messages that are pending in `make bench-scale`.
 SCALE ?= 100000000
 # Kills, and power cuts of image files, between two of them.
@@ -50,10 +50,18 @@ trap tell EXIT; \
 part() { name="$$1"; start=$$SECONDS; shift; echo "== $$name"; "$$@"; \
     report+="$$(minutes $$start $$SECONDS "$$name")"$$'\n'; }; \
 quietly() { local pattern="$$1"; shift; "$$@" >target/quietly.log 2>&1 || { cat target/quietly.log; return 1; }; \
-    grep -E "$$pattern" target/quietly.log || true; };
+    grep -E "$$pattern" target/quietly.log || true; }; \
+logged() { local log="target/ci/$$1.log" failed=0; shift; mkdir -p target/ci; \
+    $(MAKE) --no-print-directory "$$@" >"$$log" 2>&1 || failed=1; cat "$$log"; return $$failed; }; \
+lanes() { local lane one failed=0 running=(); mkdir -p target/ci; \
+    for lane in "$$@"; do $(MAKE) --no-print-directory "$$lane" >"target/ci/$$lane.log" 2>&1 & running+=($$!); done; \
+    for one in "$${running[@]}"; do wait "$$one" || failed=1; done; \
+    for lane in "$$@"; do cat "target/ci/$$lane.log"; done; return $$failed; };
 endef
 
 TOOLS := $(VENV)/.tools
+# What a build of the wheel needs and nothing else: the demo and the benches need no more.
+BUILDING := $(VENV)/.building
 DIST := dist/.built
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
@@ -61,6 +69,8 @@ INSTALLED := $(VENV)/.installed
 PLANTED := target/planted/.built
 PLANTED_FOLDER := target/$(if $(filter dev,$(TEST_PROFILE)),debug,$(TEST_PROFILE))
 PLANTED_PROGRAM := target/planted/tortured
+# Histories from seeds and small worlds; built with the tests, so that nothing is compiled a second time for it.
+SIMULATION := $(PLANTED_FOLDER)/delaymq-simulation
 # Gives any bytes to everything that reads bytes, and says what is read of them.
 FUZZED := target/fuzz/delaymq-fuzz
 
@@ -87,15 +97,15 @@ bench-scale: $(INSTALLED) ## What must hold however much is pending: SCALE=10000
 	[[ -z $$failed ]] || { echo "bench-scale: missed a mark, or not measured:$$failed"; exit 1; }
 
 .PHONY: bench-spark
-bench-spark: $(INSTALLED) ## A store of two million messages read in Spark, beside Parquet of the same rows; ARGS="--messages N --runs N"
+bench-spark: $(TOOLS) $(INSTALLED) ## A store of two million messages read in Spark, beside Parquet of the same rows; ARGS="--messages N --runs N"
 	$(BIN)/python benches/python/spark_tables.py $(ARGS)
 
 .PHONY: bench-load
-bench-load: $(INSTALLED) ## A table of two million messages staged as runs, beside its bytes alone; ARGS="--messages N --runs N"
+bench-load: $(TOOLS) $(INSTALLED) ## A table of two million messages staged as runs, beside its bytes alone; ARGS="--messages N --runs N"
 	$(BIN)/python benches/python/staging.py $(ARGS)
 
 .PHONY: bench-suites
-bench-suites: $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
+bench-suites: $(TOOLS) $(INSTALLED) ## The parts under criterion and the faces under pytest-benchmark; BENCH=wheel picks by name
 	cargo bench --locked -p delaymq-benches --bench suite -- $(BENCH)
 	$(BIN)/python -m pytest $(if $(BENCH),-k "$(BENCH)") benches/python || (( $$? == 5 )) # none of that name
 
@@ -117,18 +127,18 @@ test-rust: $(TOOLS)
 .PHONY: test-python
 ifeq ($(strip $(PYTEST_ARGS)),)
 # All of them, and at least so many lines of the package, as pyproject.toml says, are run by them.
-test-python: $(INSTALLED) $(FUZZED)
+test-python: $(TOOLS) $(INSTALLED) $(FUZZED)
 	$(BIN)/coverage erase
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/coverage run -m pytest -n $(PYTEST_WORKERS) --benchmark-disable
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else
-test-python: $(INSTALLED) $(FUZZED)
+test-python: $(TOOLS) $(INSTALLED) $(FUZZED)
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" $(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
 
 .PHONY: test-benches
-test-benches: $(INSTALLED) ## Run each bench of the suites once, so that they cannot rot; those of Rust run with its tests
+test-benches: $(TOOLS) $(INSTALLED) ## Run each bench of the suites once, so that they cannot rot; those of Rust run with its tests
 	$(BIN)/python -m pytest --benchmark-disable benches/python
 
 .PHONY: lint
@@ -159,12 +169,14 @@ reference: $(TOOLS) ## Write docs/reference.md from the docstrings of the public
 
 .PHONY: simulate
 simulate: ## The core under a cruel disk and clock: SEEDS=n histories from START on, or SEED=x again; a failing one is shrunk
-	cargo run --locked --release -p delaymq-simulation -- $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
+	cargo build $(TESTED) --bin delaymq-simulation
+	$(SIMULATION) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) \
 	  $(if $(START),--start $(START)) $(ARGS)
 
 .PHONY: small-worlds
 small-worlds: ## At least STATES=n disks that a crash may leave, each recovered and judged: every moment, every subset
-	cargo run --locked --release -p delaymq-simulation -- --small-worlds $(or $(STATES),500000) $(ARGS)
+	cargo build $(TESTED) --bin delaymq-simulation
+	$(SIMULATION) --small-worlds $(or $(STATES),500000) $(ARGS)
 
 .PHONY: models
 models: ## The store under a model checker that decides whose turn it is, at every lock, signal and call of the disk; TIMES=20 tries more
@@ -188,20 +200,20 @@ fuzz: $(TOOLS) $(FUZZED) ## Any bytes for every reader, MINUTES=n (default 10) i
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --program $(FUZZED) --minutes $(or $(MINUTES),10) $(ARGS)
 
 .PHONY: hostile-peers
-hostile-peers: $(INSTALLED) ## What a hostile peer costs the others, beside what a busy process costs them; on a quiet machine
+hostile-peers: $(TOOLS) $(INSTALLED) ## What a hostile peer costs the others, beside what a busy process costs them; on a quiet machine
 	PYTHONPATH=tests $(BIN)/python tests/soak/hostile_peers.py $(ARGS)
 
 .PHONY: pipeline
-pipeline: $(INSTALLED) ## Spark loads ROWS messages (default 1000000) due within 20 s into a live server: consumed, audited, archived, each once; needs Java
+pipeline: $(TOOLS) $(INSTALLED) ## Spark loads ROWS messages (default 1000000) due within 20 s into a live server: consumed, audited, archived, each once; needs Java
 	PYTHONPATH=tests $(BIN)/python tests/soak/pipelines.py $(if $(ROWS),--rows $(ROWS)) $(ARGS)
 
 .PHONY: torture
-torture: $(INSTALLED) $(PLANTED) ## Kill servers and a program on the engine KILLS times (default 320), each ledger judged; MINUTES=n goes on
+torture: $(TOOLS) $(INSTALLED) $(PLANTED) ## Kill servers and a program on the engine KILLS times (default 320), each ledger judged; MINUTES=n goes on
 	PYTHONPATH=tests $(BIN)/python -m torture --kills $(or $(KILLS),320) $(if $(MINUTES),--minutes $(MINUTES)) \
 	  --program $(PLANTED_PROGRAM) --packages target/planted/packages --summary target/torture.json $(ARGS)
 
 .PHONY: power-cuts
-power-cuts: $(INSTALLED) $(PLANTED) ## Cut the power of stores on ext4 and XFS images; CUTS=10000 or MINUTES=30 for long; needs root
+power-cuts: $(TOOLS) $(INSTALLED) $(PLANTED) ## Cut the power of stores on ext4 and XFS images; CUTS=10000 or MINUTES=30 for long; needs root
 	PYTHONPATH=tests $(BIN)/python -m power_cuts --program $(PLANTED_PROGRAM) --planted-program $(PLANTED_PROGRAM) \
 	  --json target/power-cuts.json $(if $(CUTS),--cuts $(CUTS) --served-cuts $$(( $(CUTS) / 10 ))) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
@@ -209,12 +221,12 @@ power-cuts: $(INSTALLED) $(PLANTED) ## Cut the power of stores on ext4 and XFS i
 # The programs of the layers below: the file system that forgets, and a store to torture, with the faults that are planted.
 AMNESIA_ARGS = --program $(PLANTED_PROGRAM) --daemon target/planted/delaymq-amnesia
 .PHONY: amnesia
-amnesia: $(INSTALLED) $(PLANTED) ## Power cuts on a file system of our own that forgets and tears what was not synced, served stores too; CUTS=120; needs root
+amnesia: $(TOOLS) $(INSTALLED) $(PLANTED) ## Power cuts on a file system of our own that forgets and tears what was not synced, served stores too; CUTS=120; needs root
 	PYTHONPATH=tests $(BIN)/python -m amnesia.power_cuts --cuts $(or $(CUTS),120) \
 	  --served-cuts $(if $(CUTS),$$(( $(CUTS) / 10 )),24) --planted $(AMNESIA_ARGS) --packages target/planted/packages $(ARGS)
 
 .PHONY: io-errors
-io-errors: $(INSTALLED) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; FAILURES=52 served stores; needs root
+io-errors: $(TOOLS) $(INSTALLED) $(PLANTED) ## The k-th call of each kind fails, for every k; ARGS=--all in each way; FAILURES=52 served stores; needs root
 	PYTHONPATH=tests $(BIN)/python -m amnesia.io_errors --planted $(AMNESIA_ARGS) $(ARGS)
 	PYTHONPATH=tests $(BIN)/python -m amnesia.served_errors --failures $(or $(FAILURES),52) \
 	  --daemon target/planted/delaymq-amnesia --packages target/planted/packages
@@ -224,7 +236,7 @@ block-images: $(TOOLS) $(PLANTED) ## What a power cut leaves of an ext4, replaye
 	PYTHONPATH=tests $(BIN)/python -m amnesia.block_images --images $(or $(IMAGES),120) --planted $(AMNESIA_ARGS) $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
+soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it has none of, for some hours; then seeds, the demo, torture, power cuts, recorded disks and models in turn for MINUTES (default 60), once at least; SOAK_SEEDS= SOAK_KILLS= SOAK_POWER_CUTS= of each turn, SOAK_STATES= SOAK_WAYS= SCALE= before; stops at the first broken promise
 	@$(PARTS) \
 	target() { $(MAKE) --no-print-directory MINUTES= ROWS= ARGS= "$$@"; }; \
 	ignored() { cargo test --locked -p delaymq-simulation --profile $(TEST_PROFILE) --test it "$$1::" -- --ignored; }; \
@@ -233,8 +245,8 @@ soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it ha
 	layer() { PYTHONPATH=tests $(BIN)/python -m "amnesia.$$1" "$${@:2}" --seed $$first $(AMNESIA_ARGS); }; \
 	part "flipped bits, all" target flipped-bits; \
 	part "instruments" target instrumented; \
-	part "simulation is built" cargo build --locked --release -p delaymq-simulation; \
-	part "small worlds" quietly . target/release/delaymq-simulation --small-worlds $(SOAK_STATES); \
+	part "simulation is built" cargo build $(TESTED) --bin delaymq-simulation; \
+	part "small worlds" quietly . $(SIMULATION) --small-worlds $(SOAK_STATES); \
 	part "I/O errors, every call in each way" quietly "NOT RUN|kinds" target io-errors ARGS=$(SOAK_WAYS); \
 	part "stopped clocks" quietly "passed" stopped_clocks; \
 	if command -v java >/dev/null; then part "pipeline" quietly "^pipeline:" target pipeline; \
@@ -245,7 +257,7 @@ soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it ha
 	end=$$(( SECONDS + $(or $(MINUTES),60) * 60 )); seeds=0; turns=0; \
 	while :; do \
 	  first=$$(( (RANDOM << 30) | (RANDOM << 15) | RANDOM )); turns=$$(( turns + 1 )); turn=", turn $$turns"; \
-	  part "simulation$$turn" quietly "seeds|^over connections" target/release/delaymq-simulation --seeds $(SOAK_SEEDS) --start $$first; \
+	  part "simulation$$turn" quietly "seeds|^over connections" $(SIMULATION) --seeds $(SOAK_SEEDS) --start $$first; \
 	  part "demo$$turn" quietly "promise" $(BIN)/delaymq demo; \
 	  part "torture$$turn" quietly "^torture:|^\{|^never reached" target torture KILLS=$(SOAK_KILLS); \
 	  part "power cuts$$turn" quietly "^power cuts:" target power-cuts CUTS=$(SOAK_POWER_CUTS); \
@@ -259,18 +271,20 @@ soak: $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and what it ha
 	done
 
 .PHONY: lock
-lock: $(TOOLS) ## Write requirements-dev.txt from requirements-dev.in, with hashes
+lock: $(TOOLS) ## Write requirements-dev.txt and requirements-build.txt from their .in files, with hashes
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet pip-tools
 	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
 	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-dev.txt requirements-dev.in
+	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-build.txt requirements-build.in
 
 .PHONY: dist
 dist: $(DIST) ## The wheel (abi3: one for every Python from 3.11), what it is made of, and the source distribution, in dist/
 	ls -l dist
 
 .PHONY: dist-test
-dist-test: $(INSTALLED) $(FROM_SOURCES) ## Build a wheel from the source distribution; run the README with it and nothing else
+dist-test: $(TOOLS) $(INSTALLED) $(FROM_SOURCES) ## Build a wheel from the source distribution; run the README with it and nothing else
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" DELAYMQ_WHEEL_FROM_SOURCES="$$(ls target/from_sources/*.whl)" \
 	  $(BIN)/python -m pytest tests/end_to_end/test_wheel.py -k sources
 
@@ -290,15 +304,26 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
 	part "wheel from the source distribution" $(MAKE) --no-print-directory dist-test; \
 	part "benches, each once" $(MAKE) --no-print-directory test-benches; \
-	part "models" $(MAKE) --no-print-directory models; \
-	part "small worlds" $(MAKE) --no-print-directory small-worlds STATES=$(or $(STATES),300000); \
-	part "simulation" $(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),50000); \
-	part "torture" $(MAKE) --no-print-directory torture; \
-	part "power cuts" $(MAKE) --no-print-directory power-cuts; \
-	part "power cuts, a disk that forgets" $(MAKE) --no-print-directory amnesia; \
-	part "I/O errors, every call" $(MAKE) --no-print-directory io-errors; \
-	part "block images" $(MAKE) --no-print-directory block-images IMAGES=$(or $(IMAGES),60); \
+	part "programs with planted faults" $(MAKE) --no-print-directory $(PLANTED); \
+	part "two lanes" lanes ci-computing ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
+
+# Two lanes that `make ci` runs next to each other: one computes, the other waits for disks and processes. Each part has
+# a log of its own in target/ci. Only the first calls cargo, which would otherwise wait for its own lock.
+.PHONY: ci-computing ci-waiting
+ci-computing:
+	@$(PARTS) \
+	part "models" logged models models; \
+	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),300000); \
+	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),50000)
+
+ci-waiting:
+	@$(PARTS) \
+	part "torture" logged torture torture; \
+	part "power cuts" logged power-cuts power-cuts; \
+	part "power cuts, a disk that forgets" logged amnesia amnesia; \
+	part "I/O errors, every call" logged io-errors io-errors; \
+	part "block images" logged block-images block-images IMAGES=$(or $(IMAGES),60)
 
 # --- files ---------------------------------------------------------------------------------------
 
@@ -307,7 +332,12 @@ $(TOOLS): requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
 	touch $@
 
-$(DIST): $(TOOLS) $(WHEEL_SOURCES)
+$(BUILDING): requirements-build.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-build.txt
+	touch $@
+
+$(DIST): $(BUILDING) $(WHEEL_SOURCES)
 	rm -rf dist
 	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist $(DIST_ARGS)
 	$(BIN)/maturin sdist --out dist
@@ -331,7 +361,7 @@ $(FUZZED): $(RUST_SOURCES)
 	mkdir -p $(@D)
 	cp $(PLANTED_FOLDER)/delaymq-fuzz $@
 
-$(PLANTED): $(TOOLS) $(WHEEL_SOURCES)
+$(PLANTED): $(BUILDING) $(WHEEL_SOURCES)
 	rm -rf $(@D)
 	mkdir -p $(@D)/packages
 	cargo build $(TESTED) --lib --bins --example tortured

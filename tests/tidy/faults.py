@@ -30,9 +30,16 @@ def names_of(enum: str) -> list[str]:
 
 
 def targets_of_ci(makefile: str) -> frozenset[str]:
-    """What `make ci` makes, part by part."""
-    recipe = re.search(r"^ci:.*?(?=^\S)", makefile, re.DOTALL | re.MULTILINE)
-    return frozenset(re.findall(r"\$\(MAKE\) --no-print-directory ([\w-]+)", recipe.group() if recipe else ""))
+    """What `make ci` makes, part by part: its own, and those of the lanes that it runs next to each other."""
+    whole = _recipe("ci", makefile)
+    for lanes in re.findall(r"\blanes ([\w -]+)", whole):
+        whole += "".join(_recipe(lane, makefile) for lane in lanes.split())
+    return frozenset(re.findall(r"(?:\$\(MAKE\) --no-print-directory|\blogged [\w-]+) ([\w-]+)", whole))
+
+
+def _recipe(target: str, makefile: str) -> str:
+    found = re.search(rf"^{target}:.*?(?=^\S)", makefile, re.DOTALL | re.MULTILINE)
+    return found.group() if found else ""
 
 
 def against_the_table(document: Source, texts: Mapping[str, str], product: Mapping[str, str]) -> list[Finding]:
