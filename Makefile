@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # What `make test` compiles: optimised, with debug assertions, quicker to build than a release.
 TEST_PROFILE ?= dev-opt
 # Histories between two demos of `make soak`.
-SOAK_SEEDS ?= 5000
+SOAK_SEEDS ?= 50000
 # Processes that share the tests of Python, most of which wait.
 PYTEST_WORKERS ?= 4
 # Messages that are pending in `make bench-scale`.
@@ -308,14 +308,16 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "two lanes" lanes ci-computing ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
-# Two lanes that `make ci` runs next to each other: one computes, the other waits for disks and processes. Each part has
+# Seeds are three times those within which tests/it/planted.rs and connected.rs find every planted fault: 2,000, and 4,000
+# over connections. Two lanes that `make ci` runs next to each other: one computes, the other waits for disks and processes. Each part has
 # a log of its own in target/ci. Only the first calls cargo, which would otherwise wait for its own lock.
 .PHONY: ci-computing ci-waiting
 ci-computing:
 	@$(PARTS) \
 	part "models" logged models models; \
-	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),300000); \
-	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),50000)
+	part "small worlds" logged small-worlds small-worlds STATES=$(or $(STATES),100000); \
+	part "simulation" logged simulation simulate SEEDS=$(or $(SEEDS),6000); \
+	part "simulation over connections" logged connections simulate SEEDS=$(or $(SEEDS),12000) ARGS="--histories connected"
 
 ci-waiting:
 	@$(PARTS) \
