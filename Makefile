@@ -62,6 +62,8 @@ endef
 TOOLS := $(VENV)/.tools
 # What a build of the wheel needs and nothing else: the demo and the benches need no more.
 BUILDING := $(VENV)/.building
+# What builds the site of the documents: Sphinx, in an environment of its own.
+DOCUMENTING := $(VENV)/docs/.tools
 DIST := dist/.built
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
@@ -163,9 +165,11 @@ format: $(TOOLS) ## Write every file in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-.PHONY: reference
-reference: $(TOOLS) ## Write docs/reference.md from the docstrings of the public face
-	$(BIN)/python tests/reference_page.py
+.PHONY: docs
+docs: $(DOCUMENTING) ## Build the site of the documents in target/site: search, the reference from the docstrings, checked links
+	rm -rf target/site target/doctrees
+	$(VENV)/docs/bin/sphinx-build -W --keep-going --quiet -j 2 -c docs/site -d target/doctrees . target/site
+	@echo "target/site/index.html"
 
 .PHONY: simulate
 simulate: ## The core under a cruel disk and clock: SEEDS=n histories from START on, or SEED=x again; a failing one is shrunk
@@ -271,13 +275,13 @@ soak: $(TOOLS) $(INSTALLED) $(PLANTED) ## All that CI has a short form of, and w
 	done
 
 .PHONY: lock
-lock: $(TOOLS) ## Write requirements-dev.txt and requirements-build.txt from their .in files, with hashes
+lock: $(TOOLS) ## Write requirements-dev.txt, requirements-build.txt and requirements-docs.txt from their .in files, with hashes
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet pip-tools
-	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
-	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-dev.txt requirements-dev.in
-	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
-	  --no-emit-trusted-host --no-emit-find-links --output-file=requirements-build.txt requirements-build.in
+	for name in dev build docs; do \
+	  $(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+	    --no-emit-trusted-host --no-emit-find-links --output-file=requirements-$$name.txt requirements-$$name.in; \
+	done
 
 .PHONY: dist
 dist: $(DIST) ## The wheel (abi3: one for every Python from 3.11), what it is made of, and the source distribution, in dist/
@@ -299,6 +303,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
 	part "lint" $(MAKE) --no-print-directory lint; \
 	part "supply chain" $(MAKE) --no-print-directory supply-chain; \
+	part "documents" $(MAKE) --no-print-directory docs; \
 	part "wheel and source distribution" $(MAKE) --no-print-directory $(INSTALLED); \
 	part "tests of Rust" $(MAKE) --no-print-directory test-rust; \
 	part "tests of Python, wheel of dist/" $(MAKE) --no-print-directory test-python; \
@@ -337,6 +342,11 @@ $(TOOLS): requirements-dev.txt
 $(BUILDING): requirements-build.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-build.txt
+	touch $@
+
+$(DOCUMENTING): requirements-docs.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --require-hashes -r requirements-docs.txt
 	touch $@
 
 $(DIST): $(BUILDING) $(WHEEL_SOURCES)

@@ -1,0 +1,51 @@
+"""What the pages of the repository need to be pages of the site, and the check that the site needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+NAVIGATION = """
+
+```{eval-rst}
+.. include:: /docs/site/navigation.rst
+```
+"""
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)\)")
+# What a browser fetches by itself; a link that a reader follows is none of these.
+FETCHED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
+FETCHED_BY_STYLE = re.compile(r"""(?:@import|url\()\s*["']?((?:https?:)?//[^"')\s]+)""")
+
+
+def connect(app: Sphinx) -> None:
+    """Connects all below."""
+    app.connect("source-read", read_page)
+    app.connect("build-finished", refuse_outside)
+
+
+def read_page(app: Sphinx, page: str, text: list[str]) -> None:
+    """Adds the navigation to the front page; a link to a folder leads to its index, and is plain text without one."""
+
+    def resolved(link: re.Match[str]) -> str:
+        folder = (Path(app.srcdir) / page).parent / link[2]
+        if not folder.is_dir():
+            return link[0]
+        return f"[{link[1]}]({link[2].rstrip('/')}/index.rst)" if (folder / "index.rst").exists() else link[1]
+
+    text[0] = LINK.sub(resolved, text[0])
+    if page == app.config.root_doc:
+        text[0] += NAVIGATION
+
+
+def refuse_outside(app: Sphinx, error: Exception | None) -> None:
+    """Raises where a page or a style has a browser fetch something from another host."""
+    if error is not None:
+        return
+    for file in sorted(Path(app.outdir).rglob("*")):
+        if file.suffix in (".html", ".css"):
+            pattern = FETCHED if file.suffix == ".html" else FETCHED_BY_STYLE
+            if found := pattern.search(file.read_text("utf-8")):
+                raise ExtensionError(f"{file} fetches {found[1]}")
