@@ -27,7 +27,23 @@ PASSED_OVER = frozenset(
     }
 )
 TEXT_SUFFIXES = frozenset(
-    {".rs", ".py", ".pyi", ".md", ".rst", ".toml", ".yml", ".yaml", ".txt", ".in", ".hex", ".lock", ".sh", ".cfg", ".json"}
+    {
+        ".rs",
+        ".py",
+        ".pyi",
+        ".md",
+        ".rst",
+        ".toml",
+        ".yml",
+        ".yaml",
+        ".txt",
+        ".in",
+        ".hex",
+        ".lock",
+        ".sh",
+        ".cfg",
+        ".json",
+    }
 )
 TEXT_NAMES = frozenset({"Makefile", "LICENSE", "run", ".gitignore"})
 

@@ -32,7 +32,7 @@ def names_of(module: str) -> list[str]:
 
 def entries(text: str) -> list[str]:
     """What a page documents; a module stands for all its public names."""
-    found = []
+    found: list[str] = []
     for kind, name in DIRECTIVE.findall(text):
         found += names_of(name) if kind == "module" else [name]
     return found
