@@ -1,4 +1,4 @@
-"""One table of exit codes. `docs/cli.md` shows the same one, and a test compares them."""
+"""The table of exit codes. `docs/cli.md` has the same table, and a test compares them."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.DONE: "done",
-    Exit.FOUND: "damage was found, a promise is broken, or a mark of a bench missed",
+    Exit.FOUND: "damage was found, a promise is broken, or a bench missed its mark",
     Exit.USAGE: "the command line, the configuration or a line of the input is wrong",
-    Exit.STORE: "the store cannot be used as asked, or the operating system refused a call",
-    Exit.DAMAGED: "the store is damaged or a file of it is missing; nothing was touched",
-    Exit.BUSY: "another process has the store open, or the server takes nothing now; nothing was done",
-    Exit.FULL: "the disk, or the table of keys or ids, is full; nothing of what was refused is stored",
-    Exit.PART: "only a part was done: a receipt was too late, a key taken or free, a row no message, or fewer came",
-    Exit.NO_SERVER: "no server of delaymq answers there, or not in time; what was asked may be asked again as it is",
-    Exit.UNAUTHORIZED: "the server wants a token, or another one; nothing was done",
-    Exit.AMBIGUOUS: "the answer of the server was lost, or did not come in time: it may have been done or not",
-    Exit.INTERRUPTED: "interrupted (Ctrl-C); what was not acknowledged is given back",
-    Exit.PIPE: "whoever read the output went away; what was not acknowledged is given back",
-    Exit.TERMINATED: "ended by SIGTERM; what was not acknowledged is given back",
+    Exit.STORE: "the store cannot be used this way, or the operating system refused a call",
+    Exit.DAMAGED: "the store is damaged or one of its files is missing; nothing was changed",
+    Exit.BUSY: "another process has the store open, or the server is too busy; nothing was done",
+    Exit.FULL: "the disk, or the table of keys or ids, is full; nothing of the refused request is stored",
+    Exit.PART: "only a part was done: a receipt was too late, a key taken or free, a row invalid, or fewer came",
+    Exit.NO_SERVER: "no delaymq server answers there, or not in time; the request can be repeated as it is",
+    Exit.UNAUTHORIZED: "the server requires a token, or another one; nothing was done",
+    Exit.AMBIGUOUS: "the answer of the server was lost, or did not come in time: the request may have been done or not",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C); unacknowledged messages are given back",
+    Exit.PIPE: "the reader of the output went away; unacknowledged messages are given back",
+    Exit.TERMINATED: "ended by SIGTERM; unacknowledged messages are given back",
 }
 
 KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], ...] = (
