@@ -107,15 +107,15 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "bytes of one `publish_many`": lambda: [constant(OPTIONS, "BATCH_BYTES_MAX")],
     "delay of a publish or a `nack`": lambda: [DELAY_MAX.days],
     "RocketMQ's levels": lambda: [1, len(durations.LEVELS_S)],
-    "keys that pending messages have": lambda: [2 ** matched(TERMS, r"keys_max: 1 << (\d+)")],
-    "ids that are remembered, of what was published with `deduplicate`": lambda: [
+    "keys of pending messages": lambda: [2 ** matched(TERMS, r"keys_max: 1 << (\d+)")],
+    "remembered ids of messages that were published with `deduplicate`": lambda: [
         2 ** matched(TERMS, r"ids_max: 1 << (\d+)")
     ],
     "how long an id is remembered": lambda: [
         matched(TERMS, r"id_window_ms: ([\d_]+) \}\n    \}"),
         DEDUPLICATE_MS_MIN,
     ],
-    "how long after it was sent first a client publishes again what has an id": lambda: [
+    "how long a client may repeat a publish with an id, after it sent it first": lambda: [
         int(client_publishing.AGAIN_FOR_S)
     ],
     "messages of a staged run": lambda: [constant(STAGING, "STAGED_ROWS_MAX"), loading.RUN_ROWS_MAX],
@@ -129,17 +129,17 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "age of a staged run that is loaded": lambda: [
         hours(LOAD_JOBS, name) for name in ("LOAD_AGE_MS_MAX", "LOAD_SWEPT_MS")
     ],
-    "jobs that are remembered": lambda: [
+    "remembered jobs": lambda: [
         constant(LOAD_JOBS, "LOAD_JOBS_MAX"),
         hours(LOAD_JOBS, "LOAD_JOB_KEPT_MS") // 24,
     ],
     "runs that are loaded within 20 hours": lambda: [constant(LOAD_JOBS, "LOAD_NAMES_MAX")],
-    "how long a server's answer to a load from Spark is waited for": lambda: [int(destination.TIMEOUT_S)],
-    "rows that are no messages, told of one batch": lambda: [
+    "how long a load from Spark waits for a server's answer": lambda: [int(destination.TIMEOUT_S)],
+    "invalid rows that are reported of one batch": lambda: [
         constant("rust/tables/src/loading/mod.rs", "BAD_ROWS_TOLD_MAX")
     ],
     "series": lambda: [constant(SERIES, "SERIES_MAX")],
-    "what a series takes: name, rule, zone, tags, attributes and body together": lambda: [
+    "name, rule, zone, tags, attributes and body of a series together": lambda: [
         constant(SERIES, name) for name in ("SERIES_BYTES_MAX", "ALL_SERIES_BYTES_MAX")
     ],
     "interval": lambda: [
@@ -147,11 +147,11 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         timedelta(milliseconds=constant(RULE, "HORIZON_MS")) // timedelta(days=1),
     ],
     "cron pattern, name of its zone": lambda: [constant(RULE, name) for name in ("TEXT_BYTES_MAX", "ZONE_BYTES_MAX")],
-    "messages of series that a [simulation](how-to/simulate.md) hands to groups": lambda: [RECURRING_MAX],
+    "messages of series in a [simulation](how-to/simulate.md)": lambda: [RECURRING_MAX],
     "messages that came since the last checkpoint": lambda: [default("recent_entries_max")],
     "receipts of one `cancel_many` or `move_many`": lambda: [batches.COMMANDS_MAX],
     "keys of one `cancel_keys` or `move_keys`": lambda: [batches.COMMANDS_MAX],
-    "moves that are remembered, so that the same one again is answered as the first time": lambda: [
+    "remembered moves, whose repetition gets the first answer": lambda: [
         constant(RECENT_MOVES, "LAST_MOVES"),
         constant(RECENT_MOVES, "MOVES_KEPT_MS") // 60_000,
         constant(RECENT_MOVES, "RECENT_MOVES_MAX"),
@@ -175,12 +175,12 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     "segments prepared ahead": lambda: [
         constant("rust/engine/src/committer.rs", name) for name in ("SEGMENTS_AHEAD", "SEGMENTS_AHEAD_AFTER_HUNGER")
     ],
-    "files of what is finished": lambda: [KEEP_FINISHED // timedelta(hours=1)],
+    "retention of finished files": lambda: [KEEP_FINISHED // timedelta(hours=1)],
     "holes in one segment, or one run": lambda: [
         constant("rust/core/src/store/retention/segment_hole_search.rs", "HOLES_IN_FILE_MAX"),
         default("hole_bytes_min"),
     ],
-    "subjects of one file that are told apart for that": lambda: [constant(FILE_SUBJECTS, "SUBJECTS_MAX")],
+    "subjects of one file that retention distinguishes": lambda: [constant(FILE_SUBJECTS, "SUBJECTS_MAX")],
     "checkpoints kept": lambda: [constant("rust/core/src/store/retention/kept_files.rs", "CHECKPOINTS_KEPT")],
     "a checkpoint is taken": lambda: [
         default("checkpoint_bytes"),
@@ -198,7 +198,7 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         constant(DEFAULTS, "WINDOW_ENTRY_BYTES"),
         default("window_entries_max"),
     ],
-    "ready messages that are recent": lambda: [default("ready_entries_max")],
+    "recent ready messages": lambda: [default("ready_entries_max")],
     "ready messages that were read from runs and come next": lambda: [constant(LOADED, "LOADED_MAX")],
     "connections": lambda: [chosen(SERVER, "connections_max"), chosen(SERVER, "connections_per_address_max")],
     "connections that have not given the token": lambda: [
@@ -211,34 +211,34 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
         chosen(CONNECTION, name) for name in ("first_request_ms_max", "first_request_bytes_max")
     ],
     "a client that has subscriptions is silent": lambda: [chosen(CONNECTION, "silence_ms_max")],
-    "what is read of all requests that are not there whole": lambda: [chosen(SERVER, "input_bytes_max")],
-    "requests of a connection that are under way, by their frames and what they ask for; what its subscriptions keep": (
+    "bytes read of all requests that have not arrived whole": lambda: [chosen(SERVER, "input_bytes_max")],
+    "requests under way of a connection, by their frames and expected answers; memory of its subscriptions": (
         lambda: [
             chosen(CONNECTION, "kept_bytes_max"),
             constant("rust/core/src/wire/connection/under_way.rs", "REQUEST_BYTES"),
         ]
     ),
-    "what waits for a peer to read it before it is given more": lambda: [chosen(CONNECTION, "output_bytes_max")],
-    "what connections make the server keep": lambda: [
+    "bytes that wait for a peer to read them": lambda: [chosen(CONNECTION, "output_bytes_max")],
+    "memory that connections make the server keep": lambda: [
         matched(SCALES, r"all_bytes_max: (\d+) << 20, each") << 20,
         matched(SCALES, r"each_bytes_max: (\d+) << 20, free") << 20,
         matched(SCALES, r"free_bytes: (\d+) << 10") << 10,
     ],
-    "pulls that wait and hold up nothing": lambda: [
+    "parked pulls, which do not count as requests": lambda: [
         chosen(SERVER, "held_pulls_max"),
         chosen(SERVER, "held_pulls_max") // 2,
         chosen(CONNECTION, "held_max"),
         chosen(CONNECTION, "requests_max"),
     ],
-    "a tag or a text that a consumer asks for; all of one request": lambda: [
+    "a tag or a text in a consumer's filter; all of one request": lambda: [
         constant(MESSAGE, "WORD_BYTES_MAX"),
         constant(TAGS, "ASKED_BYTES_MAX"),
     ],
-    "what an address left of requests that it never finished": lambda: [
+    "bytes of unfinished requests of an address": lambda: [
         chosen(UNFINISHED, name)
         for name in ("free_bytes", "paid_bytes_per_ms", "held_back_ms", "piece_bytes", "wait_ms_max")
     ],
-    "that is owed at most; addresses that are remembered for it": lambda: [
+    "the most that is counted of these; addresses that are remembered for it": lambda: [
         chosen(UNFINISHED, name) for name in ("owed_bytes_max", "addresses_max")
     ],
     "wrong tokens of an address": lambda: [
@@ -246,24 +246,24 @@ EXPECTED: dict[str, Callable[[], list[int]]] = {
     ],
     "consumers that are switched off": lambda: [chosen("rust/core/src/wire/qmq/registry.rs", "switched_off_max")],
     "registered clients of QMQ": lambda: [chosen("rust/core/src/wire/qmq/registry.rs", "clients_max")],
-    "lines that are logged of peers": lambda: [constant("rust/server/src/guard.rs", "NOTICES_MAX")],
+    "log lines about peers": lambda: [constant("rust/server/src/guard.rs", "NOTICES_MAX")],
     "bytes of a request, and so of a `publish_many` over TCP": lambda: [
         constant("rust/core/src/wire/frame.rs", "FRAME_BYTES_MAX")
     ],
     "requests of a client under way": lambda: [
         matched("rust/core/src/wire/client/caller.rs", r"requests_max: ([\d_]+),")
     ],
-    "messages that come ahead of who takes them": lambda: [subscription_state.PREFETCH],
+    "messages that a subscription fetches ahead": lambda: [subscription_state.PREFETCH],
     "acknowledgements that are sent without waiting for more": lambda: [subscription_state.SETTLED_MAX],
     "how long a call waits for its answer": lambda: [int(client_options.TIMEOUT_S)],
     "how long a server may be silent": lambda: [int(client_options.SILENCE_S), int(client_options.HELLO_S)],
     "token": lambda: [constant("rust/core/src/wire/extension/hello.rs", "TOKEN_BYTES_MAX")],
     "a line of `publish --jsonl`": lambda: [publish_verb.LINE_BYTES_MAX],
     "lines that it publishes together": lambda: [publish_verb.BATCH_MESSAGES],
-    "what has ended of runs and is in their cells, so that a subject's forecast reads no rows": lambda: [
+    "ended messages of runs, as counts by subject and minute, so that a subject's forecast reads no rows": lambda: [
         constant("rust/core/src/schedule_log/count/ended.rs", name) for name in ("CELLS_MIN", "ROWS_PER_CELL")
     ],
-    "floods at the same time, each with a lane of its own": lambda: [
+    "floods at the same time, each with its own lane": lambda: [
         constant(FEED, "LANES_MAX") - 1,
         constant("rust/core/src/schedule_log/feed/shares.rs", "SMALLEST_SHARE"),
     ],
@@ -273,7 +273,7 @@ WITHOUT_A_NUMBER = {
     "the forecast of all subjects",
     "due time",
     "marks of free room",
-    "what is missed and caught up with by `all`",
+    "missed times that `all` catches up with",
     "`delay_max`",
     "groups, consumers, threads and coroutines that wait",
     "pending messages in runs",
