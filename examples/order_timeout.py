@@ -1,9 +1,9 @@
-"""Gives up orders that nobody pays for in time.
+"""Cancels orders that are not paid in time.
 
     python examples/order_timeout.py ./orders --pay-within 2
 
-places three orders, pays one, and gives the others up two seconds later. Stop it before and start it
-again: what was not paid is still given up, because the deadline stands in the store.
+places three orders, pays one, and gives up the others two seconds later. Stop the program before that and start
+it again: the unpaid orders are still given up, because their deadlines are in the store.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ SUBJECT = "order.timeout"
 
 
 class Shop:
-    """Orders in a database of yours, and their deadlines in delaymq."""
+    """Orders in your own database, and their deadlines in delaymq."""
 
     def __init__(self, database: sqlite3.Connection, deadlines: delaymq.Store, pay_within: timedelta) -> None:
-        """Makes the table where it is not there."""
+        """Creates the table if it does not exist."""
         self._database = database
         self._deadlines = deadlines
         self._pay_within = pay_within
         database.execute("CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, state TEXT, deadline TEXT)")
 
     def place(self) -> int:
-        """A new order, which is given up where it is not paid in time."""
+        """Places a new order, which is given up if it is not paid in time."""
         with self._database:
             number = self._database.execute("INSERT INTO orders (state) VALUES ('open')").lastrowid or 0
-            # The deadline is durable before the order is: a deadline without an order harms nobody.
+            # The deadline becomes durable before the order: a deadline without an order does no harm.
             receipt = self._deadlines.publish(SUBJECT, b"%d" % number, delay=self._pay_within)
             self._database.execute("UPDATE orders SET deadline = ? WHERE number = ?", (str(receipt), number))
         return number
 
     def pay(self, number: int) -> bool:
-        """Pays an order; False where it was given up before."""
+        """Pays an order. Returns False if the order was given up before."""
         if not self._move(number, "paid"):
             return False
         (deadline,) = self._database.execute("SELECT deadline FROM orders WHERE number = ?", (number,)).fetchone()
-        self._deadlines.cancel(delaymq.Receipt.parse(deadline))  # where it is late, `give_up` sees "paid"
+        self._deadlines.cancel(delaymq.Receipt.parse(deadline))  # if it is too late, `give_up` sees "paid"
         return True
 
     def give_up(self, number: int) -> bool:
-        """Gives an order up; False where it was paid or given up before, as when a message comes twice."""
+        """Gives up an order. Returns False if it was paid or given up before, for example when a message comes twice."""
         return self._move(number, "given up")
 
     def state(self, number: int) -> str:
-        """What became of an order."""
+        """Returns the state of an order."""
         (state,) = self._database.execute("SELECT state FROM orders WHERE number = ?", (number,)).fetchone()
         return str(state)
 
@@ -64,7 +64,7 @@ class Shop:
 
 
 def give_up_what_is_due(shop: Shop, messages: delaymq.Subscription, wait: float, tell: Callable[[str], object]) -> None:
-    """Gives up orders until none has been due for `wait` seconds."""
+    """Gives up unpaid orders until no deadline has come for `wait` seconds."""
     while (message := messages.get(timeout=wait)) is not None:
         with message:  # acknowledged at the end; an exception gives it back
             number = int(message.body)
@@ -74,7 +74,7 @@ def give_up_what_is_due(shop: Shop, messages: delaymq.Subscription, wait: float,
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the shop once."""
-    parser = argparse.ArgumentParser(description="Gives up orders that nobody pays for in time.")
+    parser = argparse.ArgumentParser(description="Cancels orders that are not paid in time.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pay-within", type=float, default=2, metavar="SECONDS")
     chosen = parser.parse_args(arguments)

@@ -1,9 +1,9 @@
-r"""A service on asyncio that reminds: one line in, one line out when its time has come.
+r"""A reminder service on asyncio: it reads lines, and prints each line when its time has come.
 
     printf '2 tea is ready\n1 look out of the window\n' | python examples/reminders.py ./reminders
 
-A line is a number of seconds and a text. The service ends when its input has ended and nothing is left
-to be reminded of, or at Ctrl-C; what is left then is told after the next start.
+A line is a number of seconds and a text. The service ends when its input has ended and no reminder is left, or at
+Ctrl-C. The remaining reminders are printed after the next start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUBJECT = "reminder"
 
 
 async def take_in(store: delaymq.AsyncStore, lines: AsyncIterator[str]) -> None:
-    """Keeps each line until its time."""
+    """Publishes each line with its delay."""
     async for line in lines:
         seconds, _, text = line.strip().partition(" ")
         try:
@@ -30,14 +30,14 @@ async def take_in(store: delaymq.AsyncStore, lines: AsyncIterator[str]) -> None:
 
 
 async def remind(messages: delaymq.AsyncSubscription, tell: Callable[[str], object]) -> None:
-    """Tells what is due, for as long as it is let."""
+    """Prints due reminders until it is stopped."""
     async for message in messages:
         async with message:
             tell(message.body.decode())
 
 
 async def serve(store: delaymq.AsyncStore, lines: AsyncIterator[str], tell: Callable[[str], object]) -> None:
-    """Takes lines in and reminds of them, until the input has ended and all are told."""
+    """Publishes lines and prints reminders, until the input has ended and no reminder is left."""
     async with store.subscribe(SUBJECT, group="people") as messages:
         reminding = asyncio.create_task(remind(messages, tell))
         try:
@@ -53,7 +53,7 @@ async def serve(store: delaymq.AsyncStore, lines: AsyncIterator[str], tell: Call
 
 
 async def lines_of_input() -> AsyncIterator[str]:
-    """The lines of the standard input, read on a thread."""
+    """Yields the lines of the standard input, which are read on a thread."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         yield line
 

@@ -1,9 +1,9 @@
-"""Delivers webhooks to a server that is not always there, later and later each time.
+"""Delivers webhooks to a server that sometimes fails, and retries with growing delays.
 
     python examples/retry_with_backoff.py ./webhooks
 
-delivers three to a server that fails at first, puts the one that fails too often away as a dead letter,
-and brings it back when the server is repaired.
+delivers three webhooks to a server that fails at first. The webhook that fails too often becomes a dead letter,
+and is brought back when the server is repaired.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def deliver_all(
     retry_after: Callable[[int], timedelta],
     count: int | None = None,
 ) -> None:
-    """Delivers what is due until `count` webhooks are delivered or given up, or `messages` is stopped."""
+    """Delivers due webhooks until `count` are delivered or dead letters, or `messages` is stopped."""
     done = 0
     for message in messages:
         try:
@@ -46,17 +46,17 @@ def deliver_all(
 
 
 def bring_back(store: delaymq.Store, tell: Callable[[str], object]) -> int:
-    """Tells of the dead letters, and lets the group have them again; how many."""
+    """Reports the dead letters, brings them back to the group, and returns their number."""
     for letter in store.dead_letters(SUBJECT, GROUP):
         tell(f"{letter.body.decode()!r} was given up after {letter.attempt} attempts: {letter.reason}")
     return store.redrive(SUBJECT, GROUP)
 
 
 class ShakyServer:
-    """Refuses each webhook a number of times that the webhook says itself, until it is repaired."""
+    """Refuses each webhook as often as the webhook says, until the server is repaired."""
 
     def __init__(self) -> None:
-        """Nothing was delivered yet."""
+        """Starts without deliveries."""
         self.is_repaired = False
         self._refused: dict[bytes, int] = {}
 
@@ -70,12 +70,12 @@ class ShakyServer:
 
 
 def main(folder: Path) -> None:
-    """Delivers three webhooks, the last of them only when the server is repaired."""
+    """Delivers three webhooks, the last one only after the server is repaired."""
     server, retry_after = ShakyServer(), delaymq.backoff(first=0.1, factor=2, jitter=0)
     with delaymq.open(folder) as store, store.subscribe(SUBJECT, group=GROUP) as messages:
         store.publish_many(SUBJECT, [b"refuse 0", b"refuse 2", b"refuse 99"])
         deliver_all(messages, server, retry_after, count=3)
-        messages.flush()  # from here on what was given up is a dead letter, whatever happens
+        messages.flush()  # from here on the dead letter is durable
         server.is_repaired = True
         returning = bring_back(store, print)
         deliver_all(messages, server, retry_after, count=returning)
