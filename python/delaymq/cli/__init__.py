@@ -1,4 +1,4 @@
-"""The `delaymq` command: one verb a file. How it ends is told by `exit_codes`."""
+"""The `delaymq` command, with one module for each verb. `exit_codes` lists its exit codes."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ VERBS = (
 
 
 def parser() -> CommandParser:
-    """The whole command line."""
+    """Returns the parser of the whole command line."""
     whole = CommandParser(
         prog="delaymq",
-        description="A durable delay queue: it holds messages until they are due and then hands them over.",
+        description="A durable delay queue: it stores messages, and delivers each message when it is due.",
         epilog="`delaymq VERB --help` says more and has examples.",
     )
     whole.add_argument("--version", action="version", version=f"delaymq {__version__}")
@@ -84,7 +84,7 @@ def parser() -> CommandParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one verb and returns its exit code; what is meant for people goes to standard error."""
+    """Runs one verb and returns its exit code. Text for people goes to standard error."""
     prepare()
     chosen = argparse.Namespace()
     with _reports_to_standard_error(), _ended_by_sigterm(is_process=arguments is None):
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _as_typed(error: DelaymqError, chosen: argparse.Namespace) -> str:
-    """What it says, with the argument that it names as whoever ran the command typed it."""
+    """Returns the message of an error, with the argument named as the user typed it."""
     words, argument = str(error), error.argument
     if argument is None or "option_of" not in chosen or not words.startswith(f"{argument}: "):
         return words
@@ -123,7 +123,7 @@ def _failed(words: str, code: Exit) -> int:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: as Ctrl-C, with another exit code."""
+    """SIGTERM arrived. It is handled as Ctrl-C, with another exit code."""
 
 
 @contextmanager
@@ -136,14 +136,14 @@ def _ended_by_sigterm(*, is_process: bool) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # What a server that was told to end ignores, the process ignores until it has ended.
+            # A signal that a stopping server ignores is ignored by the process until it has ended.
             if not is_process or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
 
 
 @contextmanager
 def _reports_to_standard_error() -> Iterator[None]:
-    """What the store did by itself (a repaired tail, a message given up) is a line for who runs the command."""
+    """Prints a line for each report of the store, such as a repaired tail or a voided message."""
     logger = logging.getLogger("delaymq")
     handler = logging.StreamHandler()
     handler.setFormatter(Lines())

@@ -78,5 +78,5 @@ KINDS: tuple[tuple[type[DelaymqError] | tuple[type[DelaymqError], ...], Exit], .
 
 
 def code_of(error: DelaymqError) -> Exit:
-    """The exit code that tells of an error."""
+    """Returns the exit code of an error."""
     return next(code for kinds, code in KINDS if isinstance(error, kinds))

@@ -1,5 +1,5 @@
 # ruff: noqa: N818 - a name says what happened, as those of delaymq.errors do
-"""What only the command line refuses; everything else is raised by the library."""
+"""Errors that only the command line raises. The library raises all others."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class UsageError(DelaymqError):
 
 
 class NoOutput(DelaymqError):
-    """Standard output is closed, so nobody would learn what was done; nothing was done."""
+    """Standard output is closed, so the result could not be printed; nothing was done."""

@@ -1,4 +1,4 @@
-"""The store that the verbs of groups and dead letters work on, in a folder or behind a server."""
+"""The store on which the verbs of groups and dead letters work, in a folder or behind a server."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ __all__ = ["administered"]
 
 @contextmanager
 def administered(chosen: argparse.Namespace) -> Iterator[Queue]:
-    """The store that the command line names, open."""
+    """Opens the store that the command line names."""
     with open_queue(chosen, settings_of(chosen)) as store:
         yield store

@@ -1,4 +1,4 @@
-"""Arguments of the command line, with their units, and how a verb is added to it."""
+"""Arguments of the command line with their units, and the function that adds a verb."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ SHAPES = "250ms, 10s, 30m, 1h30m, 7d"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with where to read on."""
+    """A parser whose errors are one line, with a hint where to read on."""
 
     def error(self, message: str) -> NoReturn:
-        """Ends the process with the code of a wrong command line."""
+        """Ends the process with the exit code of a wrong command line."""
         self.exit(2, f"delaymq: {message}; see `{self.prog} --help`\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401 - argparse's
-        """As argparse's, but that the verb itself refuses what it does not know: argparse has the whole command do so,
-        whose help has none of the verb's options.
+        """Parses as argparse does, but lets the verb itself refuse unknown arguments.
+
+        argparse lets the whole command refuse them, and the help of the command has none of the verb's options.
         """
         found, others = super().parse_known_args(args, namespace)
         if others and self._subparsers is None:
@@ -40,7 +41,7 @@ class CommandParser(argparse.ArgumentParser):
         return found, others
 
     def option_of(self, argument: str) -> str:
-        """How an argument of the library is typed here; its own name where it is no option."""
+        """Returns how the user types an argument of the library, or its own name if it is no option."""
         options = (action.option_strings for action in self._actions if action.dest == argument)
         return next((strings[-1] for strings in options if strings), argument)
 
@@ -54,7 +55,7 @@ def add_verb(
     details: str = "",
     examples: tuple[str, ...] = (),
 ) -> CommandParser:
-    """Adds a verb whose `--help` ends in examples, and returns its parser."""
+    """Adds a verb whose `--help` ends with examples, and returns its parser."""
     shown = "\n".join(f"  {example}" for example in examples)
     verb = verbs.add_parser(
         name,
@@ -69,17 +70,17 @@ def add_verb(
 
 
 def add_attributes(verb: CommandParser) -> None:
-    """Adds the option whose values `attributes_of` reads."""
+    """Adds the option that `attributes_of` reads."""
     verb.add_argument(
         "--attribute", action="append", default=[], dest="attributes", metavar="KEY=VALUE", help="may be repeated"
     )
 
 
 def attributes_of(chosen: argparse.Namespace) -> dict[str, str]:
-    """What goes along with a message.
+    """Returns the attributes of a message.
 
     Raises:
-        UsageError: One has no name.
+        UsageError: An attribute has no name.
     """
     attributes = {}
     for pair in chosen.attributes:
@@ -91,7 +92,7 @@ def attributes_of(chosen: argparse.Namespace) -> dict[str, str]:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Fills the description to the width and leaves the examples as they are."""
+    """Wraps the description to the width, and leaves the examples unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("examples:"):
@@ -100,10 +101,10 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def count(text: str) -> int:
-    """A whole number above zero; `_` may group its digits.
+    """Parses a whole number above zero. `_` may group its digits.
 
     Raises:
-        argparse.ArgumentTypeError: It is not one.
+        argparse.ArgumentTypeError: The text is not such a number.
     """
     try:
         number = int(text)
@@ -115,10 +116,10 @@ def count(text: str) -> int:
 
 
 def delay(text: str) -> timedelta:
-    """A duration with its units, the largest first: 250ms, 10s, 1h30m, 7d, 0s.
+    """Parses a duration with its units, the largest first: 250ms, 10s, 1h30m, 7d, 0s.
 
     Raises:
-        argparse.ArgumentTypeError: It is not one, or it has no unit.
+        argparse.ArgumentTypeError: The text is not a duration, or has no unit.
     """
     if NUMBER.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text} has no unit: write {text}s, {text}m, {text}h or {text}d")
@@ -134,10 +135,10 @@ def delay(text: str) -> timedelta:
 
 
 def duration(text: str) -> timedelta:
-    """As `delay`, and longer than nothing.
+    """Parses a duration as `delay` does, and refuses zero.
 
     Raises:
-        argparse.ArgumentTypeError: It is not one.
+        argparse.ArgumentTypeError: The text is not such a duration.
     """
     found = delay(text)
     if found <= timedelta(0):
@@ -146,10 +147,10 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A time with its zone, as ISO 8601 writes it.
+    """Parses a time in ISO 8601 with its zone.
 
     Raises:
-        argparse.ArgumentTypeError: It is not one, or it has no zone.
+        argparse.ArgumentTypeError: The text is not a time, or has no zone.
     """
     try:
         found = datetime.fromisoformat(text)

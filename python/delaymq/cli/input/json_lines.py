@@ -1,4 +1,4 @@
-"""Messages as lines of JSON: what `publish --jsonl` reads and `consume --jsonl` writes."""
+"""Messages as lines of JSON, which `publish --jsonl` reads and `consume --jsonl` writes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Kind = TypeVar("Kind")
 
 
 def message_of(line: bytes, number: int, subject: str | None) -> Publish:
-    """The message of one line.
+    """Returns the message of one line.
 
     Args:
         line: One JSON object.
-        number: The line's number in the input, for an error.
-        subject: The subject of lines that name none.
+        number: The number of the line in the input, for errors.
+        subject: The subject of lines without one.
 
     Raises:
-        UsageError: It is not such an object, or a value in it is refused.
+        UsageError: The line is not such an object, or a value in it is refused.
     """
     place = f"line {number}"
     said = _object(line, place)
@@ -115,7 +115,7 @@ OPTIONAL: dict[str, Callable[[object, str], Any]] = {
     "jitter": _delay,
 }
 READ_NAMES = ("subject", "body", "body_base64", *OPTIONAL)
-"""What a line may say; anything else is refused, so that a slip is not lost."""
+"""The names that a line may have. Any other name is refused, so that a typing error is not lost."""
 
 
 def _text(said: Mapping[str, object], name: str, place: str) -> str | None:
@@ -141,7 +141,7 @@ def _body(said: Mapping[str, object], place: str) -> bytes:
 
 
 def line_of(message: Message) -> str:
-    """A message as one line: what `consume --jsonl` prints."""
+    """Returns a message as one line, as `consume --jsonl` prints it."""
     said: dict[str, Any] = {"subject": message.subject, **body_of(message.body)}
     said["due"] = message.due.isoformat()
     said["published"] = message.published.isoformat()
@@ -156,7 +156,7 @@ def line_of(message: Message) -> str:
 
 
 def body_of(body: bytes) -> dict[str, str]:
-    """The body as text where it is UTF-8, else in base64."""
+    """Returns the body as text if it is UTF-8, and otherwise in base64."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:

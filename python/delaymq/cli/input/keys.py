@@ -19,7 +19,7 @@ __all__ = ["Named", "add_id", "add_names", "asked_of_keys", "line_of_key", "name
 
 
 class Named(NamedTuple):
-    """A subject, keys, and where each of these stands."""
+    """A subject, its keys, and the argument or line that each key comes from."""
 
     subject: str
     keys: list[str]
@@ -27,24 +27,26 @@ class Named(NamedTuple):
 
 
 def add_names(verb: ArgumentParser) -> None:
-    """Lets a verb take receipts, or a subject and a key."""
-    verb.add_argument("receipts", nargs="*", metavar="RECEIPT", help="what publish printed; - reads standard input")
-    verb.add_argument("--subject", metavar="SUBJECT", help="of the messages that --key names")
-    words = "instead of receipts: the pending message that has this key; again for more, - reads standard input"
+    """Adds arguments for receipts, or for a subject and a key."""
+    verb.add_argument(
+        "receipts", nargs="*", metavar="RECEIPT", help="receipts that publish printed; - reads standard input"
+    )
+    verb.add_argument("--subject", metavar="SUBJECT", help="subject of the messages that --key names")
+    words = "instead of receipts: the pending message with this key; may be repeated; - reads standard input"
     verb.add_argument("--key", action="append", metavar="TEXT", help=words)
 
 
 def add_id(verb: ArgumentParser) -> None:
-    """Lets a command by a key have an id."""
-    words = "with --key: the same command again, under the same id, is answered as the first time"
+    """Adds the option that gives a command by key an id."""
+    words = "with --key: a repeated command with the same id gets the first answer"
     verb.add_argument("--id", dest="command_id", metavar="TEXT", help=words)
 
 
 def named_keys(chosen: argparse.Namespace) -> Named | None:
-    """The subject and the keys that were named; None where receipts were.
+    """Returns the named subject and keys, or None if receipts were named.
 
     Raises:
-        UsageError: Neither was, or both.
+        UsageError: Neither was named, or both were.
     """
     if chosen.key is None and chosen.subject is None:
         if not chosen.receipts:
@@ -62,7 +64,7 @@ def named_keys(chosen: argparse.Namespace) -> Named | None:
 
 @contextmanager
 def asked_of_keys(named: Named) -> Iterator[list[str]]:
-    """The keys; where one of several is refused, the error says which."""
+    """Checks the keys. If one of several keys is refused, the error names it."""
     try:
         yield named.keys
     except InvalidArgument as error:
@@ -72,14 +74,14 @@ def asked_of_keys(named: Named) -> Iterator[list[str]]:
 
 
 def line_of_key(subject: str, key: str, outcome: str, more: Mapping[str, str | None], *, as_json: bool) -> str:
-    """What was found under a key, in one line."""
+    """Returns the result for a key, in one line."""
     if as_json:
         return json.dumps({"subject": subject, "key": key, "outcome": outcome, **more}, ensure_ascii=False)
     return f"{outcome}  {next((text for text in more.values() if text), key)}"
 
 
 def _texts(arguments: list[str]) -> Iterator[tuple[str, str]]:
-    """Each key and where it stands."""
+    """Yields each key and the argument or line that it comes from."""
     for place, argument in enumerate(arguments, 1):
         if argument != "-":
             yield argument, f"key {place}"

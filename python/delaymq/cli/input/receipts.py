@@ -14,11 +14,11 @@ from delaymq.receipt import Receipt
 __all__ = ["Given", "asked_of", "parts_of", "read_receipts"]
 
 BATCH_RECEIPTS = 10_000
-"""So many are asked for at once."""
+"""The largest number of receipts in one request."""
 
 
 class Given(NamedTuple):
-    """A receipt, and where it stands."""
+    """A receipt, and the argument or line that it comes from."""
 
     text: str
     place: str
@@ -26,23 +26,23 @@ class Given(NamedTuple):
 
 
 def read_receipts(arguments: list[str]) -> list[Given]:
-    """The receipts that the arguments name.
+    """Yields the receipts that the arguments name.
 
     Raises:
-        UsageError: One of them cannot be read; it says which.
+        UsageError: A receipt cannot be read; the error names it.
     """
     return [Given(text, place, _parsed(text, place)) for text, place in list(_texts(arguments))]
 
 
 def parts_of(given: list[Given]) -> Iterator[list[Given]]:
-    """As many at a time as are asked for at once."""
+    """Yields receipts in the pieces in which they are sent."""
     for start in range(0, len(given), BATCH_RECEIPTS):
         yield given[start : start + BATCH_RECEIPTS]
 
 
 @contextmanager
 def asked_of(part: list[Given]) -> Iterator[list[Receipt]]:
-    """The receipts of a part; where one of several is refused, the error says which."""
+    """Reads the receipts of a piece. If one of several is refused, the error names it."""
     try:
         yield [one.receipt for one in part]
     except InvalidArgument as error:
@@ -52,7 +52,7 @@ def asked_of(part: list[Given]) -> Iterator[list[Receipt]]:
 
 
 def _texts(arguments: list[str]) -> Iterator[tuple[str, str]]:
-    """Each receipt's text and where it stands."""
+    """Yields the text of each receipt, and the argument or line that it comes from."""
     for place, argument in enumerate(arguments, 1):
         if argument != "-":
             yield argument, f"receipt {place}"

@@ -30,14 +30,14 @@ NETWORK = re.compile("[0-9a-fA-F:.]+(/[0-9]{1,3})?")
 
 @dataclass(frozen=True)
 class Key:
-    """One key.
+    """One key of the configuration.
 
     Attributes:
         name: The table and the name in it, with the unit.
-        expected: What a value must be, in words.
-        read: The value, out of what TOML gives; raises ValueError.
-        meaning: What it does.
-        default: What holds without it, in words.
+        expected: The expected kind of value, in words.
+        read: Converts a value from TOML; raises ValueError.
+        meaning: What the key sets, in words.
+        default: The default, in words.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Key:
 
     @property
     def variable(self) -> str:
-        """Its name in the environment."""
+        """The name of the key in the environment."""
         return PREFIX + self.name.upper().replace(".", NAME_PARTS)
 
 
@@ -89,14 +89,14 @@ def _token_hash(value: object) -> object:
 
 
 def _networks(value: object) -> object:
-    """A list of texts, or one text with commas."""
+    """Reads a list of texts, or one text with commas."""
     texts = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
     if texts == [""]:
         return ()
     if not isinstance(texts, list) or not all(isinstance(text, str) and NETWORK.fullmatch(text) for text in texts):
         raise ValueError
     for text in texts:
-        ipaddress.ip_network(text)  # raises where bits are set behind the length
+        ipaddress.ip_network(text)  # raises if bits are set behind the length
     return tuple(texts)
 
 
@@ -107,7 +107,7 @@ def _number(value: object) -> object:
 
 
 def _hours_of(value: object) -> object:
-    """A table, or one text: `settlement=720, noise=0`."""
+    """Reads a table, or one text: `settlement=720, noise=0`."""
     if isinstance(value, str):
         parts = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
         value = {name.strip(): float(hours) for name, _, hours in parts}
@@ -231,22 +231,22 @@ KEYS = (
 )
 BY_NAME = {key.name: key for key in KEYS}
 TABLES = ("store.keep_finished_hours_of",)
-"""Keys whose names in a table are of users: subjects, which may have dots."""
+"""Keys that are tables whose names users choose: subjects, which may have dots."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value, and where it was found."""
+    """One value, and its source."""
 
     value: Any
     origin: str
 
 
 class Settings(Mapping[str, Any]):
-    """The values that were given, by key; what was not given is absent."""
+    """The values that were given, by key. A key that was not given is absent."""
 
     def __init__(self, found: dict[str, Setting]) -> None:
-        """Takes over what `load` found."""
+        """Takes the settings that `load` found."""
         self._found = found
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - each key has a kind of its own
@@ -259,15 +259,15 @@ class Settings(Mapping[str, Any]):
         return len(self._found)
 
     def origin(self, name: str) -> str:
-        """Where a value was found."""
+        """Returns the source of a value."""
         return self._found[name].origin
 
 
 def load(file: Path | None, environment: Mapping[str, str], pairs: Sequence[str]) -> Settings:
-    """Reads what is configured.
+    """Reads the configuration.
 
     Args:
-        file: The file of `--config`; without one that of the variable DELAYMQ_CONFIG, if any.
+        file: The file of `--config`. Without it, the file that the variable DELAYMQ_CONFIG names, if any.
         environment: The environment.
         pairs: The `key=value` of each `--set`.
 
@@ -299,7 +299,7 @@ def _read_file(path: Path) -> dict[str, object]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except RecursionError:
         raise UsageError(f"{path}: is not TOML that anybody needs: it is nested too deeply") from None
-    except ValueError as error:  # also a number of more digits than Python reads
+    except ValueError as error:  # also a number with more digits than Python reads
         raise UsageError(f"{path}: is not TOML: {error}") from error
 
 
@@ -312,7 +312,7 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 
 
 def _from_text(name: str, text: str) -> object:
-    """A value of the environment or of `--set`: numbers are written as in TOML, text without quotes."""
+    """Reads a value of the environment or of `--set`: numbers as in TOML, text without quotes."""
     key = BY_NAME.get(name)
     if key is None or key.read not in (_whole, _number, _port):
         return text
@@ -334,11 +334,11 @@ def _checked(name: str, value: object, origin: str) -> Setting:
     try:
         return Setting(key.read(value), origin)
     except ValueError:
-        # What stands where a hash belongs may be the token itself.
+        # The value in place of a hash may be the token itself.
         found = "something else" if key.read is _token_hash else repr(value)
         raise UsageError(f"{origin}: {name}: expected {key.expected}, found {found}") from None
 
 
 def environment() -> Mapping[str, str]:
-    """The environment of this process."""
+    """Returns the environment of this process."""
     return os.environ

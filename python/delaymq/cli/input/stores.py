@@ -1,4 +1,4 @@
-"""Which store a verb works on, in a folder or behind a server, and opening it."""
+"""The store on which a verb works, in a folder or behind a server."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ __all__ = [
 ]
 
 TOKEN_BYTES_MAX = 1024
-PROOF_HELP = "what proves to the server that you may connect, in a file: a command line can be read by everybody here"
+PROOF_HELP = "a file with the token for the server; every user of this machine can read command lines"
 
 
 def add_place(verb: argparse.ArgumentParser) -> None:
-    """Adds the options that say which store is meant, in a folder or behind a server, and those of settings."""
+    """Adds the options that name the store, in a folder or behind a server, and those of the settings."""
     _add_store_or_server(verb, "a server instead: delaymq://host:port")
     verb.add_argument("--token-file", type=Path, metavar="FILE", help=PROOF_HELP)
     add_settings(verb)
 
 
 def add_files(verb: argparse.ArgumentParser, instead: str) -> None:
-    """Adds the same for a verb that reads the files of a store, and does so nowhere else.
+    """Adds the same options for a verb that works only on the files of a store.
 
     Args:
-        verb: Its parser.
-        instead: What to do where the store is behind a server, in words.
+        verb: The parser of the verb.
+        instead: What the user can do with a store behind a server, in words.
     """
     _add_store_or_server(verb, "refused: this verb reads files")
     verb.set_defaults(instead=instead)
@@ -70,16 +70,16 @@ def add_settings(verb: argparse.ArgumentParser) -> None:
 
 
 def settings_of(chosen: argparse.Namespace) -> Settings:
-    """What is configured for this command.
+    """Returns the configuration of this command.
 
     Raises:
-        UsageError: Something is not as it must be.
+        UsageError: A setting is wrong.
     """
     return load(chosen.config, environment(), chosen.pairs)
 
 
 def folder_of(chosen: argparse.Namespace, settings: Settings) -> Path:
-    """The store's folder.
+    """Returns the store's folder.
 
     Raises:
         UsageError: A server was given, or nothing.
@@ -94,10 +94,10 @@ def folder_of(chosen: argparse.Namespace, settings: Settings) -> Path:
 
 
 def is_served(chosen: argparse.Namespace, settings: Settings) -> bool:
-    """True where a server is meant, and false where a folder is.
+    """Returns True for a server, and False for a folder.
 
     Raises:
-        UsageError: None of them is given, or both are configured, or a token goes with a folder.
+        UsageError: Neither is given, or both are configured, or a token is given with a folder.
     """
     if chosen.server is not None:
         return True
@@ -114,11 +114,11 @@ def is_served(chosen: argparse.Namespace, settings: Settings) -> bool:
 
 
 def open_queue(chosen: argparse.Namespace, settings: Settings, *, create: bool = False) -> Queue:
-    """Opens the store, or connects to the server: what a verb does is the same with both.
+    """Opens the store, or connects to the server. A verb works on both in the same way.
 
     Raises:
-        UsageError: As `is_served`, or the token's file is refused.
-        DelaymqError: As `delaymq.open` and `delaymq.connect`.
+        UsageError: As in `is_served`, or the token's file is refused.
+        DelaymqError: As in `delaymq.open` and `delaymq.connect`.
     """
     if is_served(chosen, settings):
         return server_of(chosen, settings)
@@ -130,7 +130,7 @@ def server_of(chosen: argparse.Namespace, settings: Settings) -> Client:
 
     Raises:
         UsageError: The token's file is refused.
-        DelaymqError: As `delaymq.connect`.
+        DelaymqError: As in `delaymq.connect`.
     """
     from delaymq.client.threads.client import connect  # noqa: PLC0415 - who opens a folder need not wait for it
 
@@ -141,7 +141,7 @@ def server_of(chosen: argparse.Namespace, settings: Settings) -> Client:
 
 
 def _token_in(path: Path) -> bytes:
-    """The token of a file, without the end of its line."""
+    """Reads the token from a file, without the end of its line."""
     try:
         with path.open("rb") as file:
             content = file.read(TOKEN_BYTES_MAX + len(b"\r\n") + 1)
@@ -164,17 +164,17 @@ def open_store(
     create: bool = False,
     tell: Callable[[Progress], None] | None = None,
 ) -> Store:
-    """Opens the store in a folder, with a bar where recovery takes long enough to see one.
+    """Opens the store in a folder, with a progress bar if recovery takes long enough.
 
     Args:
         chosen: The arguments of the verb.
-        settings: What is configured.
-        create: Makes it where there is none.
-        tell: Is told of the progress instead of the bar.
+        settings: The configuration.
+        create: Creates the store if the folder has none.
+        tell: Receives the progress, instead of the bar.
 
     Raises:
-        UsageError: As `folder_of`.
-        StoreError: As `delaymq.open`.
+        UsageError: As in `folder_of`.
+        StoreError: As in `delaymq.open`.
     """
     options: dict[str, Any] = {}
     for name in PLAIN:
@@ -206,14 +206,14 @@ PLAIN = (
     "warn_free_bytes",
     "refuse_free_bytes",
 )
-"""The settings that are options of the same name."""
+"""Returns the settings that are options of `delaymq.open` with the same name."""
 
 
 def kept_of(settings: Settings) -> dict[str, Any]:
-    """How long what is finished is kept, as options of `delaymq.open` and `delaymq.inspect`.
+    """Returns how long finished files are kept, as options of `delaymq.open` and `delaymq.inspect`.
 
     Raises:
-        UsageError: A time is too long, or a name is none of a subject.
+        UsageError: A time is too long, or a name is not a valid subject.
     """
     options: dict[str, Any] = {}
     if "store.keep_finished_hours" in settings:

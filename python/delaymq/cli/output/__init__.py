@@ -1,4 +1,4 @@
-"""What a verb of the command line prints, for people at a terminal and for pipes.
+"""The output of a verb of the command line, for people at a terminal and for pipes.
 
 Enter: results of a verb. Leave: tables, bars and colours on a terminal; plain text in a pipe or with NO_COLOR.
 

@@ -1,4 +1,4 @@
-"""The figures of `delaymq bench` as a table that grows: each beside the machine's limit, with a bar."""
+"""The figures of `delaymq bench` as a table that grows row by row, each next to the machine's limit, with a bar."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from delaymq.cli.output.terminal import alarming, can_show, green, strong
 
 __all__ = ["FigureTable"]
 
-COLUMNS_PIPED = 120  # where there is no terminal to ask
+COLUMNS_PIPED = 120  # without a terminal
 BAR_COLUMNS_MAX = 30
-BAR_COLUMNS_MIN = 6  # a shorter one tells nothing
+BAR_COLUMNS_MIN = 6  # a shorter bar shows nothing
 FIGURE_COLUMNS = 11  # 999,999,999
 SHARE_COLUMNS = 6  # 9,999%
 GAP = "  "
@@ -25,19 +25,19 @@ BLOCKS = "▏▎▍▌▋▊▉█"
 
 
 class FigureTable:
-    """Lines that stand below one another although they are printed one by one.
+    """Lines that are aligned although they are printed one by one.
 
-    All cases are known before the first is measured, so the columns of words are as wide as they
-    need be. What does not fit on one line stands on two.
+    All cases are known before the first is measured, so the widths of the text columns are known.
+    A row that does not fit on one line takes two.
     """
 
     def __init__(self, cases: Sequence[Case], stream: TextIO, columns: int | None = None) -> None:
-        """Looks at what will be printed, and where.
+        """Computes the layout from the cases and the stream.
 
         Args:
-            cases: What will be measured.
-            stream: Where the lines go.
-            columns: The width; None asks the terminal.
+            cases: The cases that will be measured.
+            stream: The stream that the lines go to.
+            columns: The width; None takes that of the terminal.
         """
         self._stream = stream
         self._named = max(len("bench"), *(len(case.bench) for case in cases))
@@ -52,20 +52,20 @@ class FigureTable:
         self._bar = bar if bar >= BAR_COLUMNS_MIN else 0
 
     def head(self) -> str:
-        """What stands above the columns."""
+        """Returns the heading of the columns."""
         words = self._words("bench", "case", "mode")
         bar = GAP + "share of the limit"[: self._bar] if self._bar else ""
         return strong(self._joined(words, self._numbers("figure", "limit", "unit", "share") + bar), self._stream)
 
     def line(self, row: Row) -> str:
-        """One row."""
+        """Returns one row."""
         words = self._words(row.bench, case_words(row.detail), row.durability)
         share = f"{row.ratio:,.0%}" if math.isfinite(row.ratio) else "-"
         numbers = self._numbers(_grouped(row.value), _grouped(row.limit), row.unit, share)
         return self._joined(words, numbers + (GAP + self._drawn(row.ratio) if self._bar else ""))
 
     def marks(self, row: Row) -> list[str]:
-        """A line for each mark of a row: what must be reached, and whether it was."""
+        """Yields a line for each mark of a row: the figure that must be reached, and whether it was."""
         return [f"{GAP}must: {judged.words()}: {self._outcome(judged)}" for judged in row.must]
 
     def _outcome(self, judged: Judged) -> str:
@@ -85,7 +85,7 @@ class FigureTable:
         return f"{words.rstrip() if self._is_on_two else words}{between}{numbers}".rstrip()
 
     def _drawn(self, share: float) -> str:
-        """A bar that is full where the limit was reached."""
+        """Returns a bar that is full if the limit was reached."""
         reached = min(max(share, 0.0), 1.0)
         if self._has_blocks:
             whole, eighths = divmod(int(reached * self._bar * len(BLOCKS)), len(BLOCKS))
@@ -96,7 +96,7 @@ class FigureTable:
 
 
 def _columns(stream: TextIO) -> int:
-    """How wide what is printed may be: what COLUMNS says, else what the terminal says."""
+    """Returns the width of the output: COLUMNS if it is set, and otherwise the width of the terminal."""
     if os.environ.get("COLUMNS", "").isdecimal() or stream.isatty():
         return shutil.get_terminal_size((COLUMNS_PIPED, 24)).columns
     return COLUMNS_PIPED

@@ -1,4 +1,4 @@
-"""What holds the space of a store, and why: the last part of the picture of `delaymq inspect`."""
+"""The holders of a store's space, and why they hold it: the last part of the output of `delaymq inspect`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMED_MAX = 3
 
 
 def held_space(seen: Inspection, most: int, out: TextIO) -> Iterator[str]:
-    """The reasons with their bytes, who needs what, each file, and what would give most room back."""
+    """Yields the reasons with their bytes, the holders, each file, and the action that gives the most space back."""
     reasons: list[tuple[object, ...]] = [
         (_reason(held.reason, seen), held.holders or "", byte_words(held.bytes), byte_words(held.alone))
         for held in seen.space
@@ -55,7 +55,7 @@ def held_space(seen: Inspection, most: int, out: TextIO) -> Iterator[str]:
 
 
 def named(subject: str) -> str:
-    """A subject in words: those that a store makes for a group are named after both."""
+    """Returns a subject in words. Subjects that a store makes for a group are named after both."""
     for prefix, words in (("%RETRY%", "given back"), ("%DEAD_RETRY%", "dead letters")):
         if subject.startswith(prefix):
             name, _, group = subject.removeprefix(prefix).rpartition("%")
@@ -64,7 +64,7 @@ def named(subject: str) -> str:
 
 
 def _reason(reason: str, seen: Inspection) -> str:
-    # Who consumes is known of a store that is open alone: a close, or a crash, ends all but lasting consumers.
+    # Consumers are known only for an open store: a close, or a crash, ends all but lasting consumers.
     return REASONS[reason] if seen.open_in else CLOSED.get(reason, REASONS[reason])
 
 
@@ -125,13 +125,13 @@ def _file_row(file: InspectedFile, seen: Inspection) -> tuple[object, ...]:
 
 
 def _most_room(seen: Inspection, out: TextIO) -> Iterator[str]:
-    """What an operator may end, and what most of the space would come back with."""
+    """Returns what an operator may end to get the most space back."""
     ended = [holder for holder in seen.holders if _may_be_ended(holder, seen) and holder.alone]
     if ended:
         most = max(ended, key=lambda holder: holder.alone)
         size = byte_words(most.alone)
         begin = f"{strong('most room', out)} comes back without {_who(most)}: {size}"
-        # A pin holds what has no other use: what is finished and old.
+        # A pin holds files that have no other use: finished and old ones.
         old = "once older than keep_finished (72h by default), two checkpoints later"
         yield f"{begin}, {'at once' if most.kind == 'pin' else old}"
 

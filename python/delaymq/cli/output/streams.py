@@ -1,4 +1,4 @@
-"""The three standard streams, whatever the shell made of them: closed, in an encoding of few characters, or full."""
+"""The three standard streams, in any state that the shell left: closed, full, or with an encoding of few characters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from delaymq.cli.failures import NoOutput, UsageError
 __all__ = ["abandon_output", "prepare", "require_output", "standard_input", "standard_input_is_a_terminal"]
 
 ERRORS = "delaymq.escaped"
-"""What a stream's encoding does not have is written as JSON escapes it, so that a line of JSON stays one."""
+"""Writes characters that a stream's encoding lacks with the escapes of JSON, so that a line of JSON stays valid."""
 
 DESCRIPTORS = 3
 
 
 def prepare() -> None:
-    """Makes the streams such that printing cannot fail for what is printed."""
+    """Prepares the streams so that printing cannot fail because of a character."""
     for descriptor in range(DESCRIPTORS):
         try:
             os.fstat(descriptor)
         except OSError:
-            # A file of the store must not get this number: what somebody prints would be written into it.
+            # A file of the store must not get this number: output would be written into it.
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open as long as the process
@@ -36,7 +36,7 @@ def prepare() -> None:
 
 
 def require_output() -> None:
-    """Looks whether anybody can be told of what is done, before it is done.
+    """Checks that the result can be printed, before anything is done.
 
     Raises:
         NoOutput: Standard output is closed.
@@ -46,7 +46,7 @@ def require_output() -> None:
 
 
 def abandon_output() -> None:
-    """Lets go of what was printed and cannot be written: the interpreter tries once more at its end, and complains."""
+    """Discards output that cannot be written. Otherwise the interpreter tries again at its end, and complains."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -55,10 +55,10 @@ def abandon_output() -> None:
 
 
 def standard_input(name: str) -> BinaryIO:
-    """The bytes of standard input.
+    """Returns standard input as bytes.
 
     Args:
-        name: The argument that asked for it.
+        name: The argument that reads it.
 
     Raises:
         UsageError: It is closed.
@@ -69,7 +69,7 @@ def standard_input(name: str) -> BinaryIO:
 
 
 def standard_input_is_a_terminal() -> bool:
-    """True where somebody would have to type what is read."""
+    """Returns True if a person would have to type the input."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

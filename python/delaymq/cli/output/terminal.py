@@ -1,4 +1,4 @@
-"""Tables and bars, for people. What is piped gets no escape codes, and a terminal none with NO_COLOR."""
+"""Tables and bars, for people. Pipes get no escape codes, nor does a terminal with NO_COLOR."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ __all__ = [
     "table",
 ]
 
-FIRST_AFTER_SECONDS = 0.5  # what is done sooner needs no bar
+FIRST_AFTER_SECONDS = 0.5  # shorter work needs no bar
 EVERY_SECONDS = 0.1
 BAR_COLUMNS = 30
 KIBI = 1024
 
 
 def is_lively(stream: IO[str]) -> bool:
-    """True for a terminal that can move its cursor."""
+    """Returns True for a terminal that can move its cursor."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def has_colour(stream: IO[str]) -> bool:
-    """True where colours may be used."""
+    """Returns True if colours may be used."""
     return is_lively(stream) and not os.environ.get("NO_COLOR")
 
 
 def strong(text: str, stream: IO[str]) -> str:
-    """Text that stands out, where that can be."""
+    """Returns text that stands out, if colours may be used."""
     return f"\x1b[1m{text}\x1b[0m" if has_colour(stream) else text
 
 
 def alarming(text: str, stream: IO[str]) -> str:
-    """Text that warns, where that can be."""
+    """Returns text that warns, if colours may be used."""
     return f"\x1b[1;31m{text}\x1b[0m" if has_colour(stream) else text
 
 
 def green(text: str, stream: IO[str]) -> str:
-    """Text in green, where that can be."""
+    """Returns green text, if colours may be used."""
     return f"\x1b[32m{text}\x1b[0m" if text and has_colour(stream) else text
 
 
 def can_show(text: str, stream: TextIO) -> bool:
-    """True where the stream's encoding has every character of it."""
+    """Returns True if the stream's encoding has every character of the text."""
     try:
         text.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -65,12 +65,12 @@ def can_show(text: str, stream: TextIO) -> bool:
 
 
 def clear(stream: IO[str]) -> str:
-    """What begins the next picture on a terminal, and an empty line elsewhere."""
+    """Returns what separates two outputs: a screen reset on a terminal, and an empty line elsewhere."""
     return "\x1b[H\x1b[J" if is_lively(stream) else "\n"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str]) -> str:
-    """A plain table: text to the left, numbers to the right. Numbers are given as int."""
+    """Returns a plain table, with text to the left and numbers to the right. Numbers are given as int."""
     cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
     numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(heads))]
     widths = [max(len(line[column]) for line in [list(heads), *cells]) for column in range(len(heads))]
@@ -86,17 +86,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str
 
 
 def count_words(count: int, noun: str, nouns: str | None = None) -> str:
-    """So many of what is called by a noun, whose plural has an s where it is not given."""
+    """Returns a count and its noun. The plural is the noun with an s unless it is given."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def message_words(count: int) -> str:
-    """So many messages."""
+    """Returns a count of messages."""
     return count_words(count, "message")
 
 
 def byte_words(count: int) -> str:
-    """Bytes as people read them: 812 B, 4.2 MiB."""
+    """Returns bytes in readable units: 812 B, 4.2 MiB."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < KIBI or unit == "TiB":
@@ -106,7 +106,7 @@ def byte_words(count: int) -> str:
 
 
 def span_words(span: timedelta) -> str:
-    """A span as people say it: 3d 4h, 12m 5s, 0.4s."""
+    """Returns a duration in readable units: 3d 4h, 12m 5s, 0.4s."""
     seconds = span.total_seconds()
     if seconds < 10:  # noqa: PLR2004 - below that a second is coarse
         return f"{seconds:.1f}s"
@@ -119,16 +119,16 @@ def span_words(span: timedelta) -> str:
 
 
 def cut(rows: list[tuple[object, ...]], most: int) -> tuple[list[tuple[object, ...]], list[str]]:
-    """The first rows of a table, and a line that counts the others."""
+    """Returns the first rows of a table, and a line that counts the others."""
     left = len(rows) - most
     return rows[:most], [f"… and {left:,} more; --all shows them"] if left > 0 else []
 
 
 class Bar:
-    """How far something has come, on one line that goes away at the end. Nothing where it is not a terminal."""
+    """A progress bar on one line, which disappears at the end. It prints nothing if the stream is not a terminal."""
 
     def __init__(self, what: str, stream: IO[str]) -> None:
-        """Says what is done, and where to draw."""
+        """Takes the words for the work, and the stream to draw on."""
         self._what = what
         self._stream = stream
         self._live = is_lively(stream)
@@ -136,7 +136,7 @@ class Bar:
         self._drawn = 0
 
     def show(self, done: int, whole: int | None, words: str = "") -> None:
-        """Draws how many bytes are done, of how many if that is known; ten times a second at most."""
+        """Draws how many bytes are done, and of how many if that is known, at most ten times a second."""
         now = time.monotonic()
         if not self._live or now < self._next:
             return
@@ -144,7 +144,7 @@ class Bar:
         self._draw(self.line(done, whole, words))
 
     def line(self, done: int, whole: int | None, words: str) -> str:
-        """The words of one picture."""
+        """Returns the text of the bar."""
         if not whole:
             return f"{self._what}  {byte_words(done)}  {words}"
         share = min(done / whole, 1.0)

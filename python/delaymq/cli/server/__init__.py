@@ -1,4 +1,4 @@
-"""What `delaymq serve` needs beside the store.
+"""The parts of `delaymq serve` that are outside the store.
 
 Enter: the configuration, and events of the running server. Leave: options for the server, lines of its log, and
 notifications to systemd.

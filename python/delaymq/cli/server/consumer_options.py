@@ -1,4 +1,4 @@
-"""What is configured of QMQ's clients, as a server takes it."""
+"""The settings of QMQ's clients, as options of a server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COUNT_MAX = 2**31 - 1
 
 
 def consuming_of(settings: Settings) -> ConsumerOptions:
-    """What is given of it.
+    """Returns the options that are configured.
 
     Raises:
-        UsageError: For a lease of nothing, and for what is beyond all bounds.
+        UsageError: A lease is zero, or a value is out of range.
     """
     choices: ConsumerOptions = {}
     for name, choice, read in READ_AS:
@@ -77,4 +77,4 @@ READ_AS: tuple[tuple[str, Choice, Callable[[Settings, str], int]], ...] = (
     ("server.qmq_groups_max", "groups_max", _count),
     ("server.qmq_subjects_max", "subjects_max", _count),
 )
-"""Each setting, what it chooses, and how it is read."""
+"""For each setting, the option that it sets and how it is read."""

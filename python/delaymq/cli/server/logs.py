@@ -1,7 +1,7 @@
-"""What a server tells of itself on standard error: one line for each event, for people or as JSON.
+"""The log of a server on standard error: one line for each event, for people or as JSON.
 
-Names of peers may be in it, payloads and tokens never are. Control bytes are escaped, so that nobody
-outside can begin a line or colour a terminal.
+Lines may have names of peers, and never have payloads or tokens. Control bytes are escaped, so that a peer cannot
+begin a line or colour a terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "JsonLines", "Lines", "event", "told_as"]
 
 FORMATS = ("text", "json")
 LOGGER = logging.getLogger("delaymq")
-# C0, DEL and C1, and what some readers take for the end of a line.
+# C0, DEL and C1, and characters that some readers take for the end of a line.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -26,18 +26,18 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class Lines(logging.Formatter):
-    """`delaymq: ` and the words."""
+    """Formats a record as `delaymq: ` and the message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Returns the line."""
         return "delaymq: " + CONTROL.sub(_escape, record.getMessage())
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: `time`, `level`, `event`, `message`, and what the event has beside."""
+    """Formats a record as one object on a line: `time`, `level`, `event`, `message`, and the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Returns the line."""
         said: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -45,17 +45,17 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         said |= getattr(record, "details", {})
-        return json.dumps(said)  # which escapes all that is no plain ASCII
+        return json.dumps(said)  # this escapes everything outside plain ASCII
 
 
 def event(level: int, action: str, text: str, **details: object) -> None:
-    """Tells of an event; its details stand in the JSON alone."""
+    """Logs an event. Only JSON has its fields."""
     LOGGER.log(level, "%s", text, extra={"action": action, "details": details})
 
 
 @contextmanager
 def told_as(log_format: str) -> Iterator[None]:
-    """Everything from `info` on is told in this format, by the handlers that are there."""
+    """Logs everything from `info` on in this format, with the handlers that are there."""
     before = [(handler, handler.formatter) for handler in LOGGER.handlers]
     level = LOGGER.level
     LOGGER.setLevel(logging.INFO)

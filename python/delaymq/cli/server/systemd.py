@@ -1,4 +1,4 @@
-"""Telling systemd how a service is: the datagrams of sd_notify(3), where the environment names a socket."""
+"""Notifications to systemd: the datagrams of sd_notify(3), if the environment names a socket."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ VARIABLE = "NOTIFY_SOCKET"
 
 
 class Service:
-    """The one who started this process, where he wants to know."""
+    """The supervisor that started this process, if it wants notifications."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Reads where to tell it.
+        """Reads the address of the supervisor.
 
         Args:
             environment: The environment of the process.
         """
         named = environment.get(VARIABLE, "")
-        # An address that begins with "@" is one without a file.
+        # An address that begins with "@" has no file.
         self._address = "\0" + named[1:] if named.startswith("@") else named
 
     def tell(self, *lines: str) -> None:
-        """Sends assignments, such as READY=1. Nobody needs to hear them, so nothing fails here."""
+        """Sends assignments, such as READY=1. The service does not depend on them, so no error is raised."""
         if not self._address:
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as telling:
             telling.sendto("\n".join(lines).encode(), self._address)
 
     def tell_recovering(self, percent: int, patience_seconds: int) -> None:
-        """It is at work, and wants so much more time before it is given up."""
+        """Reports that the service is at work, and asks for that much more time."""
         self.tell(f"STATUS=recovering, {percent} %", f"EXTEND_TIMEOUT_USEC={patience_seconds * 1_000_000}")
 
     def tell_ready(self, where: str) -> None:
-        """It listens."""
+        """Reports that the service listens."""
         self.tell("READY=1", f"STATUS={where}")
 
     def tell_stopping(self, patience_seconds: int) -> None:
-        """It answers what is under way, for so long at most."""
+        """Reports that the service finishes its requests, for that long at most."""
         self.tell("STOPPING=1", "STATUS=draining", f"EXTEND_TIMEOUT_USEC={patience_seconds * 1_000_000}")

@@ -1,4 +1,4 @@
-"""`delaymq spark`: what PySpark counts in a store, makes again or loads into it, here or on a cluster."""
+"""`delaymq spark`: jobs that count in a store with PySpark, rebuild its runs or load into it, here or on a cluster."""
 
 from __future__ import annotations
 

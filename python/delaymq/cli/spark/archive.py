@@ -1,4 +1,4 @@
-"""`delaymq spark archive`: what is finished, as Parquet."""
+"""`delaymq spark archive`: finished messages as Parquet."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def add_archive(parts: Verbs) -> None:
         parts,
         "archive",
         run_archive,
-        summary="write what is finished as Parquet",
-        details="By subject and day, each end once, however often it is killed and run again: a run goes on where the "
-        "one before ended. Ends with code 1 where facts were retired since then, and says which. Needs "
-        '`pip install "delaymq[spark]"` and Java 17.',
+        summary="write finished messages as Parquet",
+        details="Writes by subject and day. Each end is written once, even if the job is killed and run "
+        "again: a run goes on where the one before ended. Ends with code 1 if facts were retired "
+        'since then, and says which. Needs `pip install "delaymq[spark]"` and Java 17.',
         examples=EXAMPLES,
     )
     verb.add_argument(
-        "--parquet", required=True, type=Path, metavar="DIR", help="the archive, which is made where there is none"
+        "--parquet", required=True, type=Path, metavar="DIR", help="the archive, which is created if it is missing"
     )
     verb.add_argument(
         "--before-retire",
         action="store_true",
-        help="the store keeps its log until a next run has archived it; a run without this lets go",
+        help="the store keeps its log until the next run has archived it; a run without this option ends that",
     )
     add_snapshot(verb)
     add_running(verb, "one JSON object")
@@ -55,12 +55,12 @@ def add_archive(parts: Verbs) -> None:
 
 
 def run_archive(chosen: argparse.Namespace) -> int:
-    """Archives, and prints what is new."""
+    """Runs the archive, and prints what is new."""
     folder = folder_of(chosen, settings_of(chosen))
     from delaymq.spark import TableOptions  # noqa: PLC0415 - PySpark is asked for here alone
     from delaymq.spark.jobs import archive  # noqa: PLC0415
 
-    delaymq.snapshot(folder, name=chosen.snapshot).close()  # what is no store is told at once, and not when Java is up
+    delaymq.snapshot(folder, name=chosen.snapshot).close()  # reports a wrong folder at once, before Java starts
     with session(chosen.master) as spark:
         asked = TableOptions(path=str(folder.absolute()), snapshot=chosen.snapshot)
         done = archive(spark, asked, chosen.parquet.absolute(), before_retire=chosen.before_retire)

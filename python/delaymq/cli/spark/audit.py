@@ -1,4 +1,4 @@
-"""`delaymq spark audit`: every message of a store accounted for."""
+"""`delaymq spark audit`: an account of every message of a store."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def add_audit(parts: Verbs) -> None:
         "audit",
         run_audit,
         summary="account for every message",
-        details="Says what is lost, doubled, early, corrupt or stuck, and how late messages were, read from the files "
-        "without the store's lock, also while a server has it. Ends with code 1 where something is wrong. Needs "
-        '`pip install "delaymq[spark]"` and Java 17.',
+        details="Reports lost, duplicated, early, corrupt and stuck messages, and how late messages were. "
+        "Reads the files without the store's lock, also while a server has it. Ends with code 1 if "
+        'something is wrong. Needs `pip install "delaymq[spark]"` and Java 17.',
         examples=EXAMPLES,
     )
     verb.add_argument(
         "--stuck-after",
         type=delay,
         metavar="DURATION",
-        help="what waits for longer is stuck (default 1h): due and not dispatched, ready and not taken, or delivered "
-        "and neither acknowledged nor given back",
+        help="a message that waits for longer is stuck (default 1h): due and not dispatched, ready and "
+        "not taken, or delivered and neither acknowledged nor given back",
     )
-    verb.add_argument("--parquet", metavar="DIR", help="write what is wrong as Parquet into a new folder")
+    verb.add_argument("--parquet", metavar="DIR", help="write the findings as Parquet into a new folder")
     verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"findings shown (default {ROWS})")
     add_snapshot(verb)
     add_running(verb, "one JSON object")
@@ -57,13 +57,13 @@ def add_audit(parts: Verbs) -> None:
 
 
 def run_audit(chosen: argparse.Namespace) -> int:
-    """Audits, writes what is to be written, and prints."""
+    """Runs the audit, writes the findings, and prints."""
     folder = folder_of(chosen, settings_of(chosen))
     parquet = new_folder("--parquet", chosen.parquet)
     from delaymq.spark import TableOptions  # noqa: PLC0415 - PySpark is asked for here alone
     from delaymq.spark.jobs import STUCK_AFTER, audit, findings_frame  # noqa: PLC0415
 
-    delaymq.snapshot(folder, name=chosen.snapshot).close()  # what is no store is told at once, and not when Java is up
+    delaymq.snapshot(folder, name=chosen.snapshot).close()  # reports a wrong folder at once, before Java starts
     with session(chosen.master) as spark:
         after = STUCK_AFTER if chosen.stuck_after is None else chosen.stuck_after
         found = audit(spark, TableOptions(path=str(folder.absolute()), snapshot=chosen.snapshot), stuck_after=after)

@@ -1,4 +1,4 @@
-"""`delaymq spark forecast`: what is due by minute and subject."""
+"""`delaymq spark forecast`: pending messages by minute and subject."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "add_forecast"]
 
 SUBJECTS = 20
-"""Subjects of a table."""
+"""The number of subjects in the table."""
 
 EXAMPLES = (
     "delaymq spark forecast --store ./data",
@@ -44,26 +44,26 @@ def add_forecast(parts: Verbs) -> None:
         parts,
         "forecast",
         run_forecast,
-        summary="show what is due by minute and subject",
-        details="Exact, for all subjects at once, read from the files without the store's lock, also while a server "
-        'has it. Needs `pip install "delaymq[spark]"` and Java 17.',
+        summary="show pending messages by minute and subject",
+        details="Exact, for all subjects at once. Reads the files without the store's lock, also while a "
+        'server has it. Needs `pip install "delaymq[spark]"` and Java 17.',
         examples=EXAMPLES,
     )
     verb.add_argument(
-        "--subject", action="append", dest="subjects", metavar="SUBJECT", help="only this one; repeatable"
+        "--subject", action="append", dest="subjects", metavar="SUBJECT", help="only this subject; may be repeated"
     )
-    verb.add_argument("--due-from", type=moment, metavar="TIME", help="only what is due at this time or later")
-    verb.add_argument("--due-before", type=moment, metavar="TIME", help="only what is due before this time")
-    verb.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts, which needs nothing else")
+    verb.add_argument("--due-from", type=moment, metavar="TIME", help="only messages due at this time or later")
+    verb.add_argument("--due-before", type=moment, metavar="TIME", help="only messages due before this time")
+    verb.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page with charts")
     verb.add_argument("--parquet", metavar="DIR", help="write minutes and subjects as Parquet into a new folder")
-    verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the picture (default {ROWS})")
+    verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the chart (default {ROWS})")
     add_snapshot(verb)
     add_running(verb, "one JSON object for each minute and subject")
     verb.set_defaults(verb="spark forecast")
 
 
 def run_forecast(chosen: argparse.Namespace) -> int:
-    """Counts, writes what is to be written, and prints."""
+    """Counts, writes the files that were asked for, and prints."""
     folder = folder_of(chosen, settings_of(chosen))
     parquet = new_folder("--parquet", chosen.parquet)
     from delaymq.spark import TableOptions  # noqa: PLC0415 - PySpark is asked for here alone
@@ -77,7 +77,7 @@ def run_forecast(chosen: argparse.Namespace) -> int:
         due_before=chosen.due_before,
         snapshot=chosen.snapshot,
     )
-    # Taken before Java is up, so that what is no store is told at once; its pin goes when all is written.
+    # Taken before Java starts, so that a wrong folder is reported at once. The pin ends when everything is written.
     taken = delaymq.snapshot(folder, pinned_for=asked.pinned_for, name=asked.snapshot)
     with taken as snapshot, session(chosen.master) as spark:
         frame = forecast(spark, asked, snapshot).cache()
@@ -99,7 +99,7 @@ def _said(one: Due) -> dict[str, object]:
 
 
 def _print(found: Sequence[Due], rows: int) -> None:
-    """The picture, and the largest subjects."""
+    """Returns the chart, and the largest subjects."""
     from delaymq.spark.jobs import summed  # noqa: PLC0415 - as above
 
     minutes = sorted(summed(found, lambda one: one.start).items())

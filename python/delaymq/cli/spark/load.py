@@ -1,4 +1,4 @@
-"""`delaymq spark load`: files of messages into stores."""
+"""`delaymq spark load`: loads files of messages into stores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUFFIXES: dict[str, Format] = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-"""What files are by the ends of their names."""
+"""The formats of files by their suffixes."""
 
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
 
@@ -50,18 +50,21 @@ def add_load(parts: Verbs) -> None:
         parts,
         "load",
         run_load,
-        summary="store messages of files, all of them or none",
-        details="Rows are staged beside the stores by the tasks, and each store adopts its part by one fact, once for "
-        "each job: where it fails or is killed, the same again goes on. Ends with code 7 where rows were put aside. "
-        'Needs `pip install "delaymq[spark]"` and Java 17.',
+        summary="store messages of files, all or none",
+        details="The tasks stage rows next to the stores, and each store adopts its part by one fact, once "
+        "for each job. After a failure or a kill, run the same command again to go on. Ends with "
+        'code 7 if invalid rows were written to --bad-rows. Needs `pip install "delaymq[spark]"` '
+        "and Java 17.",
         examples=EXAMPLES,
     )
     verb.add_argument("files", nargs="+", metavar="FILE", help="files or folders, of one format")
-    verb.add_argument("--job", required=True, metavar="NAME", help="what makes two loads the same one")
+    verb.add_argument(
+        "--job", required=True, metavar="NAME", help="name of the job, which makes two loads the same one"
+    )
     verb.add_argument(
         "--format",
         choices=sorted(set(SUFFIXES.values())),
-        help="what the files are (default: by their names); json has an object in each line",
+        help="format of the files (default: by their names); json has an object on each line",
     )
     verb.add_argument(
         "--store",
@@ -69,7 +72,7 @@ def add_load(parts: Verbs) -> None:
         dest="stores",
         default=[],
         metavar="DIR",
-        help="the store's folder; with several each row goes to one of them",
+        help="the store's folder; may be repeated, and each row then goes to one of the stores",
     )
     verb.add_argument(
         "--server",
@@ -84,17 +87,16 @@ def add_load(parts: Verbs) -> None:
         "--by",
         action="append",
         metavar="COLUMN",
-        help="rows with the same value here go to the same store; repeatable (default: by the whole message)",
+        help="rows with the same value in this column go to the same store; may be repeated (default: by"
+        " the whole message)",
     )
-    verb.add_argument(
-        "--bad-rows", metavar="DIR", help="put rows that are no messages aside as Parquet, and go on without them"
-    )
-    verb.add_argument("--ignore-others", action="store_true", help="let columns be that messages do not have")
+    verb.add_argument("--bad-rows", metavar="DIR", help="write invalid rows there as Parquet, and go on without them")
+    verb.add_argument("--ignore-others", action="store_true", help="ignore columns that messages do not have")
     verb.add_argument("--due-before", type=moment, metavar="TIME", help="no message may be due later than this")
     verb.add_argument(
-        "--timeout", type=delay, metavar="DURATION", help="how long the answer of a server is waited for (default 10m)"
+        "--timeout", type=delay, metavar="DURATION", help="how long to wait for the server's answer (default 10m)"
     )
-    verb.add_argument("--parquet", metavar="DIR", help="write what became of each store as Parquet into a new folder")
+    verb.add_argument("--parquet", metavar="DIR", help="write the result of each store as Parquet into a new folder")
     add_master(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object")
     add_settings(verb)
@@ -102,7 +104,7 @@ def add_load(parts: Verbs) -> None:
 
 
 def run_load(chosen: argparse.Namespace) -> int:
-    """Loads, and prints what became of it."""
+    """Loads, and prints the result."""
     form = _format(chosen.files, chosen.format)
     check_job(chosen.job)
     stores, servers = _places(chosen, settings := settings_of(chosen))
@@ -111,7 +113,7 @@ def run_load(chosen: argparse.Namespace) -> int:
 
     into = _destinations(chosen, settings, stores, servers)
     for one in into:
-        one.check()  # what is not there is told at once, and not when Java is up
+        one.check()  # a missing store is reported at once, before Java starts
     with session(chosen.master) as spark:
         rows = rows_of(spark, [str(Path(file).absolute()) for file in chosen.files], form)
         done = load(
@@ -133,10 +135,10 @@ def run_load(chosen: argparse.Namespace) -> int:
 
 
 def _format(files: list[str], chosen: Format | None) -> Format:
-    """What the files are.
+    """Returns the format of the files.
 
     Raises:
-        UsageError: Their names do not say it, or say different things.
+        UsageError: Their names do not say it, or say different formats.
     """
     if chosen is not None:
         return chosen
@@ -153,10 +155,10 @@ def _format(files: list[str], chosen: Format | None) -> Format:
 
 
 def _places(chosen: argparse.Namespace, settings: Settings) -> tuple[list[str], list[str]]:
-    """The stores' folders, and their servers.
+    """Returns the stores' folders, and their servers.
 
     Raises:
-        UsageError: There is no store, one stands twice, or servers do not go with the stores.
+        UsageError: There is no store, one is named twice, or the servers do not match the stores.
     """
     stores = [str(Path(one).absolute()) for one in chosen.stores]
     if not stores:

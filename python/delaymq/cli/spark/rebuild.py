@@ -1,4 +1,4 @@
-"""`delaymq spark rebuild`: the runs of the schedule made again from the log."""
+"""`delaymq spark rebuild`: rebuilds the runs of the schedule from the log."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ def add_rebuild(parts: Verbs) -> None:
         parts,
         "rebuild",
         run_rebuild,
-        summary="make the runs of the schedule again from the log",
-        details="Compares what was pending at the newest checkpoint with what the log says of it, byte for byte, "
-        "without the store's lock, and ends with code 1 where something is wrong. With --adopt what was made is put in "
-        "the place of what is there, all of it or nothing: the store must be closed, and nothing is changed where a "
-        'message would vanish (code 4). Needs `pip install "delaymq[spark]"` and Java 17.',
+        summary="rebuild the runs of the schedule from the log",
+        details="Compares the pending messages at the newest checkpoint with the log, byte for byte, "
+        "without the store's lock, and ends with code 1 if something is wrong. With --adopt, the "
+        "new runs replace the existing ones, all of it or nothing: the store must be closed, and "
+        "nothing is changed if a message would vanish (code 4). Needs `pip install "
+        '"delaymq[spark]"` and Java 17.',
         examples=EXAMPLES,
     )
-    verb.add_argument("--adopt", action="store_true", help="put it in the place of what is there")
+    verb.add_argument("--adopt", action="store_true", help="replace the existing runs")
     verb.add_argument(
         "--piece",
         type=count,
@@ -68,12 +69,12 @@ def add_rebuild(parts: Verbs) -> None:
 
 
 def run_rebuild(chosen: argparse.Namespace) -> int:
-    """Makes the runs again, writes what is to be written, and prints."""
+    """Rebuilds the runs, writes the pieces, and prints."""
     folder = folder_of(chosen, settings_of(chosen))
     parquet = new_folder("--parquet", chosen.parquet)
     from delaymq.spark.jobs import pieces_frame, rebuild  # noqa: PLC0415 - PySpark is asked for here alone
 
-    # What is no store, or is open, is told at once, and not when Java is up.
+    # If the folder is no store, or is open, the error comes at once, and not after Java has started.
     planned = plan(folder, piece_sequences=chosen.piece)
     if chosen.adopt:
         refuse_open(folder)

@@ -1,4 +1,4 @@
-"""What all of `delaymq spark` share: where it runs, and whose words an error has."""
+"""Shared parts of `delaymq spark`: the session, and errors of its tasks."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ RAISED = re.compile(r"delaymq\.errors\.(?P<kind>\w+): (?P<words>[^\n]*)")
 
 
 def add_running(verb: argparse.ArgumentParser, json_help: str) -> None:
-    """Adds what each takes that reads the files of one store."""
+    """Adds the options of the verbs that read the files of one store."""
     add_master(verb)
     verb.add_argument("--json", action="store_true", help=json_help)
     add_files(verb, "give --store DIR, which may be open meanwhile")
 
 
 def add_snapshot(verb: argparse.ArgumentParser) -> None:
-    """Adds the option that says of which moment."""
+    """Adds the option that names a snapshot."""
     verb.add_argument(
         "--snapshot",
         metavar="NAME",
-        help="the store as it was then: the name of a snapshot that somebody keeps (default: now)",
+        help="the store as of a snapshot that is kept, by its name (default: now)",
     )
 
 
 def add_master(verb: argparse.ArgumentParser) -> None:
-    """Adds the option that says where it runs."""
+    """Adds the option that names the master."""
     verb.add_argument(
         "--master",
         default="local[*]",
         metavar="URL",
-        help="where it runs (default: all cores here): a master of Spark, or sc://HOST:PORT for Spark Connect",
+        help="where to run (default: all cores here): a master of Spark, or sc://HOST:PORT for Spark Connect",
     )
 
 
 def new_folder(option: str, given: str | None) -> str | None:
-    """The whole path of a folder that is to be made.
+    """Returns the absolute path of a new folder.
 
     Raises:
-        UsageError: It is there already.
+        UsageError: The folder exists.
     """
     if given is None:
         return None
@@ -62,7 +62,7 @@ def new_folder(option: str, given: str | None) -> str | None:
 
 
 def stretches(found: Sequence[tuple[int, int]]) -> str:
-    """Sequences in words: stretches of a first one and the one behind the last, the first of them if they are many."""
+    """Returns sequences in words: ranges from a first one to the one behind the last. Long lists are cut."""
     words = ", ".join(f"{first} to {end - 1}" for first, end in found[:STRETCHES_SHOWN])
     more = found[STRETCHES_SHOWN:]
     if not more:
@@ -74,7 +74,7 @@ def stretches(found: Sequence[tuple[int, int]]) -> str:
 
 @contextmanager
 def session(master: str) -> Iterator[Any]:
-    """A session of this command, which says nothing by itself."""
+    """Returns a session of this command, which logs nothing itself."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
     from delaymq.spark.session import session_at, silenced  # noqa: PLC0415
@@ -90,7 +90,7 @@ def session(master: str) -> Iterator[Any]:
 
 
 def _ours(said: str) -> DelaymqError:
-    """What a task raised, of which Spark gives the words."""
+    """Returns the error that a task raised. Spark only has its text."""
     found = RAISED.search(said)
     kind = None if found is None else getattr(errors, found["kind"], None)
     if found is None or kind is None:

@@ -1,4 +1,4 @@
-"""`delaymq bench`: each figure beside its limit, measured in the same run."""
+"""`delaymq bench`: each figure next to its limit, measured in the same run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "bench",
         run,
-        summary="measure each row beside its limit",
-        details="The limit is what the machine itself can do, measured in the same run; the bar is the share of it "
-        "that was reached. Below it stands what must be reached on any machine, where there is such a mark.",
+        summary="measure each figure next to its limit",
+        details="The limit is what the machine itself can do, measured in the same run. The bar is the "
+        "ratio of the two. If a figure must be reached on any machine, a line below its row says "
+        "so.",
         examples=(
             "delaymq bench",
             "delaymq bench append commit --quick",
@@ -44,10 +45,12 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("names", nargs="*", metavar="NAME", type=_known, help=f"out of {', '.join(BENCHES)}; all if none")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     verb.add_argument("--quick", action="store_true", help="fewer messages, one run, no marks; under 5 s a bench")
-    verb.add_argument("--must", action="store_true", help=f"end with {Exit.FOUND:d} where a mark was missed")
-    verb.add_argument("--server", action="store_true", help="only what goes through a server in a process of its own")
+    verb.add_argument("--must", action="store_true", help=f"end with {Exit.FOUND:d} if a mark was missed")
     verb.add_argument(
-        "--scale", type=_count, metavar="N", help=f"so many messages, once for each; of {', '.join(SCALED)} alone"
+        "--server", action="store_true", help="only the benches that go through a server in its own process"
+    )
+    verb.add_argument(
+        "--scale", type=_count, metavar="N", help=f"number of messages, with one run; only for {', '.join(SCALED)}"
     )
     verb.add_argument("--folder", type=Path, metavar="DIR", help="a folder on the disk to measure (default: temporary)")
 
@@ -72,7 +75,7 @@ def _check_room(messages: int, folder: Path | None) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Measures and prints each row as it is ready."""
+    """Measures, and prints each row as it is ready."""
     if chosen.scale is not None:
         if not chosen.names or not set(chosen.names) <= SCALED.keys():
             raise UsageError(f"--scale is for {', '.join(SCALED)} alone")

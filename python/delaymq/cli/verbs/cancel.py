@@ -1,4 +1,4 @@
-"""`delaymq cancel`: take messages back by their receipts, or by their keys."""
+"""`delaymq cancel`: cancels pending messages by their receipts, or by their keys."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "cancel",
         run,
-        summary="take messages back by their receipts, or by their keys, if they are still pending",
-        details="Prints what was found of each: done, already_dispatched or not_found.",
+        summary="cancel pending messages by their receipts, or by their keys",
+        details="Prints the outcome of each: done, already_dispatched or not_found.",
         examples=EXAMPLES,
     )
     add_names(verb)
@@ -42,11 +42,11 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Cancels; none where one of the receipts cannot be read."""
+    """Cancels the messages. If a receipt cannot be read, none is cancelled."""
     settings = settings_of(chosen)
     if (named := named_keys(chosen)) is not None:
         with open_queue(chosen, settings) as store, asked_of_keys(named) as keys:
-            if len(keys) == 1:  # servers of the first releases know this one alone
+            if len(keys) == 1:  # servers of the first releases know only this command
                 outcomes = [store.cancel_key(named.subject, keys[0], command_id=chosen.command_id)]
             else:
                 outcomes = store.cancel_keys(named.subject, keys, command_id=chosen.command_id)

@@ -1,4 +1,4 @@
-"""`delaymq completion`: what makes a shell finish the words of the command, made of the parser's own tables."""
+"""`delaymq completion`: completion scripts for shells, generated from the parser."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ EXAMPLES = (
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    verb = add_verb(
-        verbs, "completion", run, summary="print what makes a shell complete this command", examples=EXAMPLES
-    )
+    verb = add_verb(verbs, "completion", run, summary="print the completion script for a shell", examples=EXAMPLES)
     verb.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
 
 
@@ -54,7 +52,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Level:
-    """What can stand behind some words of the command line."""
+    """The completions after some words of the command line."""
 
     words: tuple[str, ...]
     verbs: tuple[tuple[str, str], ...]
@@ -63,7 +61,7 @@ class Level:
 
 
 def levels(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[Level]:
-    """The command itself, each verb, and each part of a verb."""
+    """Yields the completions of the command itself, of each verb, and of each part of a verb."""
     below: dict[str, CommandParser] = {}
     helps: list[tuple[str, str]] = []
     choices: tuple[str, ...] = ()
@@ -84,7 +82,7 @@ def levels(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iter
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script for one of `SHELLS`."""
+    """Returns the script for one of `SHELLS`."""
     all_levels = list(levels(parser))
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](all_levels)
 
@@ -95,7 +93,7 @@ def _words_of(level: Level) -> list[str]:
 
 
 def _bash(all_levels: list[Level]) -> str:
-    """Verbs are matched by the words before the cursor that are no options."""
+    """Returns the script for bash, which matches verbs by the words before the cursor that are no options."""
     cases = "\n".join(
         f"    {shlex.quote(' '.join(level.words))}) words={shlex.quote(' '.join(_words_of(level)))} ;;"
         for level in all_levels
@@ -143,7 +141,7 @@ complete -F _delaymq delaymq
 
 
 def _zsh(all_levels: list[Level]) -> str:
-    """Zsh runs the functions of bash, in its own way of being asked."""
+    """Returns the script for zsh, which runs the functions of bash in its own way."""
     body = _bash(all_levels).split("\n", 1)[1].replace("compopt -o filenames; ", "")
     return f"""#compdef delaymq
 # Completion of delaymq for zsh; made by `delaymq completion zsh`.

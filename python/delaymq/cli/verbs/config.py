@@ -1,4 +1,4 @@
-"""`delaymq config check`: what is configured, where each value comes from, and what is wrong with it."""
+"""`delaymq config check`: the configuration, the source of each value, and errors in it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ EXAMPLES = (
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
     details = (
-        "A file in TOML (--config FILE or the variable DELAYMQ_CONFIG) is read first, then the environment "
-        "(DELAYMQ_STORE__PATH for store.path), then --set store.path=…; the later wins."
+        "Settings come from a TOML file (--config FILE or the variable DELAYMQ_CONFIG), then from "
+        "the environment (DELAYMQ_STORE__PATH for store.path), then from --set store.path=…. A "
+        "later source wins."
     )
     verb = add_verb(verbs, "config", None, summary="check the configuration", details=details, examples=EXAMPLES)
     parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
@@ -39,10 +40,10 @@ def add_to(verbs: Verbs) -> None:
         parts,
         "check",
         run,
-        summary="read the configuration and print each value with where it comes from",
+        summary="print each value of the configuration with its source",
         examples=EXAMPLES[:2],
     )
-    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="as --config FILE")
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the file, as --config FILE")
     check.add_argument("--json", action="store_true", help="one JSON object")
     add_settings(check)
     keys = add_verb(parts, "keys", run_keys, summary="list all keys", examples=EXAMPLES[2:])
@@ -50,7 +51,7 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Reads everything; what is wrong is an error."""
+    """Reads the configuration. Any mistake in it is an error."""
     if chosen.file is not None and chosen.config is not None:
         raise UsageError("FILE and --config name two files; give one")
     settings = load(chosen.file or chosen.config, environment(), chosen.pairs)
@@ -66,7 +67,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def run_keys(chosen: argparse.Namespace) -> int:
-    """Lists what can be configured."""
+    """Lists all keys of the configuration."""
     if chosen.json:
         for key in KEYS:
             said = {"key": key.name, "variable": key.variable, "expected": key.expected, "meaning": key.meaning}

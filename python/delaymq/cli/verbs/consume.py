@@ -1,4 +1,4 @@
-"""`delaymq consume`: the messages of a subject as they become due."""
+"""`delaymq consume`: prints the messages of a subject as they become due."""
 
 from __future__ import annotations
 
@@ -42,36 +42,40 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "consume",
         run,
-        summary="print messages as they become due, and acknowledge what was printed",
-        details="A message is acknowledged once it was written; Ctrl-C gives back what was not.",
+        summary="print messages as they become due, and acknowledge printed messages",
+        details="A message is acknowledged after it was written. Ctrl-C gives the others back.",
         examples=EXAMPLES,
     )
-    verb.add_argument("subject", metavar="SUBJECT", help="what to consume")
-    verb.add_argument("--group", metavar="NAME", help="who consumes; it remembers what is acknowledged")
+    verb.add_argument("subject", metavar="SUBJECT", help="subject to consume")
+    verb.add_argument("--group", metavar="NAME", help="consumer group, which remembers what it has acknowledged")
     verb.add_argument(
         "--start", choices=("earliest", "latest"), default="earliest", help="where the group begins if it is new"
     )
-    verb.add_argument("--count", type=count, metavar="N", help="end after so many messages")
-    verb.add_argument("--timeout", type=duration, metavar="TIME", help="end after so long, whatever came")
-    verb.add_argument("--until-empty", action="store_true", help="end when nothing was due for as long as --idle says")
+    verb.add_argument("--count", type=count, metavar="N", help="end after this many messages")
+    verb.add_argument("--timeout", type=duration, metavar="TIME", help="end after this time")
+    verb.add_argument("--until-empty", action="store_true", help="end when no message was due for --idle")
     verb.add_argument("--idle", type=duration, default=IDLE, metavar="TIME", help="see --until-empty (default 500ms)")
-    verb.add_argument("--jsonl", action="store_true", help="one JSON object a line, with all that is known")
+    verb.add_argument("--jsonl", action="store_true", help="one JSON object on a line, with all fields of the message")
     verb.add_argument(
-        "--no-ack", action="store_true", help="only look: give all back at the end, to come again as redelivered"
+        "--no-ack",
+        action="store_true",
+        help="only look: give all messages back at the end, to come again as redelivered",
     )
-    verb.add_argument("--in-flight-max", type=count, metavar="N", help="messages out unacknowledged (default 256)")
+    verb.add_argument(
+        "--in-flight-max", type=count, metavar="N", help="maximum number of messages in flight (default 256)"
+    )
     add_place(verb)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Consumes until what was asked for has happened."""
+    """Consumes until the requested end."""
     settings = settings_of(chosen)
     group = chosen.group or settings.get("consume.group")
     if group is None:
         raise UsageError("no group: give --group NAME, or configure consume.group")
     in_flight_max = chosen.in_flight_max or settings.get("consume.in_flight_max", IN_FLIGHT_MAX)
     if chosen.no_ack and (chosen.count is None or chosen.count > in_flight_max):
-        # What is not acknowledged stays out, and no more than that can be out.
+        # Unacknowledged messages stay in flight, and no more than that can be in flight.
         chosen.count = in_flight_max
     if chosen.count is not None:
         in_flight_max = min(in_flight_max, chosen.count)
@@ -83,7 +87,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _consume(chosen: argparse.Namespace, store: Queue, messages: Subscription) -> int:
-    # A server that is gone sends nothing either, so it must be heard of in the middle of an idle time.
+    # A server that is gone sends nothing either, so the server must answer within the idle time.
     looks_left = looks = 1 if isinstance(store, Store) else 2
     left: int | None = chosen.count
     end = None if chosen.timeout is None else time.monotonic() + chosen.timeout.total_seconds()
@@ -109,7 +113,7 @@ def _consume(chosen: argparse.Namespace, store: Queue, messages: Subscription) -
 
 
 def _wait(chosen: argparse.Namespace, end: float | None, looks: int) -> timedelta | None:
-    """How long to wait for the next message, where so many waits are one idle time."""
+    """Returns how long to wait for the next message, if this many waits make one idle time."""
     waits = [chosen.idle / looks] if chosen.until_empty else []
     if end is not None:
         waits.append(timedelta(seconds=max(0.0, end - time.monotonic())))
@@ -121,7 +125,7 @@ def _next(messages: Subscription, most: int, wait: timedelta | None) -> list[Mes
 
 
 def _write(chosen: argparse.Namespace, batch: Sequence[Message]) -> None:
-    """Writes all of it; what could not be written is not acknowledged."""
+    """Writes all messages. A message that could not be written is not acknowledged."""
     out = sys.stdout.buffer
     for message in batch:
         out.write(line_of(message).encode() if chosen.jsonl else message.body)

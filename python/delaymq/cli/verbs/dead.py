@@ -1,4 +1,4 @@
-"""`delaymq dead`: list dead letters, and move them back to their group."""
+"""`delaymq dead`: lists dead letters, and moves them back to their group."""
 
 from __future__ import annotations
 
@@ -43,22 +43,24 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES[:2],
     )
     _add_names(listing)
-    listing.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many (default {LIMIT})")
+    listing.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"the largest number to list (default {LIMIT})")
     redrive = add_verb(
         parts,
         "redrive",
         run_redrive,
-        summary="move dead letters back to their group, whose deliveries of them count from 1 again",
+        summary="move dead letters back to their group; their deliveries count from 1 again",
         examples=EXAMPLES[2:],
     )
     _add_names(redrive)
-    redrive.add_argument("--limit", type=count, metavar="N", help="at most so many, the oldest first (default: all)")
+    redrive.add_argument(
+        "--limit", type=count, metavar="N", help="the largest number to move, the oldest first (default: all)"
+    )
 
 
 def _add_names(verb: CommandParser) -> None:
     verb.add_argument("subject", metavar="SUBJECT", help="the subject")
-    verb.add_argument("group", metavar="GROUP", help="the group that gave them up")
-    verb.add_argument("--json", action="store_true", help="JSON, one object a line")
+    verb.add_argument("group", metavar="GROUP", help="the group of the dead letters")
+    verb.add_argument("--json", action="store_true", help="JSON, one object on a line")
     add_place(verb)
 
 
@@ -100,7 +102,7 @@ def _said(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _shown(letter: DeadLetter) -> str:
-    """The beginning of its body on one line, or what is wrong with it."""
+    """Returns the beginning of the body on one line, or its damage."""
     if letter.damage is not None:
         return f"DAMAGED: {letter.damage}"
     text = "".join(one if one.isprintable() else "." for one in letter.body.decode(errors="replace"))

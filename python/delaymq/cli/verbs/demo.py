@@ -1,4 +1,4 @@
-"""`delaymq demo`: publish, kill the process twice, count what was lost, early or doubled."""
+"""`delaymq demo`: publishes, kills the process twice, and counts lost, early and duplicated messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to", "run"]
 
-MESSAGES_MIN = 10_000  # fewer would not leave enough in flight to be worth a kill
+MESSAGES_MIN = 10_000  # with fewer messages, too few are in flight at a kill
 
 
 def add_to(verbs: Verbs) -> None:
@@ -21,18 +21,20 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "demo",
         run,
-        summary="publish, kill the process twice, count what was lost, early or doubled",
-        details="A ledger outside of the store says what must come; ends with 1 where a promise was broken.",
+        summary="publish, kill the process twice, count lost, early and duplicated messages",
+        details="A ledger outside the store says what must come. Ends with 1 if a promise was broken.",
         examples=(
             "delaymq demo",
             "delaymq demo --messages 20000 --within 4s --kills 3 --seed 7",
             "delaymq demo --server",
         ),
     )
-    verb.add_argument("--messages", type=_messages, default=200_000, metavar="N", help="messages (default 200,000)")
-    verb.add_argument("--subjects", type=count, default=50, metavar="N", help="subjects (default 50)")
+    verb.add_argument(
+        "--messages", type=_messages, default=200_000, metavar="N", help="number of messages (default 200,000)"
+    )
+    verb.add_argument("--subjects", type=count, default=50, metavar="N", help="number of subjects (default 50)")
     verb.add_argument("--within", type=duration, default="10s", metavar="TIME", help="longest delay (default 10s)")
-    verb.add_argument("--kills", type=count, default=2, metavar="N", help="kills (default 2)")
+    verb.add_argument("--kills", type=count, default=2, metavar="N", help="number of kills (default 2)")
     verb.add_argument("--seed", type=count, default=1, metavar="N", help="seed of the plan (default 1)")
     verb.add_argument(
         "--server",
@@ -50,7 +52,7 @@ def _messages(text: str) -> int:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Runs the demo; 1 where a promise was broken."""
+    """Runs the demo. Returns 1 if a promise was broken."""
     from delaymq.demo import Settings  # noqa: PLC0415 - other verbs need not load it
     from delaymq.demo import run as run_demo  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`delaymq forecast`: what is due when, as a picture or for a program."""
+"""`delaymq forecast`: pending messages by minute or second, as a chart or for a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "add_to", "drawn", "print_picture", "run"]
 
 ROWS = 24
-"""Lines of a picture."""
+"""The number of lines of a chart."""
 WIDTHS = tuple(
     timedelta(**{unit: number})
     for unit, number in (
@@ -34,7 +34,7 @@ WIDTHS = tuple(
         *(("days", number) for number in (1, 7, 30, 365)),
     )
 )
-"""What a line may stand for."""
+"""The spans of time that a line may cover."""
 BAR_COLUMNS_MIN = 10
 
 EXAMPLES = (
@@ -50,22 +50,26 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "forecast",
         run,
-        summary="show how many messages, and how many bytes, are due when",
-        details="Exact, by minutes over all that is pending, or by seconds for an hour. The picture joins as many "
-        "minutes as a line needs; --json tells each. Changes nothing and holds nothing up.",
+        summary="show how many messages and bytes are due when",
+        details="Exact, by minutes for all pending messages, or by seconds for an hour. The chart joins "
+        "minutes to fit its lines; --json prints each. Changes nothing, and delays no message.",
         examples=EXAMPLES,
     )
-    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="of this subject only")
-    verb.add_argument("--due-from", type=moment, metavar="TIME", help="from this time on; by seconds from now")
-    verb.add_argument("--due-before", type=moment, metavar="TIME", help="up to this time; by seconds an hour at most")
+    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="only this subject")
+    verb.add_argument(
+        "--due-from", type=moment, metavar="TIME", help="from this time on; with --seconds from now by default"
+    )
+    verb.add_argument(
+        "--due-before", type=moment, metavar="TIME", help="up to this time; with --seconds an hour at most"
+    )
     verb.add_argument("--seconds", action="store_true", help="by seconds, for an hour")
-    verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the picture (default {ROWS})")
+    verb.add_argument("--rows", type=count, default=ROWS, metavar="N", help=f"lines of the chart (default {ROWS})")
     verb.add_argument("--json", action="store_true", help="one JSON object for each minute, or second")
     add_place(verb)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Asks once, and draws or prints what was told."""
+    """Gets the forecast, and draws or prints it."""
     with administered(chosen) as store:
         found = store.forecast(
             chosen.subject, due_from=chosen.due_from, due_before=chosen.due_before, seconds=chosen.seconds
@@ -83,14 +87,14 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def print_picture(found: Forecast, rows: int) -> None:
-    """Draws it as wide as the terminal is."""
+    """Draws the chart as wide as the terminal."""
     block = "\u2588" if can_show("\u2588", sys.stdout) else "#"
     for line in drawn(found, rows, shutil.get_terminal_size().columns, block):
         print(line)
 
 
 def drawn(found: Forecast, rows: int, columns: int, block: str) -> Iterator[str]:
-    """The lines of a picture: a head, and a bar for each span of time that has something."""
+    """Returns the lines of a chart: a heading, and a bar for each span of time that has messages."""
     busiest = found.busiest
     if busiest is None:
         yield "nothing is due"
@@ -113,7 +117,7 @@ def drawn(found: Forecast, rows: int, columns: int, block: str) -> Iterator[str]
 
 
 def _joined(found: Forecast, rows: int) -> tuple[timedelta, dict[datetime, tuple[int, int]]]:
-    """Spans of the least width of which there are no more than so many, and what is due in each."""
+    """Joins minutes into the smallest spans that fit the number of lines, with their counts."""
     fitting = [width for width in WIDTHS if width >= found.width]
     for width in fitting:
         spans: dict[datetime, tuple[int, int]] = {}
@@ -129,7 +133,7 @@ def _joined(found: Forecast, rows: int) -> tuple[timedelta, dict[datetime, tuple
 
 
 def _words(width: timedelta) -> str:
-    """A width as people say it."""
+    """Returns a span in readable units."""
     seconds = int(width.total_seconds())
     for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
         if seconds % size == 0:

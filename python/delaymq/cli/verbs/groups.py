@@ -1,4 +1,4 @@
-"""`delaymq groups`: list, start, reset and remove groups, and end consumers of theirs."""
+"""`delaymq groups`: lists, starts, resets and removes groups, and ends their consumers."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ def add_to(verbs: Verbs) -> None:
         parts,
         "list",
         run_list,
-        summary="list the groups with how far they are",
-        details="Takes no lock, so a folder may be open elsewhere.",
+        summary="list the groups and their progress",
+        details="Takes no lock, so another process may have the folder open.",
         examples=EXAMPLES[:2],
     )
-    listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
+    listing.add_argument("--subject", metavar="SUBJECT", help="only this subject")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(listing)
-    start = add_verb(parts, "start", run_start, summary="make a group without consuming for it", examples=EXAMPLES[2:3])
+    start = add_verb(parts, "start", run_start, summary="create a group without consuming", examples=EXAMPLES[2:3])
     _add_names(start)
-    start.add_argument("--start", choices=("earliest", "latest"), default="earliest", help="where it begins")
+    start.add_argument("--start", choices=("earliest", "latest"), default="earliest", help="where the group begins")
     reset = add_verb(
         parts,
         "reset",
         run_reset,
         summary="let a group begin again",
-        details="What it gave back and its dead letters stay. Refused while it has consumers.",
+        details="Its retries and its dead letters stay. Refused while the group has consumers.",
         examples=EXAMPLES[3:4],
     )
     _add_names(reset)
-    reset.add_argument("--start", choices=("earliest", "latest"), required=True, help="where it begins")
+    reset.add_argument("--start", choices=("earliest", "latest"), required=True, help="where the group begins again")
     remove = add_verb(
         parts,
         "remove",
         run_remove,
-        summary="remove a group, with what it gave back and its dead letters",
-        details="Refused while it has consumers.",
+        summary="remove a group, with its retries and its dead letters",
+        details="Refused while the group has consumers.",
         examples=EXAMPLES[4:5],
     )
     _add_names(remove)
@@ -77,21 +77,21 @@ def add_to(verbs: Verbs) -> None:
         "end-consumer",
         run_end_consumer,
         summary="end a consumer that a QMQ client named and that does not come back",
-        details="What it holds goes to the group's retry subject, as when its lease ends.",
+        details="Its messages in flight go to the group's retry subject, as when its lease ends.",
         examples=EXAMPLES[5:],
     )
     _add_names(end)
-    end.add_argument("consumer", metavar="CONSUMER", help="its name, as `groups list --json` has it")
+    end.add_argument("consumer", metavar="CONSUMER", help="name of the consumer, as in `groups list --json`")
 
 
 def _add_names(verb: CommandParser) -> None:
-    verb.add_argument("subject", metavar="SUBJECT", help="its subject")
-    verb.add_argument("group", metavar="GROUP", help="its name")
+    verb.add_argument("subject", metavar="SUBJECT", help="subject of the group")
+    verb.add_argument("group", metavar="GROUP", help="name of the group")
     add_place(verb)
 
 
 def run_list(chosen: argparse.Namespace) -> int:
-    """Lists the groups of subjects of users."""
+    """Lists the groups of users' subjects."""
     groups = [group for group in _listed(chosen) if chosen.subject in (None, group["subject"])]
     if chosen.json:
         for group in groups:
@@ -105,12 +105,12 @@ def run_list(chosen: argparse.Namespace) -> int:
 
 
 def _listed(chosen: argparse.Namespace) -> list[dict[str, Any]]:
-    """What is known of each group, by subject."""
+    """Returns the fields of each group, by subject."""
     settings = settings_of(chosen)
     if is_served(chosen, settings):
         with server_of(chosen, settings) as server:
             groups = server.groups()
-            # Only JSON tells who they are, and each group costs a question.
+            # Only JSON lists the consumers, and each group costs a request.
             return [_row(one, one.consumers, _consumers_of(one, server) if chosen.json else ()) for one in groups]
     found = [group for group in inspect(folder_of(chosen, settings)).groups if not group.subject.startswith("%")]
     found.sort(key=lambda group: (group.subject, group.name))
@@ -118,7 +118,7 @@ def _listed(chosen: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _consumers_of(group: Group, server: Client) -> tuple[tuple[str, int], ...]:
-    """Who they are and what they hold, as a look into a folder tells it; none where the group has ended meanwhile."""
+    """Returns the consumers with their messages in flight, as `inspect` has them; none if the group has ended."""
     if group.consumers == 0:
         return ()
     try:
@@ -135,7 +135,7 @@ def _row(group: Group | InspectedGroup, count: int, consumers: tuple[tuple[str, 
 
 
 def run_start(chosen: argparse.Namespace) -> int:
-    """Makes a group."""
+    """Creates a group."""
     with administered(chosen) as store:
         store.start_group(chosen.subject, chosen.group, chosen.start)
     print(f"group {chosen.group} of {chosen.subject} begins at the {chosen.start}")
@@ -143,7 +143,7 @@ def run_start(chosen: argparse.Namespace) -> int:
 
 
 def run_reset(chosen: argparse.Namespace) -> int:
-    """Lets a group begin again."""
+    """Resets a group."""
     with administered(chosen) as store:
         store.reset_group(chosen.subject, chosen.group, chosen.start)
     print(f"group {chosen.group} of {chosen.subject} begins again at the {chosen.start}")

@@ -1,4 +1,4 @@
-"""`delaymq inspect`: what is in a store, without its lock."""
+"""`delaymq inspect`: shows what is in a store, without its lock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["add_to", "run"]
 
 EVERY = timedelta(seconds=2)
 EVERY_SECONDS_MAX = 10 * 365 * 86_400.0  # the system refuses to sleep much longer
-BUSY_SHARE = 4  # a picture is made at most a quarter of the time
+BUSY_SHARE = 4  # an inspection takes at most a quarter of the time
 ROWS_MAX = 20
 
 EXAMPLES = (
@@ -44,19 +44,21 @@ def add_to(verbs: Verbs) -> None:
         "inspect",
         run,
         summary="show what is in a store: messages, groups, files, and what holds space and why",
-        details="Takes no lock, so the store may be open elsewhere, and changes nothing.",
+        details="Takes no lock, so another process may have the store open, and changes nothing.",
         examples=EXAMPLES,
     )
-    verb.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
-    verb.add_argument("--every", type=duration, default=EVERY, metavar="TIME", help="how often (default 2s)")
+    verb.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
+    verb.add_argument(
+        "--every", type=duration, default=EVERY, metavar="TIME", help="time between two repetitions (default 2s)"
+    )
     verb.add_argument("--all", action="store_true", help=f"every row of each table, not the first {ROWS_MAX}")
-    verb.add_argument("--json", action="store_true", help="one JSON object a picture")
+    verb.add_argument("--json", action="store_true", help="one JSON object for each repetition")
     add_files(verb, "give --store DIR where they lie, or ask a server with `delaymq status` and `delaymq groups list`")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Shows the store, once or until it is interrupted; 1 where something of it cannot be read, 4 where it
-    cannot be opened.
+    """Shows the store, once or until it is interrupted. Returns 1 if a part cannot be read, and 4 if the store cannot
+    be opened.
     """
     settings = settings_of(chosen)
     folder, kept = folder_of(chosen, settings), kept_of(settings)

@@ -1,4 +1,4 @@
-"""`delaymq look-up`: what became of messages, by their receipts, or of those that have keys."""
+"""`delaymq look-up`: shows what became of messages, by their receipts or by their keys."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "look-up",
         run,
-        summary="say what became of messages, by their receipts, or of those that have keys",
-        details="Prints of each whether it is pending, dispatched, cancelled or not_found. Changes nothing.",
+        summary="show what became of messages, by their receipts or by their keys",
+        details="Prints whether each message is pending, dispatched, cancelled or not_found. Changes nothing.",
         examples=EXAMPLES,
     )
     add_names(verb)
@@ -44,7 +44,7 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Looks up; nothing where one of the receipts cannot be read."""
+    """Looks up the messages. If a receipt cannot be read, none is looked up."""
     if (named := named_keys(chosen)) is not None:
         with administered(chosen) as store:
             held = [store.look_up_key(named.subject, key) for key in named.keys]

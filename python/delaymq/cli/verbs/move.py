@@ -1,4 +1,4 @@
-"""`delaymq move`: give messages another due time by their receipts, or by their keys."""
+"""`delaymq move`: gives pending messages another due time, by their receipts or by their keys."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "move",
         run,
-        summary="give messages another due time by their receipts, or by their keys, if they are still pending",
-        details="Prints what was found of each: done, with its new receipt, already_dispatched or not_found.",
+        summary="give pending messages another due time, by their receipts or by their keys",
+        details="Prints the outcome of each: done, with its new receipt, already_dispatched or not_found.",
         examples=EXAMPLES,
     )
     add_names(verb)
     add_id(verb)
     when = verb.add_mutually_exclusive_group(required=True)
-    when.add_argument("--delay", type=delay, metavar="TIME", help="how long from now: 250ms, 10s, 1h30m, 7d")
-    when.add_argument("--at", type=moment, metavar="TIME", help="when, with its zone: 2030-12-31T18:00:00Z")
+    when.add_argument("--delay", type=delay, metavar="TIME", help="delay from now: 250ms, 10s, 1h30m, 7d")
+    when.add_argument("--at", type=moment, metavar="TIME", help="time with its zone: 2030-12-31T18:00:00Z")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(verb)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Moves; none where one of the receipts cannot be read."""
+    """Moves the messages. If a receipt cannot be read, none is moved."""
     settings = settings_of(chosen)
     if (named := named_keys(chosen)) is not None:
         with open_queue(chosen, settings) as store, asked_of_keys(named) as keys:
             times = {"delay": chosen.delay, "at": chosen.at, "command_id": chosen.command_id}
-            if len(keys) == 1:  # servers of the first releases know this one alone
+            if len(keys) == 1:  # servers of the first releases know only this command
                 answers = [store.move_key(named.subject, keys[0], **times)]
             else:
                 answers = store.move_keys(named.subject, keys, **times)

@@ -1,4 +1,4 @@
-"""`delaymq pending`: list what is pending, or say how much of each subject is."""
+"""`delaymq pending`: lists pending messages, or counts them by subject."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "pending",
         run,
-        summary="list what is pending, the earliest first, or count it by subject",
-        details="Changes nothing and holds nothing up. Without SUBJECT and --prefix it shows what users published; "
-        "--prefix % shows what groups gave back, --prefix '' everything.",
+        summary="list pending messages, the earliest first, or count them by subject",
+        details="Changes nothing, and delays no message. Without SUBJECT and --prefix, lists the messages "
+        "that users published; --prefix % lists retries, and --prefix '' everything.",
         examples=EXAMPLES,
     )
-    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="of this subject only")
-    verb.add_argument("--prefix", metavar="TEXT", help="of subjects whose names begin so")
-    verb.add_argument("--due-from", type=moment, metavar="TIME", help="only what is due at this time or later")
-    verb.add_argument("--due-before", type=moment, metavar="TIME", help="only what is due before this time")
-    verb.add_argument("--after", metavar="CURSOR", help="go on behind the cursor that an earlier list printed")
-    verb.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many (default {LIMIT})")
-    verb.add_argument("--counts", action="store_true", help="how many are pending of each subject, and no list")
+    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="only this subject")
+    verb.add_argument("--prefix", metavar="TEXT", help="only subjects whose names begin with this")
+    verb.add_argument("--due-from", type=moment, metavar="TIME", help="only messages due at this time or later")
+    verb.add_argument("--due-before", type=moment, metavar="TIME", help="only messages due before this time")
+    verb.add_argument("--after", metavar="CURSOR", help="go on after the cursor that an earlier list printed")
+    verb.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"the largest number to list (default {LIMIT})")
+    verb.add_argument(
+        "--counts", action="store_true", help="print the number of pending messages of each subject, and no list"
+    )
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(verb)
 
@@ -104,7 +106,7 @@ def _row(one: Pending) -> tuple[str, str, int, str]:
 
 
 def _end(entries: PendingList, *, is_cut: bool) -> int:
-    """Says where to go on, and what was not shown, to people: standard output is the list's."""
+    """Tells people where to go on and what was not shown. Standard output has only the list."""
     for one in entries.hidden:
         words = f"{one.path}: block {one.block} cannot be read, up to {one.rows} entries are not shown: {one.reason}"
         print(f"delaymq: {words}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`delaymq publish`: one message from the command line, or many from standard input."""
+"""`delaymq publish`: publishes one message from the command line, or many from standard input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["add_to", "run"]
 
 READ_BYTES = 1 << 20
 BATCH_MESSAGES = 1000
-BATCH_BYTES = 7 << 20  # with what goes along with each message it fits into a frame to a server
+BATCH_BYTES = 7 << 20  # with the options of each message, it fits into a frame to a server
 LINE_BYTES_MAX = 16 << 20
 
 EXAMPLES = (
@@ -49,46 +49,48 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "publish",
         run,
-        summary="store a message, to be delivered when it is due",
-        details="Prints a receipt for each, which `delaymq cancel` takes; a folder is made a store where it is none.",
+        summary="store a message, which is delivered when it is due",
+        details="Prints a receipt for each message, which `delaymq cancel` takes. Creates the store if the "
+        "folder has none.",
         examples=EXAMPLES,
     )
-    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="what to publish on")
+    verb.add_argument("subject", nargs="?", metavar="SUBJECT", help="subject to publish on")
     verb.add_argument("body", nargs="?", metavar="BODY", help="the message; - reads it from standard input")
     when = verb.add_mutually_exclusive_group()
-    when.add_argument("--delay", type=delay, metavar="TIME", help="how long from now: 250ms, 10s, 1h30m, 7d")
-    when.add_argument("--at", type=moment, metavar="TIME", help="when, with its zone: 2030-12-31T18:00:00Z")
+    when.add_argument("--delay", type=delay, metavar="TIME", help="delay from now: 250ms, 10s, 1h30m, 7d")
+    when.add_argument("--at", type=moment, metavar="TIME", help="time with its zone: 2030-12-31T18:00:00Z")
     when.add_argument("--level", type=count, metavar="N", help="one of the 18 levels of RocketMQ, 1 (1s) to 18 (2h)")
-    verb.add_argument(
-        "--jitter", type=delay, metavar="TIME", help="spread: up to so long is added to the due time, by chance"
-    )
+    verb.add_argument("--jitter", type=delay, metavar="TIME", help="add a random part of this time to the due time")
     verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
     add_attributes(verb)
     verb.add_argument("--message-id", metavar="TEXT", help="your own name for the message")
     verb.add_argument(
-        "--key", metavar="TEXT", help="your own name for what is pending: one message of a subject has it"
+        "--key", metavar="TEXT", help="your own key for the message: at most one pending message of a subject has it"
     )
     verb.add_argument(
         "--if-exists",
         choices=("replace", "keep", "error"),
-        help="what to do where a pending message has the key: cancel that one, leave it, or fail (the default)",
+        help="what to do if a pending message has the key: cancel it, leave it, or fail (the default)",
     )
     verb.add_argument(
         "--deduplicate",
         action="store_true",
         default=None,
-        help="store a message of one id once within ten minutes, however often it is published; where it has no id one "
-        "is made, by which a client sends it again where the answer was lost; beside --jsonl, each message",
+        help="store a message with this id once within ten minutes, however often it is published; "
+        "without an id one is made, so that a client can send the message again after a lost "
+        "answer; with --jsonl, for each message",
     )
     verb.add_argument(
-        "--jsonl", metavar="FILE", help="many messages, one JSON object a line; - is standard input (see docs/cli.md)"
+        "--jsonl",
+        metavar="FILE",
+        help="many messages, one JSON object on a line; - is standard input (see docs/cli.md)",
     )
     verb.add_argument("--json", action="store_true", help="print one JSON object for each receipt")
     add_place(verb)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Publishes; what was refused and what follows it in a file is not stored."""
+    """Publishes. A refused message, and those after it in a file, are not stored."""
     settings = settings_of(chosen)
     if chosen.jsonl is None:
         message = _one(chosen)
@@ -108,7 +110,7 @@ GIVEN = ("delay", "at", "level", "message_id", "key", "if_exists", "deduplicate"
 
 
 def _given(chosen: argparse.Namespace) -> dict[str, Any]:
-    """What was said of the message beside its subject and body."""
+    """Returns the options of the message, without its subject and body."""
     given = {name: getattr(chosen, name) for name in GIVEN}
     given = {name: value for name, value in given.items() if value is not None}
     if chosen.tags:
@@ -140,7 +142,7 @@ def _many(chosen: argparse.Namespace, store: Queue) -> None:
 
 
 def _lines(name: str) -> Iterator[list[bytes]]:
-    """Whole lines, as many at a time as have arrived."""
+    """Yields whole lines, as many at a time as have arrived."""
     if name == "-" and standard_input_is_a_terminal():
         print("delaymq: reading messages, one JSON object a line; end with Ctrl-D", file=sys.stderr)
     try:
@@ -159,7 +161,7 @@ def _lines(name: str) -> Iterator[list[bytes]]:
 
 
 def _batches(arriving: Iterator[list[bytes]], subject: str | None) -> Iterator[tuple[int, list[Publish]]]:
-    """Messages in batches, each with the number of its first line; empty lines are passed over."""
+    """Yields messages in batches, each with the number of its first line. Empty lines are ignored."""
     number = 0
     for lines in arriving:
         batch: list[Publish] = []

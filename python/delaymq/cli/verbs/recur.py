@@ -1,4 +1,4 @@
-"""`delaymq recur`: begin, end and list messages that are sent again and again."""
+"""`delaymq recur`: begins, ends and lists series of messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = (
 
 def add_to(verbs: Verbs) -> None:
     """Adds the verb to the command line."""
-    summary = "send a message again and again; list and end what is sent so"
+    summary = "send a message again and again; list and end such series"
     verb = add_verb(verbs, "recur", None, summary=summary, examples=EXAMPLES)
     parts = verb.add_subparsers(dest="part", required=True, metavar="PART", parser_class=CommandParser)
     _add_add(parts)
@@ -39,16 +39,16 @@ def add_to(verbs: Verbs) -> None:
         parts,
         "end",
         run_end,
-        summary="end a series by its name; its pending message is cancelled",
-        details="Prints ended, or not_found where there is none of that name.",
+        summary="end a series by its name, and cancel its pending message",
+        details="Prints ended, or not_found if there is no series of that name.",
         examples=EXAMPLES[3:],
     )
-    end.add_argument("subject", metavar="SUBJECT", help="its subject")
-    end.add_argument("name", metavar="NAME", help="its name")
+    end.add_argument("subject", metavar="SUBJECT", help="subject of the series")
+    end.add_argument("name", metavar="NAME", help="name of the series")
     end.add_argument("--json", action="store_true", help="one JSON object")
     add_place(end)
-    listing = add_verb(parts, "list", run_list, summary="list what goes on", examples=EXAMPLES[2:3])
-    listing.add_argument("--subject", metavar="SUBJECT", help="of this subject only")
+    listing = add_verb(parts, "list", run_list, summary="list all series", examples=EXAMPLES[2:3])
+    listing.add_argument("--subject", metavar="SUBJECT", help="only this subject")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     add_place(listing)
 
@@ -58,29 +58,33 @@ def _add_add(parts: Verbs) -> None:
         parts,
         "add",
         run_add,
-        summary="begin to send a message at the times of a rule, one pending at a time",
-        details="Prints the receipt of the first, which `delaymq cancel` takes.",
+        summary="begin a series, which sends a message at the times of a rule, one pending at a time",
+        details="Prints the receipt of the first message, which `delaymq cancel` takes.",
         examples=EXAMPLES[:2],
     )
-    verb.add_argument("subject", metavar="SUBJECT", help="what to publish on")
+    verb.add_argument("subject", metavar="SUBJECT", help="subject to publish on")
     verb.add_argument("body", metavar="BODY", help="the message; - reads it from standard input")
     verb.add_argument("--name", required=True, metavar="TEXT", help="your own name for the series")
     when = verb.add_mutually_exclusive_group(required=True)
-    when.add_argument("--every", type=delay, metavar="TIME", help="how long between two: 10s, 1h30m, 7d")
+    when.add_argument("--every", type=delay, metavar="TIME", help="time between two messages: 10s, 1h30m, 7d")
     when.add_argument("--cron", metavar="PATTERN", help="five fields, or six with seconds first: '30 9 * * mon-fri'")
-    verb.add_argument("--zone", default="UTC", metavar="NAME", help="of the pattern: Europe/Berlin; UTC by default")
-    verb.add_argument("--start", type=moment, metavar="TIME", help="none is before this: 2030-12-31T18:00:00Z")
+    verb.add_argument(
+        "--zone", default="UTC", metavar="NAME", help="time zone of the pattern: Europe/Berlin (default UTC)"
+    )
+    verb.add_argument(
+        "--start", type=moment, metavar="TIME", help="no message is due before this: 2030-12-31T18:00:00Z"
+    )
     verb.add_argument(
         "--catch-up",
         choices=("one", "skip", "all"),
         default="one",
-        help="of what is missed while the store is closed: the last of it (the default), nothing, each",
+        help="which missed times happen after the store was closed: the last (the default), none, all",
     )
     verb.add_argument(
         "--if-exists",
         choices=("replace", "keep", "error"),
         default="error",
-        help="what to do where the subject has a series of that name: end that one, leave it, or fail (the default)",
+        help="what to do if the subject has a series of that name: replace it, leave it, or fail (the default)",
     )
     verb.add_argument("--tag", action="append", default=[], dest="tags", metavar="TEXT", help="may be repeated")
     add_attributes(verb)

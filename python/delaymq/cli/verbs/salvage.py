@@ -1,4 +1,4 @@
-"""`delaymq salvage`: save what can be saved of a store that cannot be opened any more."""
+"""`delaymq salvage`: saves what can be read of a store that can no longer be opened."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["add_to", "run"]
 ROWS_MAX = 20
 
 DETAILS = (
-    "Changes nothing unless --into names a new folder and --yes says that you have read the list: then the "
-    "messages that can be read are written into a new store there, with their due times. The damaged store is "
-    "never touched. A message of which nobody can say whether it was finished is kept, so some may come twice."
+    "Changes nothing unless --into names a new folder and --yes says that you have read the list. Then it writes "
+    "the messages that can be read into a new store there, with their due times. It never changes the damaged "
+    "store. If a message may or may not have been finished, it is kept, so some messages may come twice."
 )
 
 EXAMPLES = (
@@ -45,11 +45,11 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "salvage",
         run,
-        summary="list what is gone of a damaged store, and save the rest into a new one",
+        summary="list the losses of a damaged store, and save the rest into a new one",
         details=DETAILS,
         examples=EXAMPLES,
     )
-    verb.add_argument("--into", type=Path, metavar="NEWFOLDER", help="where the new store is made; new or empty")
+    verb.add_argument("--into", type=Path, metavar="NEWFOLDER", help="folder of the new store; new or empty")
     verb.add_argument("--yes", action="store_true", help="write the new store")
     verb.add_argument("--all", action="store_true", help=f"every row of each list, not the first {ROWS_MAX}")
     verb.add_argument("--json", action="store_true", help="one JSON object")
@@ -57,7 +57,7 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Lists, and writes where it was told to; 1 where anything is damaged or gone."""
+    """Lists the losses, and writes the new store if requested. Returns 1 if anything is damaged or lost."""
     folder = os.fspath(folder_of(chosen, settings_of(chosen)))
     if chosen.yes and chosen.into is None:
         raise UsageError("--yes: expected --into NEWFOLDER beside it")

@@ -1,4 +1,4 @@
-"""`delaymq serve`: a store for other processes, over TCP."""
+"""`delaymq serve`: serves a store to other processes, over TCP."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ PORT = 20_801
 HTTP_PORT = 20_880
 DRAIN_SECONDS = 30
 LOOK_MS = 200
-NOTICES_SECONDS = 1.0  # how often it is told what peers did
+NOTICES_SECONDS = 1.0  # how often events of peers are logged
 DAY_SECONDS = 86_400
 RECOVERING_SECONDS = 1.0
-PATIENCE_SECONDS = 60  # that systemd is asked for: until the next word of a recovery, or to close the store
+PATIENCE_SECONDS = 60  # the time that systemd is asked for: until the next report of a recovery, or to close the store
 SWITCHED_OFF = "switched_off"
 SILENCE = "server.silence_seconds"
-SILENCE_SECONDS_MIN = 20  # clients say something every 15 s at least
+SILENCE_SECONDS_MIN = 20  # clients send something every 15 s at least
 SILENCE_SECONDS_MAX = 30 * DAY_SECONDS
 
 EXAMPLES = (
@@ -62,13 +62,15 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "serve",
         run,
-        summary="serve a store to other processes until it is told to stop",
-        details="SIGTERM or Ctrl-C answers what is under way and ends; a second one ends the waiting.",
+        summary="serve a store to other processes until it is stopped",
+        details="SIGTERM or Ctrl-C finishes the requests under way and ends. A second signal ends the waiting.",
         examples=EXAMPLES,
     )
-    verb.add_argument("--json", action="store_true", help="say where it listens as one JSON object")
-    verb.add_argument("--log", choices=FORMATS, metavar="FORMAT", help="what is told on standard error: text or json")
-    verb.add_argument("--store", metavar="DIR", help="the store's folder, made where there is none")
+    verb.add_argument("--json", action="store_true", help="print the addresses as one JSON object")
+    verb.add_argument(
+        "--log", choices=FORMATS, metavar="FORMAT", help="format of the log on standard error: text or json"
+    )
+    verb.add_argument("--store", metavar="DIR", help="the store's folder, created if it is missing")
     add_settings(verb)
     verb.set_defaults(server=None)
 
@@ -91,14 +93,14 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
     service = Service(environment())
     folder, consuming = folder_of(chosen, settings), consuming_of(settings)
     _allow_descriptors()
-    if is_json:  # people see that it begins, and a refusal shall be one line
+    if is_json:  # people see that it begins, and a refusal must be one line
         words = f"delaymq {__version__} opens {folder}"
         event(logging.INFO, "start", words, version=__version__, store=str(folder), pid=os.getpid())
-    # Before there is a store, which a wrong address shall not leave behind; nobody is heard there until it is open.
+    # Before the store exists, so that a wrong address leaves none behind. Nothing is read there until it is open.
     places = _core.Places.take(_choices(settings, consuming, str(folder / SWITCHED_OFF)))
     has_bar = not is_json and is_lively(sys.stderr)
     tell = None if has_bar else Recovering(service).tell
-    # The store is closed inside of what hears signals: a further one must not end that half way.
+    # The store is closed while signals are handled: a further signal must not interrupt the close.
     with (
         _Stopping(_drain_ms(settings), service) as stopping,
         open_store(chosen, settings, create=True, tell=tell) as store,
@@ -118,21 +120,21 @@ def _serve(chosen: argparse.Namespace, settings: Settings, *, is_json: bool) -> 
 
 
 class Recovering:
-    """Tells of a recovery that takes its time, once a second."""
+    """Reports the progress of a long recovery, once a second."""
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begins to count the time.
+        """Starts the clock.
 
         Args:
-            service: Who started the process.
-            clock: Seconds.
+            service: The supervisor that started the process.
+            clock: Returns seconds.
         """
         self._service = service
         self._clock = clock
         self._told = clock()
 
     def tell(self, progress: Progress) -> None:
-        """So much is read and applied."""
+        """Reports how much is read and applied."""
         if self._clock() - self._told < RECOVERING_SECONDS:
             return
         self._told = self._clock()
@@ -144,7 +146,7 @@ class Recovering:
 
 
 def _allow_descriptors() -> None:
-    """As many open files as the system lets this process have: each connection is one."""
+    """Raises the limit of open files as far as the system allows, because each connection takes one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         # Some systems name a hard limit that they do not grant.
@@ -174,7 +176,7 @@ def _drain_ms(settings: Settings) -> int:
 
 
 def _silence_ms(settings: Settings) -> int | None:
-    """None where nothing is said."""
+    """Returns None if the setting is not given."""
     if SILENCE not in settings:
         return None
     seconds = settings[SILENCE]
@@ -197,7 +199,7 @@ def _say_where(server: _core.Server, settings: Settings, *, as_json: bool, is_lo
 
 
 def _watch(store: Store, server: _core.Server, stopping: _Stopping) -> int:
-    """Looks after the server until it has stopped; how many connections were ended with something under way."""
+    """Watches the server until it has stopped. Returns how many connections were closed with requests under way."""
     told = time.monotonic()
     cut_off = None
     while cut_off is None:
@@ -207,7 +209,7 @@ def _watch(store: Store, server: _core.Server, stopping: _Stopping) -> int:
             told = time.monotonic()
             _tell_notices(server)
         if store.status().poisoned is not None:
-            # Nothing is taken until the store is opened again, which whoever started this can do.
+            # The store takes nothing until it is opened again; the supervisor can start the process again.
             server.stop(0)
     return cut_off
 
@@ -223,7 +225,7 @@ def _tell_notices(server: _core.Server) -> None:
 
 
 class _Stopping:
-    """The first signal drains, each further one ends the waiting; until all is closed."""
+    """Handles signals until everything is closed: the first one drains, and each further one ends the waiting."""
 
     def __init__(self, drain_ms: int, service: Service) -> None:
         self._server: _core.Server | None = None
@@ -238,23 +240,23 @@ class _Stopping:
         return self
 
     def listen(self, server: _core.Server) -> None:
-        """From here on signals are for this server."""
+        """Sends signals to this server from now on."""
         self._server = server
         self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def __exit__(self, *_raised: object) -> None:
-        # Who ended in order has its own exit code, however often it is told to end.
+        # A server that ends in order has its own exit code, also after several signals.
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if self._signals else handler)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        # Told of by the loop: a handler may interrupt somebody who is writing a line.
+        # The loop reports it: a handler may interrupt the writing of a line.
         self._signals += 1
         if self._server is not None:
             self._server.stop(self._patience_ms.pop() if self._patience_ms else 0)
 
     def tell(self) -> None:
-        """Tells of signals that came."""
+        """Reports signals that came."""
         while self._told < self._signals:
             self._told += 1
             if self._told == 1:

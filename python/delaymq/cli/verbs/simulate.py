@@ -1,4 +1,4 @@
-"""`delaymq simulate`: how late what is pending will be, before it is."""
+"""`delaymq simulate`: predicts how late pending messages will be."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "simulate",
         run,
-        summary="predict how late what is pending will be, for consumers of a given rate",
-        details="Lives through what is pending in a copy of the store, on a clock that is turned as fast as it "
-        "goes, and hands it to consumers that take so many messages a second. Changes nothing in the store, which a "
-        "server may have open. New messages do not come. The code is 1 where something is later than --late-after.",
+        summary="predict how late pending messages will be, for consumers of a given rate",
+        details="Copies the store, runs the copy on a clock that goes as fast as it can, and delivers its "
+        "messages to consumers of the given rate. Changes nothing in the store, which a server may "
+        "have open. No new messages are published. The code is 1 if a message is later than --late-"
+        "after.",
         examples=EXAMPLES,
     )
     verb.add_argument(
@@ -55,17 +56,19 @@ def add_to(verbs: Verbs) -> None:
     )
     verb.add_argument("--from", dest="start", type=moment, metavar="TIME", help="when to begin (default: now)")
     verb.add_argument("--to", dest="until", type=moment, required=True, metavar="TIME", help="when to stop")
-    verb.add_argument("--speed", type=float, metavar="N", help="at most so many times as fast (default: as it goes)")
+    verb.add_argument(
+        "--speed", type=float, metavar="N", help="at most this many times real time (default: as fast as possible)"
+    )
     verb.add_argument("--step", type=duration, default=timedelta(seconds=1), metavar="TIME", help="(default 1s)")
     verb.add_argument(
         "--recurring-max",
         type=count,
         default=RECURRING_MAX,
         metavar="N",
-        help=f"give up where series send more messages than this (default {RECURRING_MAX:,})",
+        help=f"refuse if series send more messages than this (default {RECURRING_MAX:,})",
     )
-    verb.add_argument("--late-after", type=delay, metavar="TIME", help="what is later than this is too late")
-    verb.add_argument("--folder", type=Path, metavar="DIR", help="where the copy is made (default: beside the store)")
+    verb.add_argument("--late-after", type=delay, metavar="TIME", help="a message that is later than this is too late")
+    verb.add_argument("--folder", type=Path, metavar="DIR", help="folder for the copy (default: next to the store)")
     verb.add_argument("--json", action="store_true", help="one JSON object a line")
     add_files(verb, "give --store DIR where it lies; the server may go on")
 
@@ -106,7 +109,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 class _Shown:
-    """How far it is, for people who wait."""
+    """Shows the progress."""
 
     def __init__(self, bar: Bar, until: datetime) -> None:
         self._bar, self._until = bar, until

@@ -1,4 +1,4 @@
-"""`delaymq status`: what a store holds and how it is, as it says itself."""
+"""`delaymq status`: shows what a store holds, and its state."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "status",
         run,
-        summary="say how many messages a store holds, and how it is",
-        details="A store in a folder is opened for it; `delaymq inspect` looks at one that is open elsewhere.",
+        summary="show how many messages a store holds, and its state",
+        details="Opens a store in a folder. Use `delaymq inspect` for a store that another process has open.",
         examples=EXAMPLES,
     )
     verb.add_argument("--json", action="store_true", help="one JSON object")
@@ -43,7 +43,7 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Says it once."""
+    """Prints the status once."""
     with administered(chosen) as store:
         found = store.status()
     if chosen.json:

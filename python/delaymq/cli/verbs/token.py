@@ -1,4 +1,4 @@
-"""`delaymq token`: a token for the clients of a server, and the line for its configuration."""
+"""`delaymq token`: makes a token for the clients of a server, and the line for its configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to", "hash_of", "run"]
 
-PREFIX = "dmqt_"  # found by those who look for secrets where none should be
+PREFIX = "dmqt_"  # secret scanners find this prefix
 RANDOM_BYTES = 32
 
 EXAMPLES = ("delaymq token", "delaymq token --admin", "delaymq token --json")
@@ -29,10 +29,13 @@ def add_to(verbs: Verbs) -> None:
         "token",
         run,
         summary="make a token for a server's clients",
-        details="It is shown this once; the server is configured with its hash, which tells nobody the token.",
+        details="The token is shown only once. The server's configuration has its hash, from which the "
+        "token cannot be computed.",
         examples=EXAMPLES,
     )
-    verb.add_argument("--admin", action="store_true", help="the one that switches consumers on and off")
+    verb.add_argument(
+        "--admin", action="store_true", help="make the administrator's token, which switches consumers on and off"
+    )
     verb.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -49,5 +52,5 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def hash_of(token: str) -> str:
-    """What a server is configured with."""
+    """Returns the key of the configuration, and the hash."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""`delaymq verify`: read every byte of a store and check it."""
+"""`delaymq verify`: reads and checks every byte of a store."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def add_to(verbs: Verbs) -> None:
         verbs,
         "verify",
         run,
-        summary="read every byte of a store that nobody has open, and check it",
-        details="Changes nothing. What is damaged is named with its file and offset.",
+        summary="read and check every byte of a store that no process has open",
+        details="Changes nothing. Names damage by file and offset.",
         examples=EXAMPLES,
     )
     verb.add_argument("--json", action="store_true", help="one JSON object")
@@ -37,7 +37,7 @@ def add_to(verbs: Verbs) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Verifies; 1 where something is damaged."""
+    """Verifies the store. Returns 1 if something is damaged."""
     folder = os.fspath(folder_of(chosen, settings_of(chosen)))
     with Bar("verifying", sys.stderr) as bar:
         found = _core.verify(folder, lambda done, whole: bar.show(done, whole, f"of {byte_words(whole)}"))
