@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tidy import cycles, documents, faults, rust, words
+from tidy import cycles, documents, english, faults, rust, words
 from tidy.files import ROOT, Finding, Source, project_files, report
 
 UNFINISHED = "TO" + "DO"
@@ -47,6 +47,7 @@ EACH_FILE = [
     words.machine_paths,
     words.unknown_hosts,
     documents.untitled,
+    english.plain_english,
 ]
 EACH_RUST_FILE = [rust.long_functions, rust.misplaced_unsafe]
 
@@ -248,6 +249,28 @@ def test_files_that_import_each_other_are_found() -> None:
 
 def test_a_module_without_a_level_is_found() -> None:
     assert rust.import_arrows([rust_sample("", "rust/core/src/mystery.rs")])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Who reads a store needs no lock.", 1),
+        ("It is short. What races is decided by the log.", 1),
+        ("- Of a file, the size.", 1),
+        ("| name | Such a row is found. |", 1),
+        ("The limit is told, and the rest is owed, too.", 3),
+        ("A file beside the log, and one of them.", 2),
+        ("Stores hold messages until they\nare given up.", 1),
+        ("Who may read the files?", 0),
+        ("## What is pending", 0),
+        ("`told` [a file](beside.md)\n\n```\nWho is told?\n```\n<!-- told -->", 0),
+        ("The caller, who waits, reads what is there.", 0),
+    ],
+)
+def test_english_that_is_not_plain_is_found(text: str, found: int) -> None:
+    assert len(english.plain_english(Source("docs/a.md", f"# Title\n\n{text}\n"))) == found
+    assert not english.plain_english(Source("docs/decisions/a.md", f"# Title\n\n{text}\n"))
+    assert not english.plain_english(Source("docs/a.py", text))
 
 
 def test_a_document_without_a_title_is_found() -> None:
