@@ -47,7 +47,7 @@ class Shop:
         return True
 
     def give_up(self, number: int) -> bool:
-        """Gives up an order. Returns False if it was paid or given up before, for example when a message comes twice."""
+        """Gives up an order. Returns False if it was paid or given up before, as when a message comes twice."""
         return self._move(number, "given up")
 
     def state(self, number: int) -> str:

@@ -43,7 +43,9 @@ def add_to(verbs: Verbs) -> None:
         examples=EXAMPLES[:2],
     )
     _add_names(listing)
-    listing.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"the largest number to list (default {LIMIT})")
+    listing.add_argument(
+        "--limit", type=count, default=LIMIT, metavar="N", help=f"the largest number to list (default {LIMIT})"
+    )
     redrive = add_verb(
         parts,
         "redrive",

@@ -47,7 +47,9 @@ def add_to(verbs: Verbs) -> None:
     verb.add_argument("--due-from", type=moment, metavar="TIME", help="only messages due at this time or later")
     verb.add_argument("--due-before", type=moment, metavar="TIME", help="only messages due before this time")
     verb.add_argument("--after", metavar="CURSOR", help="go on after the cursor that an earlier list printed")
-    verb.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"the largest number to list (default {LIMIT})")
+    verb.add_argument(
+        "--limit", type=count, default=LIMIT, metavar="N", help=f"the largest number to list (default {LIMIT})"
+    )
     verb.add_argument(
         "--counts", action="store_true", help="print the number of pending messages of each subject, and no list"
     )
